@@ -32,14 +32,17 @@ from db.scores.decided_keypoints import METHOD_LABELS
 from db.scores.imported import IMPORTED, with_imported
 from db.sql import read_sql
 
-# A view comes after the views that it reads.
-VIEWS = (
+# Views that depend on no metric, so that inputs of scores may read them. A view comes after the views that it reads.
+BASE_VIEWS = (
     "current_rating",
     "current_label",
     "random_rating",
     "threshold_in_force",
     "dataset_thresholds",
     "shard_thresholds",
+)
+VIEWS = (
+    *BASE_VIEWS,
     "current_score",
     "sample_scores",
     "dataset_summary",
@@ -48,8 +51,6 @@ VIEWS = (
     "sample_questions",
     "dictionary",
 )
-# Those of them that inputs of scores read; they depend on no metric.
-VIEWS_OF_INPUTS = ("threshold_in_force",)
 SCORER_ID = "r.scorer_id"
 STALE = (
     f"CASE WHEN r.code_version = '{IMPORTED}' THEN 'its text changed since it was imported: import it again by "
@@ -69,7 +70,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     ValueError for a metric whose name is no plain lower-case identifier, and for an input that reads a table that does
     not exist.
     """
-    _make_views_of_inputs(connection)
+    _make_base_views(connection)
     metrics = with_imported(connection, _without(metrics, find_refused(connection, metrics)))
     definitions, before = _definitions(metrics), _made(connection)
     digests = {name: _digest(definition) for name, definition in definitions.items()}
@@ -93,12 +94,12 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     write_comments(connection, metrics)
 
 
-def _make_views_of_inputs(connection: Connection) -> None:
-    """Make the views that inputs of scores read, where they are missing: without them Postgres would refuse these."""
-    there = set(sa.inspect(connection).get_view_names())
-    for name in VIEWS_OF_INPUTS:
+def _make_base_views(connection: Connection) -> None:
+    """Make the views that inputs of scores may read, where they are missing: Postgres would refuse such inputs."""
+    there, definitions = set(sa.inspect(connection).get_view_names()), _definitions({})
+    for name in BASE_VIEWS:
         if name not in there:
-            connection.exec_driver_sql(read_sql(name).format(method_labels=METHOD_LABELS))
+            connection.exec_driver_sql(definitions[name])
 
 
 def drop_views(connection: Connection) -> None:
