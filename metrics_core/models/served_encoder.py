@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.models.chat.structured import canonical_json
-from metrics_core.models.server.answers import is_credible, is_same_model, read_complaint
+from metrics_core.models.server.answers import REMEDIES, explain_error, is_credible, is_same_model
 from metrics_core.models.server.concurrency import ConcurrencyLimit
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.exchange import Unreachable
@@ -155,10 +155,7 @@ class _Asking:
             answer = self.endpoint.post(self.client, "embeddings", body, deadline, most_bytes)
         except Unreachable as error:
             return None, f"no answer ({error})"
-        complaint, _ = read_complaint(answer.body)
-        remedy = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
-        why = complaint or "no reason given"
-        return answer, f"the server answered {answer.status}: {why}{remedy.get(answer.status, '')}"
+        return answer, f"{explain_error(answer)}{REMEDIES.get(answer.status, '')}"
 
     def _read(self, answer: HttpAnswer, texts: list[str], attempt: int, seconds: float) -> NDArray[np.float32]:
         body = answer.body if isinstance(answer.body, dict) else {}

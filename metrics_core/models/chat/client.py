@@ -22,7 +22,7 @@ from metrics_core.models.server.post import HttpAnswer
 from metrics_core.models.server.retries import retry_after_s
 from metrics_core.models.server.spending import Usage, add_usage
 from metrics_core.models.server.threads import in_threads
-from metrics_core.models.server.tokens import BYTES_PER_TOKEN
+from metrics_core.models.server.tokens import byte_tokens
 from metrics_core.protocols import ModelIdentity
 
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ class Asking:
         tokens = judgement.tokens
         if tokens is None and answer is not None and answer.status == 200:
             # The server does not say. A spending stop that counted nothing would never stop.
-            most = min(-(-answer.n_bytes // BYTES_PER_TOKEN), self.request.max_tokens)
-            tokens = estimate_tokens(self.request), most
+            tokens = estimate_tokens(self.request), min(byte_tokens(answer.n_bytes), self.request.max_tokens)
         usage = self.endpoint.spend(*(tokens or (0, 0)))
         self.usage = add_usage(self.usage, usage)
         status = None if answer is None else answer.status

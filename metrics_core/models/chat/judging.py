@@ -10,7 +10,7 @@ from typing import Any
 from metrics_core.models.chat.protocol import ChatRequest
 from metrics_core.models.chat.structured import Malformed, read_answer, texts_in
 from metrics_core.models.chat.wire import Completion, is_about_form, read_completion
-from metrics_core.models.server.answers import is_same_model, read_complaint
+from metrics_core.models.server.answers import REMEDIES, explain_error, is_same_model, read_complaint
 from metrics_core.models.server.ledger import Outcome
 from metrics_core.models.server.post import HttpAnswer, cut_key, shorten
 from metrics_core.models.server.retries import is_retried
@@ -19,6 +19,7 @@ from metrics_core.models.server.retries import is_retried
 _LONGEST = 1000
 # Statuses of a server that does not understand a field of the request.
 _NOT_UNDERSTOOD = frozenset({400, 422, 501})
+_REMEDIES = {**REMEDIES, 403: ". Check that the key may use this model"}
 # Statuses that every other request to this server and model would get too.
 _LASTING = frozenset({401, 404})
 # Statuses of a request that this server and model cannot take, such as one with too many frames for the context.
@@ -87,18 +88,14 @@ def _judge_completion(completion: Completion, request: ChatRequest) -> Judgement
 
 def _judge_error(answer: HttpAnswer) -> Judgement:
     complaint, code = read_complaint(answer.body)
-    reason = f"the server answered {answer.status}: {complaint or 'no reason given'}"
+    reason = explain_error(answer)
     if code == "content_filter":
         return Judgement("refused", reason)
     # llama.cpp's Python server answers 500 to a form of answer that it does not know.
     not_understood = answer.status in _NOT_UNDERSTOOD or (answer.status == 500 and is_about_form(complaint))
     if is_retried(answer.status) and not not_understood:
         return Judgement("unreachable", reason)
-    remedy = {
-        401: ". Check the key",
-        403: ". Check that the key may use this model",
-        404: ". Check the model's name and the address, which ends in /v1",
-    }.get(answer.status, "")
+    remedy = _REMEDIES.get(answer.status, "")
     lasting = answer.status in _LASTING
     # A form of answer that a server does not know is the same for every request.
     of_request = answer.status in _OF_REQUEST and not is_about_form(complaint) and not _OF_SETTINGS.search(complaint)

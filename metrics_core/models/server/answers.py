@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from metrics_core.models.server.post import shorten
+from metrics_core.models.server.post import HttpAnswer, shorten
 
 # Of one call: no model takes or writes nearly as many.
 MOST_TOKENS = 1_000_000_000
+# What helps after an error of this HTTP status, as the end of its sentence.
+REMEDIES = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
 
 
 def is_credible(count: Any) -> TypeGuard[int]:
@@ -28,6 +30,12 @@ def read_complaint(body: Any) -> tuple[str, str | None]:
         code = error.get("code")
         return shorten(str(error.get("message") or error.get("detail"))), None if code is None else str(code)
     return shorten(error) if isinstance(error, str) else "", None
+
+
+def explain_error(answer: HttpAnswer) -> str:
+    """Return the beginning of a sentence with the status and the complaint of an error, without a remedy."""
+    complaint, _ = read_complaint(answer.body)
+    return f"the server answered {answer.status}: {complaint or 'no reason given'}"
 
 
 def is_same_model(asked: str, answered: str) -> bool:

@@ -9,13 +9,18 @@ BYTES_PER_TOKEN = 4
 PIXELS_PER_TOKEN = 28
 
 
+def byte_tokens(n_bytes: int) -> int:
+    """Tokens of a text of so many bytes in UTF-8: a quarter of them, rounded up."""
+    return math.ceil(n_bytes / BYTES_PER_TOKEN)
+
+
 def text_tokens(text: str) -> int:
     """Tokens of a text: a quarter of its bytes in UTF-8, rounded up.
 
     >>> text_tokens("a dog runs"), text_tokens("")
     (3, 0)
     """
-    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN)
+    return byte_tokens(len(text.encode("utf-8", "surrogatepass")))
 
 
 def image_tokens(width: int, height: int) -> int:
