@@ -13,9 +13,7 @@ from assets.settings import SettingsError
 from assets.trust import is_trusted, locked, trust
 
 IDENTITY = "identity"
-
 _LONGEST_IDENTITY = 1000
-
 # What people may put into a home before its first command.
 _BEFORE_FIRST_COMMAND = {"inbox", "reelsieve.toml"}
 

@@ -15,7 +15,6 @@ from demo.world import (
 )
 
 MAX_VISIBLE = 4
-
 MIN_RADIUS, MAX_RADIUS = 6.0, 26.0  # on the screen
 
 Act = Callable[[Stage, int], Event | None]

@@ -10,9 +10,7 @@ from demo.systems import Candidate
 from demo.world import Clip, Fact
 
 RATERS = ("synthetic_1", "synthetic_2")
-
 ASPECTS = ("coverage", "factuality", "chronology")
-
 RATER_NOISE = 0.3  # standard deviation in rating points, before rounding
 
 

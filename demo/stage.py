@@ -21,9 +21,7 @@ from demo.world import (
 )
 
 SIZES = {"small": 8.0, "": 13.0, "large": 20.0}
-
 MIN_CONTRAST = 100.0
-
 SAFE_X, SAFE_Y = WIDTH / 2 - 2, HEIGHT / 2 - 10  # the letterbox takes 10 rows at the top and at the bottom
 
 

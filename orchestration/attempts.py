@@ -9,9 +9,7 @@ import dagster as dg
 from orchestration.requests import UNENDED
 
 FIRST_PAUSE = timedelta(minutes=2)
-
 GROWTH = 4
-
 LIMIT = 5
 
 

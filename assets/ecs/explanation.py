@@ -21,7 +21,6 @@ _VERDICTS = sa.text(
     "FROM keypoint_verdicts WHERE sample_id = :sample_id "
     'ORDER BY dimension COLLATE "C", segment_index, keypoint COLLATE "C"'
 )
-
 _ANSWER = {True: "yes", False: "no", None: None}
 
 

@@ -9,7 +9,6 @@ from metrics_core.models.nli import NliClassifier
 from metrics_core.protocols import EntailmentModel
 
 OFFLINE, LEXICAL = "offline", "lexical"
-
 # At this probability an NLI model says "entailed". It counts as long as there are no labels.
 EVEN_ODDS = 0.5
 

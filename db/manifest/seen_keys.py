@@ -14,19 +14,15 @@ from psycopg import sql
 from db.server.bulk import copy_rows
 
 _TABLE = "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea)"
-
 # Made with the first question.
 _INDEX = "CREATE UNIQUE INDEX ON ingest_seen (kind, key)"
-
 _COLUMNS: list[sa.Column[Any]] = [
     sa.Column("kind", sa.Text),
     sa.Column("key", sa.Text),
     sa.Column("row_sha256", sa.LargeBinary),
 ]
-
 # 2^27 bits are 16 MB. Of ten million ids, 4 in 1,000 look as if they came before, and are looked up.
 _N_BITS = 2**27
-
 _N_PLACES = 4
 
 

@@ -19,26 +19,18 @@ from db.server.backup import BackupError, failure, program
 
 # Lines of the script that pg_restore makes of a dump: the head of a table's rows, their end, a sequence's number.
 _HEAD = re.compile(r"COPY (.+?)(?: \((.*)\))? +FROM stdin;\n")
-
 _END = b"\\.\n"
-
 _NUMBER = re.compile(r"SELECT pg_catalog\.setval\('public\.(\w+)', (\d+), (true|false)\);\n")
-
 # A table of ours; its name is quoted where it is a word of SQL.
 _TABLE = re.compile(r'public\."?(\w+)"?')
-
 # Which revision the tables are of. Its row is made with the tables.
 _VERSION = "alembic_version"
-
 _BLOCK = 1 << 18
-
 _PUBLIC = "relnamespace = 'public'::regnamespace"
-
 _COLUMNS = f"""
 SELECT c.relname, array_agg(a.attname::text) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 WHERE {_PUBLIC} AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped GROUP BY 1
 """
-
 # What is made anew behind the rows: how each is dropped, in this order, and made. Foreign keys rest on the others.
 _MADE_BEHIND = f"""
 SELECT format('ALTER TABLE public.%I DROP CONSTRAINT %I', relname, conname),

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     pass
 
 HOST = "127.0.0.1"
-
 SUPERUSER = "postgres"
-
 # With five digits the path of the socket beside it would grow by a byte, see LONGEST_HOME.
 PORTS = range(5433, 9999)
 

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 # A stream is steady when at least this share of its steps is equal. In a steady stream, a step is a gap if it is longer
 # than GAP_S seconds and than GAP_STEPS usual steps. Recordings with a variable rate omit frames on purpose.
 STEADY_SHARE = 0.95
-
 GAP_S = 0.5
-
 GAP_STEPS = 5
 
 

@@ -7,7 +7,6 @@ from metrics_core.frames.pictures import MOST_BYTES
 
 # Whole pictures that a decoder holds at once, counted as RGB: its reference pictures, and copies.
 PICTURES_IN_DECODER = 20
-
 # Copies of a sampled frame: in the decoder, received from it, and preprocessed with four bytes per number.
 BYTES_PER_NUMBER = 1 + 1 + 4
 
