@@ -1,0 +1,157 @@
+"""The language of names and sentences, checked: `python -m tests.wording [FOLDER ...]` lists places and better words.
+
+It reads the rooms of the product and the documentation that git tracks. `make lint` and the pre-commit hook run it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT = Path(__file__).resolve().parents[1]
+ROOMS = ("metrics_core", "db", "assets", "orchestration", "demo", "reelsieve")
+PROSE = (".md", ".html", ".txt")
+# A frozen migration never changes, a record of training and the tables of the papers are made by programs.
+LEFT_OUT = ("db/migrations/", "demo/encoder/", "metrics_core/ecs/verifier/RECORD.md", "docs/papers.md")
+
+# What a reader stumbles over, and what to write instead. Words of an option or an identifier do not count.
+PHRASES = {
+    r"whoever": "anyone who, or name the person",
+    r"wherever": "everywhere that",
+    r"beside": "next to, in addition to, with",
+    r"told": "given, shown, named",
+    r"tells?": "shows, names, tells apart",
+    r"said": "stated, named, shown",
+    r"says? nothing": "has no",
+    r"stands? (?:in|at|on|under|beside|still|here|there|below|above|first|last|alone)": "is",
+    r"rests? (?:up)?on": "needs, is computed from",
+    r"(?:the|a|all|no|every) found": "name what was found",
+    r"each(?= (?:has|is|are|was|of|a|the|with|in|by|at|on|from|to|and)\b| ?[.,;:)]|$)": "each/every with its noun",
+    r"alone": "only, by itself",
+    r"as far as": "if, where, up to",
+    r"likewise": "also, in the same way",
+}
+# A docstring that begins so is a riddle without its neighbour.
+OPENING = re.compile(
+    r"(?:The above|That of|Those|What|Whoever|Whatever|Wherever|As (?:of|above)|The same|Of|Its|Likewise|One of|"
+    r"The (?:one|rest|others?))\b"
+)
+PREPOSITIONS = {
+    "of",
+    "in",
+    "on",
+    "at",
+    "by",
+    "for",
+    "from",
+    "to",
+    "with",
+    "beside",
+    "behind",
+    "before",
+    "after",
+    "below",
+}
+PARTICIPLE = re.compile(r"(?!(?:need|feed|read|embed|seed|add|speed|open|shorten)$)[a-z]+(?:ed|en|wn)$")
+# Names that other programs use, or that a framework gives, stay.
+KEPT = {"in_batches"}
+
+
+class Place(NamedTuple):
+    """A word or name to replace: file relative to the project, line from 1, and the advice that is printed."""
+
+    file: str
+    line: int
+    advice: str
+
+
+def list_tracked_files() -> list[str]:
+    """Paths of the product's modules and templates and of the documentation, relative to the project, sorted."""
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [
+        file
+        for file in tracked
+        if not file.startswith(LEFT_OUT)
+        and (
+            (file.startswith(tuple(f"{room}/" for room in ROOMS)) and file.endswith((".py", *PROSE)))
+            or (file.endswith(".md") and ("/" not in file or file.startswith("docs/")))
+        )
+    ]
+
+
+def check_prose(file: str, first_line: int, text: str) -> Iterator[Place]:
+    """Phrases of a text that a reader stumbles over; its first line has the number `first_line`."""
+    for phrase, better in PHRASES.items():
+        for match in re.finditer(rf"(?<![\w.`/-]){phrase}(?![\w`(-])", text, flags=re.IGNORECASE | re.MULTILINE):
+            line = first_line + text.count("\n", 0, match.start())
+            yield Place(file, line, f"'{match[0]}': write {better}")
+
+
+def read_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Line and content of every string and comment of a module, without the lines of examples that run."""
+    for token in tokenize.generate_tokens(iter(source.splitlines(keepends=True)).__next__):
+        # From Python 3.12 on the text of an f-string comes in pieces of a type of its own.
+        if token.type in (tokenize.STRING, tokenize.COMMENT) or tokenize.tok_name[token.type] == "FSTRING_MIDDLE":
+            yield token.start[0], re.sub(r"^ *(?:>>>|\.\.\.) .*$", "", token.string, flags=re.MULTILINE)
+
+
+def check_function_name(name: str) -> str | None:
+    """Advice for a function's name that is an adjective or begins or ends with a preposition; None for a good one."""
+    words = name.split("_")
+    if name in KEPT or name.startswith("_"):
+        return None
+    if len(words) == 1 and PARTICIPLE.match(name):
+        return f"function {name}: begin with a verb, as in docs/architecture.md"
+    if len(words) > 1 and (words[0] in PREPOSITIONS or words[-1] in PREPOSITIONS):
+        return f"function {name}: begin with a verb, end with a noun"
+    return None
+
+
+def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a decorator makes the function an attribute."""
+    return any("property" in ast.dump(decorator) for decorator in node.decorator_list)
+
+
+def check_module(file: str, source: str) -> Iterator[Place]:
+    """Names, docstrings, strings and comments of a module that a reader stumbles over."""
+    for line, text in read_texts(source):
+        yield from check_prose(file, line, text)
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        line = 1 if isinstance(node, ast.Module) else node.lineno
+        opening = OPENING.match(ast.get_docstring(node) or "")
+        if opening:
+            yield Place(file, line, f"docstring begins with '{opening[0]}': say what it is or returns")
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_property(node):
+            advice = check_function_name(node.name)
+            if advice:
+                yield Place(file, line, advice)
+
+
+def check_file(file: str) -> list[Place]:
+    """Places of a file of the project that a reader stumbles over, by line; none for a good one."""
+    text = (PROJECT / file).read_text(encoding="utf-8")
+    places = check_module(file, text) if file.endswith(".py") else check_prose(file, 1, text)
+    return sorted(places, key=lambda place: place.line)
+
+
+def main() -> None:
+    """Print the places in all files, or in those under the folders named on the command line; exit with 1 for any."""
+    under = tuple(sys.argv[1:]) or ("",)
+    places = [place for file in list_tracked_files() if file.startswith(under) for place in check_file(file)]
+    for place in places:
+        print(f"{place.file}:{place.line}: {place.advice}")
+    sys.exit(1 if places else 0)
+
+
+if __name__ == "__main__":
+    main()
