@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import Judgements
-from assets.home_files import make_home_folder
-from assets.results import Results
+from assets.agreement.judged import RunJudgements
+from assets.home_files import create_home_folder
+from assets.results import RunResults
 from assets.scores.base import Scorer
-from assets.scores.brought import BrokenMetric, UnusableMetric, package_of, shown
-from assets.scores.registry import BROUGHT, METRICS
+from assets.scores.installed_metrics import BrokenMetric, UnusableMetric, find_package, format_error
+from assets.scores.registry import INSTALLED_METRICS, METRICS
 
 if TYPE_CHECKING:
-    from assets.steps import Take
+    from assets.steps import StepRunner
 
 
 class _Scorers(dict[str, Scorer]):
@@ -46,21 +46,21 @@ class Curation:
         settings: object,
         connect: Callable[[], Engine],
         scorers: Mapping[str, type[Scorer]],
-        tell_broken: Callable[[BrokenMetric], None] = lambda _: None,
+        report_broken: Callable[[BrokenMetric], None] = lambda _: None,
     ) -> None:
         """tell_broken: called once for each metric of an installed package that turns out to be broken."""
         self._open_home = open_home
         self._settings = settings
         self._connect = connect
         self._scorers = scorers
-        self._tell_broken = tell_broken
+        self._report_broken = report_broken
         # The metrics of installed packages that cannot be used, by name, as far as they were tried.
-        self.broken: dict[str, BrokenMetric] = {}
+        self.broken_metrics: dict[str, BrokenMetric] = {}
         # Who takes the steps of runs instead of this process.
-        self.others: Take | None = None
+        self.step_runner: StepRunner | None = None
         # Of the run under way; the runs of a process follow one another.
-        self.results = Results()
-        self.judgements = Judgements()
+        self.results = RunResults()
+        self.judgements = RunJudgements()
 
     @cached_property
     def home(self) -> Path:
@@ -78,16 +78,16 @@ class Curation:
 
         To ask for one that is broken raises UnusableMetric.
         """
-        made = _Scorers(self.broken)
+        made = _Scorers(self.broken_metrics)
         for metric, scorer in self._scorers.items():
-            if metric in self.broken:
+            if metric in self.broken_metrics:
                 continue
             try:
                 made[metric] = scorer.from_settings(self._settings)
             except Exception as error:
-                if metric not in BROUGHT:
+                if metric not in INSTALLED_METRICS:
                     raise
-                self.leave_out(metric, f"making its scorer from the settings raises {shown(error)}")
+                self.leave_out_metric(metric, f"making its scorer from the settings raises {format_error(error)}")
         return made
 
     @property
@@ -95,12 +95,12 @@ class Curation:
         """The metrics that can be used, in order; without the simple scores."""
         return [metric for metric in METRICS if metric in self.scorers]
 
-    def leave_out(self, metric: str, reason: str) -> None:
+    def leave_out_metric(self, metric: str, reason: str) -> None:
         """Do without a metric of an installed package. reason: part of a sentence that says what is wrong."""
-        self.broken[metric] = BrokenMetric(metric, package_of(metric), reason)
+        self.broken_metrics[metric] = BrokenMetric(metric, find_package(metric), reason)
         self.__dict__.get("scorers", {}).pop(metric, None)
-        self._tell_broken(self.broken[metric])
+        self._report_broken(self.broken_metrics[metric])
 
-    def folder(self, name: str) -> Path:
+    def create_folder(self, name: str) -> Path:
         """A folder below the home folder, made when it is missing."""
-        return make_home_folder(self.home, name)
+        return create_home_folder(self.home, name)

@@ -11,16 +11,16 @@ from pathlib import Path
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
+from assets.dataset_changes import add_dataset_check
 from assets.home import DEMO_DATASET
-from assets.work import look_again
-from db.manifest.datasets import Dataset, find_dataset, list_datasets, name_of_dataset
-from db.spelling import did_you_mean
+from db.manifest.datasets import Dataset, find_dataset, find_dataset_name, list_datasets
+from db.spelling import find_similar_name
 
 # The name of a dataset becomes part of partition keys and of file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Shards whose samples go to a source together, and that share a run of a backfill: small ones fill its batches, and the
 # texts of large ones fit in memory.
-TOGETHER = 32
+SHARDS_PER_GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,57 +70,57 @@ def check_dataset_name(name: str, folder: Path, home: Path) -> None:
         raise BadDatasetName(f"dataset name {name!r} is reserved for the clips of `reelsieve demo`: use another name")
 
 
-def shard_keys(dataset: Dataset) -> list[str]:
+def list_shard_keys(dataset: Dataset) -> list[str]:
     """The partition keys of a dataset's shards.
 
-    >>> shard_keys(Dataset(dataset_id=1, name="demo", n_shards=2))
+    >>> list_shard_keys(Dataset(dataset_id=1, name="demo", n_shards=2))
     ['demo:0000', 'demo:0001']
     """
     return [f"{dataset.name}:{shard:04d}" for shard in range(dataset.n_shards)]
 
 
-def chosen_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str, int]:
+def choose_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str, int]:
     """The numbers of a dataset's shards by their partition keys: those chosen, or with None all. Raises UnknownShard.
 
-    >>> chosen_shards(Dataset(dataset_id=1, name="demo", n_shards=3), [2])
+    >>> choose_shards(Dataset(dataset_id=1, name="demo", n_shards=3), [2])
     {'demo:0002': 2}
     """
     if missing := sorted({*(numbers or ())} - {*range(dataset.n_shards)}):
         last = f"0 to {dataset.n_shards - 1}" if dataset.n_shards > 1 else "0 alone"
         raise UnknownShard(f"dataset {dataset.name} has no shard {missing[0]}: its shards are {last}")
-    return {key: shard for shard, key in enumerate(shard_keys(dataset)) if numbers is None or shard in numbers}
+    return {key: shard for shard, key in enumerate(list_shard_keys(dataset)) if numbers is None or shard in numbers}
 
 
-def dataset_of_key(engine: Engine, name: str) -> Dataset:
+def require_dataset(engine: Engine, name: str) -> Dataset:
     """The dataset of this name; UnknownDataset, with the nearest name or the remedy, when there is none."""
-    if (dataset := find_and_watch(engine, name)) is not None:
+    if (dataset := find_and_watch_dataset(engine, name)) is not None:
         return dataset
     with engine.connect() as connection:
-        meant = did_you_mean(name, [other.name for other in list_datasets(connection)])
+        meant = find_similar_name(name, [other.name for other in list_datasets(connection)])
     hint = f", did you mean {meant!r}?" if meant else f": ingest it with reelsieve ingest FOLDER --dataset {name}"
     raise UnknownDataset(f"there is no dataset {name!r}{hint}")
 
 
-def find_and_watch(engine: Engine, name: str) -> Dataset | None:
+def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
     """The dataset of this name, or None; work that fails then says if it was dropped or renamed meanwhile."""
     with engine.connect() as connection:
         dataset = find_dataset(connection, name)
     if dataset is not None:
-        watch(engine, dataset)
+        watch_dataset(engine, dataset)
     return dataset
 
 
-def watch(engine: Engine, dataset: Dataset) -> None:
-    """Have work that fails say so where the dataset was dropped or renamed meanwhile; see `assets.work.one_work`."""
-    look_again(partial(_change, engine, dataset))
+def watch_dataset(engine: Engine, dataset: Dataset) -> None:
+    """Have work that fails say so where the dataset was dropped or renamed meanwhile; see `assets.dataset_changes.report_dataset_changes`."""
+    add_dataset_check(partial(_explain_change, engine, dataset))
 
 
-def _change(engine: Engine, dataset: Dataset) -> str | None:
+def _explain_change(engine: Engine, dataset: Dataset) -> str | None:
     """Say that a dataset was dropped or renamed since it was looked up; None where it was not, or nobody can tell."""
     name = dataset.name
     try:
         with engine.connect() as connection:
-            now = name_of_dataset(connection, dataset.dataset_id)
+            now = find_dataset_name(connection, dataset.dataset_id)
     except DBAPIError:
         return None  # the database went away, which is another error
     if now is None:

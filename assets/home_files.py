@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def make_home_folder(home: Path, name: str) -> Path:
+def create_home_folder(home: Path, name: str) -> Path:
     """Return a folder in the home, made for this account only where it is missing."""
     folder = home / name
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
-def is_open_to_others(home: Path) -> bool:
+def is_readable_by_others(home: Path) -> bool:
     """Return whether other accounts may list the home, or read or list something that stands in it."""
     mode = home.stat().st_mode & 0o077
     # Who may only pass through, as the server of root's home must, reads what is open below.
@@ -28,7 +28,7 @@ def _is_open(entry: os.DirEntry[str]) -> bool:
 
 
 @contextmanager
-def private_files() -> Iterator[None]:
+def keep_files_private() -> Iterator[None]:
     """Keep what this process and those that it starts write during the block from all other accounts."""
     before = os.umask(0o077)
     try:

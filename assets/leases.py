@@ -11,18 +11,18 @@ from contextlib import contextmanager
 
 from sqlalchemy.engine import Engine
 
-from assets.sources.base import Tell
-from db.server.leases import Leases, one
+from assets.sources.base import LineWriter
+from db.server.leases import Leases, take_one
 
 
-def leased(
+def lease_partitions(
     engine: Engine,
     asset: str,
     partitions: Iterable[str],
-    waits: Tell,
-    tell: Tell,
-    at_once: Callable[[int], int] = one,
-) -> Iterator[tuple[list[str], Tell]]:
+    tell_waiting: LineWriter,
+    tell: LineWriter,
+    choose_group_size: Callable[[int], int] = take_one,
+) -> Iterator[tuple[list[str], LineWriter]]:
     """Yield every partition while no other process can compute this asset there; those that are free come first.
 
     Nobody can drop or rename their datasets meanwhile: also not where this process is an actor whose run is gone.
@@ -31,39 +31,39 @@ def leased(
     leases are still held before it passes a line on to the given one. It raises LeaseLost where another process took a
     partition over after the connection was lost.
     """
-    names = {lease_name(asset, partition): partition for partition in partitions}
+    names = {format_lease_name(asset, partition): partition for partition in partitions}
     datasets = {partition.rpartition(":")[0] or partition for partition in names.values()}
-    with keep_datasets(engine, *sorted(datasets)) as leases:
+    with hold_datasets(engine, *sorted(datasets)) as leases:
 
         def wait(name: str) -> None:
             what = f"{'shard' if ':' in names[name] else 'dataset'} {names[name]}"
-            waits(f"waits for {what}, on which {leases.holder(name) or 'another process'} works")
+            tell_waiting(f"waits for {what}, on which {leases.find_holder(name) or 'another process'} works")
 
-        def checked(line: str) -> None:
+        def tell_checked(line: str) -> None:
             leases.check()
             tell(line)
 
-        for group in leases.in_turn(names, wait, at_once):
-            yield [names[name] for name in group], checked
+        for group in leases.take_in_turn(names, wait, choose_group_size):
+            yield [names[name] for name in group], tell_checked
 
 
-def lease_name(asset: str, partition: str) -> str:
+def format_lease_name(asset: str, partition: str) -> str:
     """The name of the lease of who computes an asset of a partition."""
     return f"{asset} of {partition}"
 
 
 @contextmanager
-def keep_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
+def hold_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
     """Keep others from dropping or renaming datasets until the block ends. names: there may be no such dataset yet.
 
     Yields the leases that do so, for others on the same connection. Waits while a drop or a renaming is under way.
     """
     with Leases(engine.url) as leases:
         for name in names:
-            leases.take(dataset_lease(name), is_shared=True)
+            leases.take(format_dataset_lease_name(name), is_shared=True)
         yield leases
 
 
-def dataset_lease(name: str) -> str:
+def format_dataset_lease_name(name: str) -> str:
     """Return the name of the lease on a dataset."""
     return f"dataset {name}"

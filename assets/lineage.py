@@ -19,16 +19,16 @@ _ASSETS = {
     "thresholds": "ecs_thresholds",
 }
 # Made for a whole dataset, not for a shard.
-_OF_DATASETS = frozenset({"ecs_thresholds"})
+_DATASET_ASSETS = frozenset({"ecs_thresholds"})
 
 
-def input_assets(inputs: Collection[Input[Any]]) -> list[str | dg.AssetDep]:
+def list_input_assets(inputs: Collection[Input[Any]]) -> list[str | dg.AssetDep]:
     """The assets that hold the inputs; an input that is not listed above is held by the asset of its own name."""
     names = dict.fromkeys(_ASSETS.get(each.name, each.name) for each in inputs)
-    return [of_all_partitions(name) if name in _OF_DATASETS else name for name in names]
+    return [depend_on_all_partitions(name) if name in _DATASET_ASSETS else name for name in names]
 
 
-def of_all_partitions(asset: str) -> dg.AssetDep:
+def depend_on_all_partitions(asset: str) -> dg.AssetDep:
     """A dependency across partition sets: a dataset's shards and the dataset have different keys.
 
     Dagster has no mapping from one dynamic set to another, and its interface ignores mappings of others' making. So the

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from assets.settings import SettingsError
-from assets.trust import is_trusted, locked, trust
+from assets.trusted_files import hold_account_lock, is_trusted, trust_file
 
 IDENTITY = "identity"
 _LONGEST_IDENTITY = 1000
@@ -22,23 +22,23 @@ class UntrustedHome(SettingsError):
     """A home that neither this account made nor its user named; the message says how to trust it."""
 
 
-def open_home(home: Path, *, is_asked: bool) -> str | None:
+def open_home(home: Path, *, is_named_by_user: bool) -> str | None:
     """Make a home that is new and mark it as this account's; raise UntrustedHome for one that is somebody else's.
 
     is_asked: whether the user named the home outside of any folder's file, so that it counts whoever made it. Returns a
     sentence for the user where a new home could not be marked, else None.
     """
-    if is_own_home(home) or (is_asked and not _is_new(home)):
+    if is_own_home(home) or (is_named_by_user and not _is_new(home)):
         return None
     # Imported late: it imports SQLAlchemy, and most commands find their home made.
-    from db.server.embedded import make_home
+    from db.server.embedded import create_home
 
     quoted = shlex.quote(str(home))
     with ExitStack() as stack:
         unmarkable = None
         try:
             # Of two commands that begin in a new home at once, the second one goes by the mark of the first.
-            stack.enter_context(locked("homes"))
+            stack.enter_context(hold_account_lock("homes"))
         except SettingsError as error:
             unmarkable = str(error)
         if not _is_new(home) and not is_own_home(home):
@@ -47,10 +47,10 @@ def open_home(home: Path, *, is_asked: bool) -> str | None:
                 f"{home} was not made by this account, and its server could run programs in your name: if you trust "
                 f"it, {remedy}"
             )
-        make_home(home)
+        create_home(home)
         if unmarkable is None:
             trust_home(home)
-    if unmarkable is None or is_asked:
+    if unmarkable is None or is_named_by_user:
         return None
     return f"{home} is not marked as yours ({unmarkable}); later commands need REELSIEVE_HOME={quoted}"
 
@@ -75,7 +75,7 @@ def trust_home(home: Path) -> None:
     try:
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
-        trust(home / IDENTITY, content)
+        trust_file(home / IDENTITY, content)
         fresh.replace(home / IDENTITY)
     except OSError as error:
         raise SettingsError(

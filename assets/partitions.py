@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from assets.datasets import shard_keys
+from assets.datasets import list_shard_keys
 from db.manifest.datasets import Dataset
 
 SHARDS = dg.DynamicPartitionsDefinition(name="shard")
@@ -20,12 +20,12 @@ DATASET = "dataset"
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
-def shards_between(tags: Mapping[str, str], known: Mapping[str, int]) -> list[str]:
+def list_tagged_partitions(tags: Mapping[str, str], known: Mapping[str, int]) -> list[str]:
     """Return the partitions that a run's tags name, one or a range; none where they name none, or an unknown one.
 
     known: the place of every partition in Dagster's order.
 
-    >>> shards_between({RANGE_START: "d:0001", RANGE_END: "d:0002"}, {"d:0000": 0, "d:0001": 1, "d:0002": 2})
+    >>> list_tagged_partitions({RANGE_START: "d:0001", RANGE_END: "d:0002"}, {"d:0000": 0, "d:0001": 1, "d:0002": 2})
     ['d:0001', 'd:0002']
     """
     first = tags.get(RANGE_START, tags.get(PARTITION, ""))
@@ -35,26 +35,26 @@ def shards_between(tags: Mapping[str, str], known: Mapping[str, int]) -> list[st
     return [first] if first == last else list(known)[known[first] : known[last] + 1]
 
 
-def partitions_named(tags: Mapping[str, str]) -> str:
+def format_tagged_partitions(tags: Mapping[str, str]) -> str:
     """Say which partitions a run's tags name.
 
-    >>> partitions_named(range_tags("d:0000", "d:0007")), partitions_named({})
+    >>> format_tagged_partitions(build_range_tags("d:0000", "d:0007")), format_tagged_partitions({})
     ('d:0000 to d:0007', 'no partition')
     """
     return f"{tags[RANGE_START]} to {tags[RANGE_END]}" if RANGE_START in tags else tags.get(PARTITION, "no partition")
 
 
-def range_tags(first: str, last: str) -> dict[str, str]:
+def build_range_tags(first: str, last: str) -> dict[str, str]:
     """Return the tags that make a run one over a range of partitions of a dataset, with the one that people look for.
 
-    >>> range_tags("d:0000", "d:0000")
+    >>> build_range_tags("d:0000", "d:0000")
     {'dagster/partition': 'd:0000', 'dataset': 'd'}
     """
     partitions = {PARTITION: first} if first == last else {RANGE_START: first, RANGE_END: last}
     return {**partitions, DATASET: first.rpartition(":")[0] or first}
 
 
-def announce_partitions(instance: dg.DagsterInstance, dataset: Dataset) -> None:
+def register_partitions(instance: dg.DagsterInstance, dataset: Dataset) -> None:
     """Tell Dagster of a dataset and its shards; known ones stay as they are."""
     instance.add_dynamic_partitions(str(DATASETS.name), [dataset.name])
-    instance.add_dynamic_partitions(str(SHARDS.name), shard_keys(dataset))
+    instance.add_dynamic_partitions(str(SHARDS.name), list_shard_keys(dataset))

@@ -10,9 +10,9 @@ from assets.holdings import Holdings
 from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER
 from assets.reports.labels import STAND_INS
-from assets.reports.text import plural
+from assets.reports.text import format_count
 from assets.scores.base import Refusing, Scorer
-from assets.scores.pending import reasons_in_words, refusals
+from assets.scores.pending import count_refusals, format_refusals
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
 from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO, Input
 
@@ -31,9 +31,9 @@ class Plan:
     metrics: tuple[str, ...]
     needs: Mapping[str, str]
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """The plan in sentences."""
-        yield f"there: {_counted(self.holdings)}"
+        yield f"there: {_format_counts(self.holdings)}"
         texts, videos = self.holdings.samples > 0, self.holdings.files > 0
         columns = [f"{len(TEXT_FACTS)} of texts"] * texts + [f"{len(VIDEO_FACTS)} of videos"] * videos
         if columns:
@@ -43,39 +43,39 @@ class Plan:
             yield f"{metric} needs {needs}"
 
 
-def make_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:
+def build_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:
     """The plan of what is there: each scorer is asked what it would say of the first samples. Loads no model."""
-    needs = {metric: lacks for metric, scorer in scorers.items() if (lacks := _lacks(holdings, scorer))}
+    needs = {metric: lacks for metric, scorer in scorers.items() if (lacks := _explain_missing(holdings, scorer))}
     metrics = tuple(metric for metric in scorers if metric not in needs)
     return Plan(holdings, metrics, needs)
 
 
-def inputs_of(scorers: Iterable[Scorer]) -> list[Input[Any]]:
+def list_scorer_inputs(scorers: Iterable[Scorer]) -> list[Input[Any]]:
     """The inputs of several scorers, each once."""
     return list({each.name: each for scorer in scorers for each in scorer.inputs}.values())
 
 
-def _lacks(holdings: Holdings, scorer: Scorer) -> str | None:
+def _explain_missing(holdings: Holdings, scorer: Scorer) -> str | None:
     """What the scorer would need to score one of the samples; None where it can."""
     if not holdings.samples:
         return _NOTHING_TO_SCORE
-    known = holdings.first[0].inputs if holdings.first else {}
+    known = holdings.first_samples[0].inputs if holdings.first_samples else {}
     if not isinstance(scorer, Refusing) or any(each.name not in known for each in scorer.inputs):
-        return _missing_inputs(holdings, scorer)
-    if (reasons := refusals(scorer, holdings.first)) is None:
+        return _explain_missing_inputs(holdings, scorer)
+    if (reasons := count_refusals(scorer, holdings.first_samples)) is None:
         return None
-    n, why = reasons_in_words(reasons)
+    n, why = format_refusals(reasons)
     these = f"these {n:,}" if n > 1 else "this one"
-    if len(holdings.first) < holdings.samples:
-        these = f"the {n:,} of the first {plural(len({sample.video_id for sample in holdings.first}), 'video')}"
-    return _missing_inputs(holdings, scorer) or f"other samples than {these}: {why}"
+    if len(holdings.first_samples) < holdings.samples:
+        these = f"the {n:,} of the first {format_count(len({sample.video_id for sample in holdings.first_samples}), 'video')}"
+    return _explain_missing_inputs(holdings, scorer) or f"other samples than {these}: {why}"
 
 
-def _missing_inputs(holdings: Holdings, scorer: Scorer) -> str | None:
+def _explain_missing_inputs(holdings: Holdings, scorer: Scorer) -> str | None:
     """Which inputs the whole dataset lacks, where the scorer has use for none of those that it has; else None."""
     has = {REFERENCES: holdings.references, KEYPOINTS: holdings.keypoints, VIDEO: holdings.files}
     wanted = [each for each in has if each in scorer.inputs]
-    stand_in = _stand_in(holdings, scorer) if VIDEO in wanted else None
+    stand_in = _find_stand_in(holdings, scorer) if VIDEO in wanted else None
     if not wanted or any(has[each] and not (each is VIDEO and stand_in) for each in wanted):
         return None
     missing = [f"{each.label}s" for each in wanted if not has[each]]
@@ -86,19 +86,19 @@ def _missing_inputs(holdings: Holdings, scorer: Scorer) -> str | None:
     return " or ".join([*missing, *model]) + ("" if model else ": none found")
 
 
-def _stand_in(holdings: Holdings, scorer: Scorer) -> str | None:
+def _find_stand_in(holdings: Holdings, scorer: Scorer) -> str | None:
     """The model of the scorer that only stands in for one that sees these videos."""
     known: Collection[str] = {DEMO_ENCODER} if holdings.dataset == DEMO_DATASET else ()
     names = (model["model_id"] for model in scorer.models().values())
     return next((name for name in names if name in STAND_INS and name not in known), None)
 
 
-def _counted(holdings: Holdings) -> str:
+def _format_counts(holdings: Holdings) -> str:
     """The counts in words, then what is not there.
 
-    >>> _counted(Holdings(videos=2, files=2, captions=1))
+    >>> _format_counts(Holdings(videos=2, files=2, captions=1))
     '2 videos, 1 caption; no references, keypoints, ratings'
-    >>> _counted(Holdings(2, 1, 1, references=1, keypoints=3, ratings=2, questions=1))
+    >>> _format_counts(Holdings(2, 1, 1, references=1, keypoints=3, ratings=2, questions=1))
     '2 videos (1 without a file), 1 caption, 1 reference, 3 keypoints, 2 ratings, 1 question'
     """
     counts = {
@@ -109,11 +109,11 @@ def _counted(holdings: Holdings) -> str:
         "questions": holdings.questions,
     }
     without = holdings.videos - holdings.files
-    there = [_number(holdings.videos, "videos") + (f" ({without:,} without a file)" if without else "")]
-    there += [_number(n, name) for name, n in counts.items() if n]
+    there = [_format_number(holdings.videos, "videos") + (f" ({without:,} without a file)" if without else "")]
+    there += [_format_number(n, name) for name, n in counts.items() if n]
     missing = [name for name, n in counts.items() if not n and name != "questions"]
     return ", ".join(there) + (f"; no {', '.join(missing)}" if missing else "")
 
 
-def _number(n: int, name: str) -> str:
+def _format_number(n: int, name: str) -> str:
     return f"{n:,} {name if n != 1 else name.removesuffix('s')}"

@@ -8,11 +8,11 @@ from collections.abc import Callable
 SECONDS_BETWEEN = 2.0
 
 
-def sparsely(say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
+def throttle_lines(say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
     """`say`, but with at least two seconds between two lines; the lines in between are dropped.
 
     >>> times, lines = iter([0.0, 0.5, 2.5]), []
-    >>> tell = sparsely(lines.append, clock=lambda: next(times))
+    >>> tell = throttle_lines(lines.append, clock=lambda: next(times))
     >>> for line in ("one", "two", "three"):
     ...     tell(line)
     >>> lines

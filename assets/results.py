@@ -26,7 +26,7 @@ class ShardsFailed(RuntimeError):
 R = TypeVar("R")
 
 
-class Results:
+class RunResults:
     """What the assets of a run report, the scores of a run by shard, and the shards that failed.
 
     One bad shard keeps no other one from being scored: it is noted here, what rests on the asset where it failed leaves
@@ -42,60 +42,60 @@ class Results:
         """Keep the report of an asset for the command that started the run."""
         self._reports[asset] = report
 
-    def report(self, asset: str, kind: type[R]) -> R | None:
+    def find_report(self, asset: str, kind: type[R]) -> R | None:
         """The report of an asset, which is of this kind; None where the run did not get so far."""
         report = self._reports.get(asset)
         return report if isinstance(report, kind) else None
 
-    def add(self, metric: str, shard: str, scores: ShardScores) -> None:
+    def add_scores(self, metric: str, shard: str, scores: ShardScores) -> None:
         """Note what was scored on a shard; counts of an earlier run are added."""
         if before := self._scores.get((metric, shard)):
             n_pending, n_written = before.n_pending + scores.n_pending, before.n_written + scores.n_written
             scores = replace(scores, n_pending=n_pending, n_written=n_written)
         self._scores[metric, shard] = scores
 
-    def scores(self, metric: str, shard: str) -> ShardScores | None:
+    def find_scores(self, metric: str, shard: str) -> ShardScores | None:
         """What was scored on a shard; None where the run did not get so far."""
         return self._scores.get((metric, shard))
 
-    def fail(self, asset: str, errors: Mapping[str, RuntimeError]) -> None:
+    def add_errors(self, asset: str, errors: Mapping[str, RuntimeError]) -> None:
         """Note shards that failed at an asset, each with the reason. The first reason of a shard counts."""
         self._failed[asset] = {**errors, **self._failed.get(asset, {})}
 
-    def failed(self, assets: Iterable[str] | None = None) -> dict[str, RuntimeError]:
+    def collect_errors(self, assets: Iterable[str] | None = None) -> dict[str, RuntimeError]:
         """The shards that failed at one of these assets, or with None at any, each with the first reason."""
         found: dict[str, RuntimeError] = {}
         for asset in self._failed if assets is None else assets:
             found = {**self._failed.get(asset, {}), **found}
         return found
 
-    def left(self, shards: Sequence[RunShard], assets: Collection[str]) -> list[RunShard]:
+    def list_unfailed_shards(self, shards: Sequence[RunShard], assets: Collection[str]) -> list[RunShard]:
         """The shards that failed at none of these assets."""
-        failed = self.failed(assets)
+        failed = self.collect_errors(assets)
         return [shard for shard in shards if shard.key not in failed]
 
-    def forget(self, shards: Collection[str]) -> None:
+    def forget_errors(self, shards: Collection[str]) -> None:
         """Forget why shards failed, since they are tried again."""
         self._failed = {
             asset: {key: error for key, error in errors.items() if key not in shards}
             for asset, errors in self._failed.items()
         }
 
-    def error(self) -> RuntimeError | None:
+    def build_error(self) -> RuntimeError | None:
         """One error for all shards that failed; None where none did."""
-        failed = self.failed()
+        failed = self.collect_errors()
         first = next(iter(failed.values()), None)
         if len(failed) < 2:
             return first
         return CheckFailed(f"{first}; it is one of {len(failed)} shards that failed: {', '.join(sorted(failed))}")
 
 
-def checks_failed(asset: str, failed: Mapping[str, Collection[str]]) -> dict[str, RuntimeError]:
+def build_check_errors(asset: str, failed: Mapping[str, Collection[str]]) -> dict[str, RuntimeError]:
     """An error for each shard in which blocking checks of an asset failed.
 
     failed: by check, the shards in which it failed.
 
-    >>> print(checks_failed("vcs_score", {"coverage": ["d:0001"], "in_range": []})["d:0001"])
+    >>> print(build_check_errors("vcs_score", {"coverage": ["d:0001"], "in_range": []})["d:0001"])
     a blocking check failed, the scores are kept: coverage of vcs_score in d:0001; look at it with reelsieve ui
     """
     names: dict[str, list[str]] = {}

@@ -12,11 +12,16 @@ from sqlalchemy.engine import Engine
 from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
 from assets.reports.labels import STAND_INS
-from db.evidence.models import find_model
-from db.evidence.search import count_captions, has_frames, nearest_frames, nearest_texts
+from db.evidence.models import find_model_id
+from db.evidence.search import (
+    count_captions_with_vectors,
+    has_frame_vectors,
+    list_nearest_captions,
+    list_nearest_videos,
+)
 from db.manifest.datasets import Dataset
-from metrics_core.frames.encoding import FrameEncoder
-from metrics_core.models.clip_encoder import ClipTexts
+from metrics_core.frames.features import FrameEncoder
+from metrics_core.models.clip_encoder import ClipTextEncoder
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import TextEncoder
 
@@ -35,7 +40,7 @@ class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What is nearest to a text, the nearest first, the encoder that says so, and what to know of the answer.
 
     rows: of texts dataset, video, sample, system, similarity and text; of frames dataset, video, time_s and similarity.
@@ -47,9 +52,9 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def search_texts(
+def search_captions(
     engine: Engine, settings: TextEncoderSettings, text: str, dataset: Dataset | None, limit: int
-) -> Found:
+) -> SearchResult:
     """Find the captions whose whole text is nearest to a text, by the text encoder of the settings.
 
     Raises NothingToSearch where no caption has a vector of this encoder.
@@ -58,21 +63,23 @@ def search_texts(
     name = encoder.identity.model_id
     dataset_id = dataset.dataset_id if dataset else None
     with engine.connect() as connection:
-        model_id = find_model(connection, encoder.identity.as_dict())
-        n_stored, n = count_captions(connection, model_id, dataset_id)
+        model_id = find_model_id(connection, encoder.identity.as_dict())
+        n_stored, n = count_captions_with_vectors(connection, model_id, dataset_id)
     if model_id is None or not n_stored:
         raise NothingToSearch(
-            f"no caption{_of(dataset)} has a vector of {name} yet: run reelsieve score{_option(dataset)} --metric vcs, "
+            f"no caption{_format_dataset(dataset)} has a vector of {name} yet: run reelsieve score{_format_dataset_option(dataset)} --metric vcs, "
             "which makes them for captions with references"
         )
-    vector = _vector(encoder, text)
+    vector = _encode_text(encoder, text)
     with engine.connect() as connection:
-        rows = nearest_texts(connection, model_id, vector, dataset_id, limit)
+        rows = list_nearest_captions(connection, model_id, vector, dataset_id, limit)
     unseen = f"{n - n_stored} of {n} captions have no vector of {name} and were not looked at"
-    return Found(rows, name, (unseen,) if n_stored < n else ())
+    return SearchResult(rows, name, (unseen,) if n_stored < n else ())
 
 
-def search_frames(engine: Engine, settings: SearchSettings, text: str, dataset: Dataset | None, limit: int) -> Found:
+def search_frames(
+    engine: Engine, settings: SearchSettings, text: str, dataset: Dataset | None, limit: int
+) -> SearchResult:
     """Find the videos with the frame nearest to a text, by the image-text encoder of the settings.
 
     Raises NothingToSearch where no frame has a vector of this encoder with this sampling, and where the demo's encoder
@@ -83,42 +90,42 @@ def search_frames(engine: Engine, settings: SearchSettings, text: str, dataset: 
     name = images.identity.model_id
     dataset_id = dataset.dataset_id if dataset else None
     with engine.connect() as connection:
-        model_id = find_model(connection, frames.as_dict())
-        is_stored = has_frames(connection, model_id, dataset_id)
+        model_id = find_model_id(connection, frames.as_dict())
+        is_stored = has_frame_vectors(connection, model_id, dataset_id)
     if model_id is None or not is_stored:
-        raise NothingToSearch(_no_frames(name, dataset))
-    unknown = images.unknown_words(text)
+        raise NothingToSearch(_explain_no_frames(name, dataset))
+    unknown = images.list_unknown_words(text)
     if unknown and set(unknown) == set(split_words(text)):
         raise NothingToSearch(f"the {name} knows no word of {text!r}: {STAND_INS.get(name, 'use other words')}")
-    vector = _vector(ClipTexts(images), text)
+    vector = _encode_text(ClipTextEncoder(images), text)
     with engine.connect() as connection:
-        rows = nearest_frames(connection, model_id, vector, dataset_id, limit)
+        rows = list_nearest_videos(connection, model_id, vector, dataset_id, limit)
     notes = [f"{name}: {TOO_SMALL}; {STAND_INS[name]}"] if name == DEMO_ENCODER else []
     if unknown:
         notes.append(f"{name} does not know: {', '.join(unknown)}")
-    return Found(rows, name, tuple(notes))
+    return SearchResult(rows, name, tuple(notes))
 
 
-def _no_frames(encoder: str, dataset: Dataset | None) -> str:
+def _explain_no_frames(encoder: str, dataset: Dataset | None) -> str:
     if encoder == DEMO_ENCODER and (dataset is None or dataset.name != DEMO_DATASET):
         remedy = "set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT to a real encoder and score the metric evqa"
-        return f"no frame{_of(dataset)} has a vector of the {encoder}, which knows the demo's clips alone: {remedy}"
+        return f"no frame{_format_dataset(dataset)} has a vector of the {encoder}, which knows the demo's clips alone: {remedy}"
     return (
-        f"no frame{_of(dataset)} has a vector of {encoder} with this sampling yet: run reelsieve score"
-        f"{_option(dataset)} --metric evqa, which makes them for videos that decode"
+        f"no frame{_format_dataset(dataset)} has a vector of {encoder} with this sampling yet: run reelsieve score"
+        f"{_format_dataset_option(dataset)} --metric evqa, which makes them for videos that decode"
     )
 
 
-def _vector(encoder: TextEncoder, text: str) -> NDArray[np.float32]:
+def _encode_text(encoder: TextEncoder, text: str) -> NDArray[np.float32]:
     (vector,) = encoder.encode([text])
     if not vector.any():
         raise NothingToSearch(f"{encoder.identity.model_id} makes nothing of {text!r}: use other words")
     return np.asarray(vector)
 
 
-def _of(dataset: Dataset | None) -> str:
+def _format_dataset(dataset: Dataset | None) -> str:
     return f" of dataset {dataset.name}" if dataset else ""
 
 
-def _option(dataset: Dataset | None) -> str:
+def _format_dataset_option(dataset: Dataset | None) -> str:
     return f" --dataset {dataset.name}" if dataset else " --dataset NAME"

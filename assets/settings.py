@@ -12,7 +12,7 @@ from pydantic_settings.exceptions import SettingsError as UnreadableSetting
 PREFIX = "REELSIEVE_"
 S = TypeVar("S", bound=BaseSettings)
 # By variable, the text that a settings file gave it, and the place in that file for an error to name.
-_given: dict[str, tuple[str, str]] = {}
+_applied: dict[str, tuple[str, str]] = {}
 
 
 class SettingsError(ValueError):
@@ -21,37 +21,37 @@ class SettingsError(ValueError):
     plain = True
 
 
-def variable_of(field: str) -> str:
+def format_variable_name(field: str) -> str:
     """The variable of a field.
 
-    >>> variable_of("frames_cap"), variable_of("curation_db_url")
+    >>> format_variable_name("frames_cap"), format_variable_name("curation_db_url")
     ('REELSIEVE_FRAMES_CAP', 'CURATION_DB_URL')
     """
     name = field.upper()
     return name if name == "CURATION_DB_URL" else f"{PREFIX}{name}"
 
 
-def give(values: dict[str, tuple[str, str]]) -> None:
+def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
     """Set the variables that the environment lacks, for this process and those that it starts.
 
     values: by variable, the text and its place in the settings file. What an earlier call gave is taken back first.
     """
-    for variable in [name for name in _given if place_of(name)]:
+    for variable in [name for name in _applied if find_setting_place(name)]:
         del os.environ[variable]
-    _given.clear()
+    _applied.clear()
     present = {name.upper() for name in os.environ}
     for variable, given in values.items():
         if variable not in present:
-            _given[variable] = given
+            _applied[variable] = given
             os.environ[variable] = given[0]
 
 
-def place_of(variable: str) -> str | None:
+def find_setting_place(variable: str) -> str | None:
     """Return the place that gave a variable its value: a line of a settings file, or a key of a profile.
 
     A built-in profile has a place without a file. None where the value is of the environment, and for a default.
     """
-    text, place = _given.get(variable, (None, None))
+    text, place = _applied.get(variable, (None, None))
     return place if text is not None and os.environ.get(variable) == text else None
 
 
@@ -60,23 +60,23 @@ def read_settings(group: type[S]) -> S:
     try:
         return group()
     except ValidationError as error:
-        field, why = first_fault(error)
-        raise SettingsError(_unusable(group, field.lower(), why)) from None
+        field, why = parse_first_fault(error)
+        raise SettingsError(_explain_fault(group, field.lower(), why)) from None
     except UnreadableSetting as error:
         # It names the field in quotes. The value is not quoted: it may hold what it should not.
-        raise SettingsError(_unusable(group, str(error).split('"')[1], "it is no JSON")) from None
+        raise SettingsError(_explain_fault(group, str(error).split('"')[1], "it is no JSON")) from None
 
 
-def first_fault(error: ValidationError) -> tuple[str, str]:
+def parse_first_fault(error: ValidationError) -> tuple[str, str]:
     """The field of the first wrong value, and what is wrong with it, without the value."""
     first = error.errors(include_url=False)[0]
     why = first["msg"].removeprefix("Value error, ")
     return str(first["loc"][0]), f"{why[0].lower()}{why[1:]}"
 
 
-def _unusable(group: type[BaseSettings], field: str, why: str) -> str:
-    variable = variable_of(field)
+def _explain_fault(group: type[BaseSettings], field: str, why: str) -> str:
+    variable = format_variable_name(field)
     known = group.model_fields.get(field)
     meaning = known.description if known else None
     remedy = f"; give {meaning}" if meaning and "as JSON" in meaning else ""
-    return f"{place_of(variable) or f'environment variable {variable}'} is not usable: {why}{remedy}"
+    return f"{find_setting_place(variable) or f'environment variable {variable}'} is not usable: {why}{remedy}"

@@ -7,29 +7,31 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 from sqlalchemy.engine import Engine
 
-from assets.datasets import RunShard, dataset_of_key
-from assets.partitions import SHARDS, shards_between
+from assets.datasets import RunShard, require_dataset
+from assets.partitions import SHARDS, list_tagged_partitions
 
 # Shards named where a check fails; the log of the run has more.
-NAMED = 10
+MAX_NAMED_SHARDS = 10
 
 
-def shards_of_run(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, engine: Engine) -> list[RunShard]:
+def load_run_shards(
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, engine: Engine
+) -> list[RunShard]:
     """Return the shards of the run in order; all shards for a check that was started without any.
 
     Raises UnknownDataset.
     """
     known = context.instance.get_dynamic_partitions(str(SHARDS.name))
-    keys = shards_between(context.run.tags, {key: place for place, key in enumerate(known)})
+    keys = list_tagged_partitions(context.run.tags, {key: place for place, key in enumerate(known)})
     named = [key.rpartition(":") for key in keys or known]
-    datasets = {name: dataset_of_key(engine, name) for name in dict.fromkeys(name for name, _, _ in named)}
+    datasets = {name: require_dataset(engine, name) for name in dict.fromkeys(name for name, _, _ in named)}
     return [RunShard(f"{name}:{number}", datasets[name], int(number)) for name, _, number in named]
 
 
-def check_result(
+def build_check_result(
     asset: dg.AssetKey,
     check: str,
-    failed: Sequence[str],
+    failed_shards: Sequence[str],
     n_shards: int,
     *,
     warns: bool,
@@ -45,20 +47,20 @@ def check_result(
     return dg.AssetCheckResult(
         asset_key=asset,
         check_name=check,
-        passed=not failed,
+        passed=not failed_shards,
         severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
-        description=f"{bad}, {in_shards(failed, n_shards)}." if failed else f"{good}.",
+        description=f"{bad}, {format_shards(failed_shards, n_shards)}." if failed_shards else f"{good}.",
         # As text: of numbers the web interface draws plots.
         metadata={"shards": f"{n_shards:,}", **(metadata or {})},
     )
 
 
-def in_shards(keys: Sequence[str], n_shards: int) -> str:
+def format_shards(keys: Sequence[str], n_shards: int) -> str:
     """Say in which of all shards something holds; of very many the first are named.
 
-    >>> in_shards(["mine:0003", "mine:0017"], 250), in_shards(["mine:0003"], 1)
+    >>> format_shards(["mine:0003", "mine:0017"], 250), format_shards(["mine:0003"], 1)
     ('in 2 of 250 shards: mine:0003, mine:0017', 'in shard mine:0003')
     """
     if n_shards == 1:
         return f"in shard {keys[0]}"
-    return f"in {len(keys):,} of {n_shards:,} shards: {', '.join(keys[:NAMED])}{', …' if len(keys) > NAMED else ''}"
+    return f"in {len(keys):,} of {n_shards:,} shards: {', '.join(keys[:MAX_NAMED_SHARDS])}{', …' if len(keys) > MAX_NAMED_SHARDS else ''}"

@@ -9,18 +9,18 @@ from itertools import groupby
 from typing import Any
 
 from assets.curation import Curation
-from assets.datasets import TOGETHER, RunShard
-from assets.leases import leased
-from assets.progress import sparsely
-from assets.scores.pending import make_source, register
-from assets.scores.registry import source_kinds
+from assets.datasets import SHARDS_PER_GROUP, RunShard
+from assets.leases import lease_partitions
+from assets.progress import throttle_lines
+from assets.scores.pending import make_evidence, store_scorer
+from assets.scores.registry import list_source_classes
 from assets.scores.run import score_shard
-from assets.sources.base import MissingEvidence, Order, Tell
+from assets.sources.base import LineWriter, MissingEvidence, Order
 
 # Of the shards that a source has left, a process takes one of so many parts at once, and no fewer than these: evidence
 # of small shards is made together.
-PART = 4
-AT_LEAST = 8
+PARTS = 4
+MIN_SHARDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Step:
     options: Mapping[str, bool] = field(default_factory=dict)
 
 
-class GivenUp(RuntimeError):
+class StepAbandoned(RuntimeError):
     """Those who took a step of these shards died again and again; the other shards of the step are done."""
 
     plain = True
@@ -48,55 +48,57 @@ class GivenUp(RuntimeError):
         self.shards = shards
 
 
-Take = Callable[[Step, Tell], Iterator[tuple[str, Any]]]
+StepRunner = Callable[[Step, LineWriter], Iterator[tuple[str, Any]]]
 
 
-def taken(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
-    """Have a step taken, by this process or by those that `curation` names; yields what `take_step` yields.
+def run_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
+    """Have a step taken, by this process or by those that `curation` names; yields what `compute_step` yields.
 
     Raises what it raises, and GivenUp.
     """
-    return curation.others(step, tell) if curation.others else take_step(curation, step, tell)
+    return curation.step_runner(step, tell) if curation.step_runner else compute_step(curation, step, tell)
 
 
-def take_step(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+def compute_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
     """Compute what is missing of an asset on the shards, while no other process can.
 
     Yields of a source the counts of a metric's evidence by the name of the metric, once for each group of shards; of
     scores the ShardScores of a shard by its key, or MissingEvidence where an ingest changed the shard meanwhile.
     Raises the errors of sources and scorers, and LeaseLost.
     """
-    return (_make if step.asset in source_kinds() else _score)(curation, step, tell)
+    return (_make_evidence if step.asset in list_source_classes() else _score_shards)(curation, step, tell)
 
 
-def _make(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+def _make_evidence(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
     scorers = {metric: curation.scorers[metric] for metric in step.metrics}
-    ids = {metric: register(curation.engine, scorer) for metric, scorer in scorers.items()}
+    ids = {metric: store_scorer(curation.engine, scorer) for metric, scorer in scorers.items()}
     for _, of_dataset in groupby(step.shards, key=lambda shard: shard.dataset):
         shards = {shard.key: shard for shard in of_dataset}
-        for keys, told in leased(curation.engine, step.asset, shards, tell, sparsely(tell), _part):
+        for keys, told in lease_partitions(
+            curation.engine, step.asset, shards, tell, throttle_lines(tell), _choose_group_size
+        ):
             for metric, scorer in scorers.items():
                 orders = [
                     Order(curation.engine, where.dataset, where.number, ids[metric], step.run_id, told, step.options)
                     for where in (shards[key] for key in keys)
                 ]
-                yield metric, make_source(scorer, source_kinds()[step.asset], orders)
+                yield metric, make_evidence(scorer, list_source_classes()[step.asset], orders)
 
 
-def _part(n_left: int) -> int:
+def _choose_group_size(n_left: int) -> int:
     """How many of so many shards a process takes at once: a part, so that others find some too, but no few small ones.
 
-    >>> _part(3), _part(24), _part(100), _part(1000)
+    >>> _choose_group_size(3), _choose_group_size(24), _choose_group_size(100), _choose_group_size(1000)
     (8, 8, 25, 32)
     """
-    return min(TOGETHER, max(AT_LEAST, -(-n_left // PART)))
+    return min(SHARDS_PER_GROUP, max(MIN_SHARDS, -(-n_left // PARTS)))
 
 
-def _score(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+def _score_shards(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
     (metric,) = step.metrics
     scorer, shards = curation.scorers[metric], {shard.key: shard for shard in step.shards}
-    for (key,), told in leased(curation.engine, step.asset, shards, tell, sparsely(tell)):
-        where, progress = shards[key], partial(_progress, told, metric, key)
+    for (key,), told in lease_partitions(curation.engine, step.asset, shards, tell, throttle_lines(tell)):
+        where, progress = shards[key], partial(_tell_progress, told, metric, key)
         try:
             done: Any = score_shard(
                 curation.engine, scorer, where.dataset, where.number, run_id=step.run_id, progress=progress
@@ -106,5 +108,5 @@ def _score(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, An
         yield key, done
 
 
-def _progress(tell: Tell, metric: str, shard: str, done: int, total: int) -> None:
+def _tell_progress(tell: LineWriter, metric: str, shard: str, done: int, total: int) -> None:
     tell(f"{done} of {total} samples of {shard} scored with {metric}")

@@ -5,56 +5,56 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.ecs.verdicts import KeypointVerdicts
-from assets.qeva.answers import Answers
-from assets.scores.registry import SCORERS, asset_name
+from assets.qeva.answers import AnswerSource
+from assets.scores.registry import SCORERS, build_score_asset_name
 
-_SCORES = [asset_name(metric) for metric in SCORERS]
+_SCORES = [build_score_asset_name(metric) for metric in SCORERS]
 
 
-def _view(name: str, description: str, deps: list[str]) -> dg.AssetSpec:
+def _build_view(name: str, description: str, deps: list[str]) -> dg.AssetSpec:
     return dg.AssetSpec(
         name, description=description, deps=deps, group_name="views", kinds={"postgres", "view"}, is_virtual=True
     )
 
 
 views = [
-    _view(
+    _build_view(
         "sample_scores",
         "One row per sample, one column per metric and simple score; active scorers only.",
         ["sample", *_SCORES],
     ),
-    _view("current_score", "Every score beside what its inputs are now; a stale one has no value.", _SCORES),
-    _view(
+    _build_view("current_score", "Every score beside what its inputs are now; a stale one has no value.", _SCORES),
+    _build_view(
         "score_history",
         "Every score of every scorer, the retired and replaced ones included, with the reason of each change.",
         _SCORES,
     ),
-    _view(
+    _build_view(
         "keypoint_verdicts",
         "One row per keypoint and caption: probability, threshold, decision, the sentence behind it, and the label.",
         [KeypointVerdicts.asset, "ecs_score", "keypoint_label"],
     ),
-    _view(
+    _build_view(
         "sample_questions",
         "One row per kept question about a caption: the question, its key, the answer, and whether it is right.",
-        [Answers.asset, asset_name("qeva")],
+        [AnswerSource.asset, build_score_asset_name("qeva")],
     ),
-    _view(
+    _build_view(
         "threshold_in_force",
         "One row per scorer, dataset and dimension: the probability from which on a keypoint counts as covered.",
         ["ecs_thresholds"],
     ),
-    _view(
+    _build_view(
         "dataset_thresholds",
         "One row per metric, dataset and objective: the lowest score on the good side, with its interval and counts.",
         ["threshold", "rating_threshold"],
     ),
-    _view(
+    _build_view(
         "shard_thresholds",
         "One row per metric, shard and objective: the lowest score on the good side, with its interval and counts.",
         ["threshold", "rating_threshold"],
     ),
-    _view(
+    _build_view(
         "dataset_summary",
         "One row per dataset: how much of everything there is.",
         ["sample", "reference", *_SCORES],

@@ -35,8 +35,14 @@ from benchmarks.vatex_eval import (
     temporary_engine,
 )
 from db.schema.inputs import REFERENCES
-from db.scores.work import load_samples
-from metrics_core.agreement import AgreementRow, agreement_rows, common_words, compare_with_people, length_in_words
+from db.scores.pending import load_samples
+from metrics_core.agreement import (
+    AgreementRow,
+    compare_with_people,
+    compute_agreement_rows,
+    compute_words_in_common,
+    count_words,
+)
 
 REFERENCES_USED, TOLERANCE = 1, 1.0
 DECIMALS = 4
@@ -93,15 +99,17 @@ def measure(engine: Engine, source: Path, folder: Path) -> dict[str, Any]:
     scores, ratings = scores_by_name(engine, judged, TOLERANCE), np.array([row.ratings for row in judged])
     figures = check_figures(scores, ratings)
     texts, references = texts_of(engine, [row.sample_id for row in judged])
-    lengths, videos, systems = length_in_words(texts), [row.video_id for row in judged], [row.system for row in judged]
+    lengths, videos, systems = count_words(texts), [row.video_id for row in judged], [row.system for row in judged]
     noise = np.random.default_rng(0).normal(size=len(judged))
     five, people = {**scores, "noise": noise}, {"mean rating": ratings.mean(axis=1, keepdims=True)}
     costs = {}
-    _, costs["5 metrics, 1,000 resamples of videos"] = timed(lambda: agreement_rows(five, people, videos, systems))
-    baselines = {"length": lengths, "words in common": common_words(texts, references)}
+    _, costs["5 metrics, 1,000 resamples of videos"] = timed(
+        lambda: compute_agreement_rows(five, people, videos, systems)
+    )
+    baselines = {"length": lengths, "words in common": compute_words_in_common(texts, references)}
     arguments: dict[str, Any] = {"lengths": lengths, "baselines": baselines}
     rows, costs["with baselines, raters and length"] = timed(
-        lambda: agreement_rows(scores, {"consistency": ratings}, videos, systems, **arguments)
+        lambda: compute_agreement_rows(scores, {"consistency": ratings}, videos, systems, **arguments)
     )
     pairs = list(combinations({**scores, **baselines}.items(), 2))
     tests, costs["paired tests"] = timed(

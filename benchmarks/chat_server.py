@@ -33,11 +33,11 @@ from benchmarks.measure import RESULTS, save
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, TextPart
+from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.spending import Prices
-from metrics_core.models.unusable import ModelUnusable
 
 VARIABLE = "REELSIEVE_CHAT_SERVER_PYTHON"
 START_S = 120.0
@@ -155,7 +155,7 @@ def asked(name: str, model: HttpChatModel, batch: Sequence[ChatRequest]) -> dict
     calls = memory.calls[before:]
     row = {
         "statuses": dict(Counter(reply.status for reply in replies)),
-        "cached": sum(reply.cached for reply in replies),
+        "cached": sum(reply.is_cached for reply in replies),
         "outcomes": dict(Counter(call["outcome"] for call in calls)),
         "tokens_in": sum(call["tokens_in"] for call in calls),
         "tokens_out": sum(call["tokens_out"] for call in calls),

@@ -24,9 +24,9 @@ import av
 import numpy as np
 
 from benchmarks.measure import RESULTS, save
-from metrics_core.frames import DecordReader, PyAVReader, SampledFrames, sample_indices
+from metrics_core.frames import DecodedFrames, DecordReader, PyAVReader, choose_frame_indices
 from metrics_core.frames.container import read_timeline
-from metrics_core.frames.pyav_reader import decode_in_order
+from metrics_core.frames.pyav_reader import decode_whole_stream
 
 RESULT = RESULTS / "decoding.json"
 WIDTH, HEIGHT, RATE, SECONDS, EVERY = 1280, 720, 30, 60, 30
@@ -56,16 +56,16 @@ def make_clip(path: Path, key_frame_every: int) -> Path:
     return path
 
 
-def read_in_order(path: Path) -> SampledFrames:
+def read_in_order(path: Path) -> DecodedFrames:
     """What `PyAVReader` does where it cannot seek."""
-    indices = sample_indices(len(read_timeline(path).times_s), EVERY)
-    pixels, times_s = decode_in_order(path, indices)
-    return SampledFrames(indices, times_s[indices], pixels, len(times_s), "pyav in order")
+    indices = choose_frame_indices(len(read_timeline(path).times_s), EVERY)
+    pixels, times_s = decode_whole_stream(path, indices)
+    return DecodedFrames(indices, times_s[indices], pixels, len(times_s), "pyav in order")
 
 
-def ways_to_read() -> dict[str, Callable[[Path], SampledFrames]]:
+def ways_to_read() -> dict[str, Callable[[Path], DecodedFrames]]:
     """The functions to compare, their libraries loaded."""
-    ways: dict[str, Callable[[Path], SampledFrames]] = {
+    ways: dict[str, Callable[[Path], DecodedFrames]] = {
         "in order": read_in_order,
         "seeking": lambda path: PyAVReader().read(path, EVERY, None),
     }
@@ -75,11 +75,11 @@ def ways_to_read() -> dict[str, Callable[[Path], SampledFrames]]:
     return ways
 
 
-def measure(path: Path, ways: dict[str, Callable[[Path], SampledFrames]]) -> list[dict[str, Any]]:
+def measure(path: Path, ways: dict[str, Callable[[Path], DecodedFrames]]) -> list[dict[str, Any]]:
     """Alternating runs over one clip: seconds of each way, and its speed-up over the first of them."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in ways}
-    read: dict[str, SampledFrames] = {}
+    read: dict[str, DecodedFrames] = {}
     for _ in range(RUNS):
         for name, way in ways.items():
             start, cpu_start = time.perf_counter(), time.process_time()
@@ -99,7 +99,7 @@ def measure(path: Path, ways: dict[str, Callable[[Path], SampledFrames]]) -> lis
     ]
 
 
-def largest_difference(expected: SampledFrames, read: SampledFrames) -> int:
+def largest_difference(expected: DecodedFrames, read: DecodedFrames) -> int:
     """In grey levels; the frames are the same ones, otherwise the figures mean nothing."""
     if not np.array_equal(expected.indices, read.indices) or np.abs(expected.times_s - read.times_s).max() > 1e-3:
         raise SystemExit(f"{read.reader} reads other frames than {expected.reader}: {read.indices.tolist()}")

@@ -22,10 +22,10 @@ from benchmarks.ecs_run import Answers, Embeddings, Items, levels_of, plans_of, 
 from benchmarks.ecs_tables import EARLY, EXHAUSTIVE, GLOBAL, NEAREST, ablation_table, savings
 from benchmarks.measure import RESULTS, alternate, save, spread
 from benchmarks.rank_agreement import correlation, pairwise_agreement
-from metrics_core.agreement import confusion_of
+from metrics_core.agreement import count_confusion
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.ecs import DEFAULT_R, Verification, unique_pairs, verify, verify_early_exit
-from metrics_core.ecs.verifier import offline_verifier
+from metrics_core.ecs import DEFAULT_R, Verification, list_unique_pairs, verify_keypoints, verify_with_early_exit
+from metrics_core.ecs.verifier import make_offline_verifier
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import EntailmentModel
 
@@ -55,13 +55,13 @@ def quality(data: DataSet, encoder: Embeddings, answers: Answers) -> Quality:
         levels = levels_of(data, scores)
         rows = np.flatnonzero(~np.isnan(levels))
         judged = [plans[row] for row in rows]
-        found[name] = verify(judged, answers, levels[rows].tolist())
+        found[name] = verify_keypoints(judged, answers, levels[rows].tolist())
         check_passes(data.judged().captions, r, found[name].n_passes)
         if r == DEFAULT_R:
             nearest_levels = levels
             one_level = levels_of(data, scores, per_dimension=False)
-            found[GLOBAL] = verify(judged, answers, one_level[rows].tolist())
-            found[EARLY] = verify_early_exit(judged, answers, levels[rows].tolist())
+            found[GLOBAL] = verify_keypoints(judged, answers, one_level[rows].tolist())
+            found[EARLY] = verify_with_early_exit(judged, answers, levels[rows].tolist())
             assert (decisions(found[EARLY]) == decisions(found[NEAREST])).all(), "early exit decided otherwise"
     everywhere = decisions(found[EXHAUSTIVE])
     return Quality({name: row_of(data, each, everywhere) for name, each in found.items()}, nearest_levels)
@@ -87,7 +87,7 @@ def row_of(data: DataSet, found: Verification, everywhere: BoolArray) -> dict[st
         "passes": found.n_passes,
         "pairs": found.n_pairs,
         "spearman": correlation(metric, people).spearman,
-        "keypoint_f1": confusion_of(covered, items.labels).f1,
+        "keypoint_f1": count_confusion(covered, items.labels).f1,
         "pairwise": pairs.share,
         "pairwise_eligible": pairs.n_eligible,
         "same": float((covered == everywhere).mean()),
@@ -100,7 +100,7 @@ def first_clips(data: DataSet) -> list[int]:
     chosen: list[int] = []
     for clip in sorted(kept):
         chosen += [i for i, caption in enumerate(data.captions) if caption.clip == clip]
-        if len(unique_pairs(plans_of([data.captions[i] for i in chosen]))) >= N_PAIRS:
+        if len(list_unique_pairs(plans_of([data.captions[i] for i in chosen]))) >= N_PAIRS:
             break
     return chosen
 
@@ -119,11 +119,11 @@ def timing(data: DataSet, levels: FloatArray, model: EntailmentModel) -> dict[st
         started, encoder = time.process_time(), Embeddings(make_text_encoder("offline"))
         r = DEPTHS.get(name, DEFAULT_R)
         plans = plans_of(captions, None if r is None else encoder, r)
-        step = verify_early_exit if name == EARLY else verify
+        step = verify_with_early_exit if name == EARLY else verify_keypoints
         done[name] = step(plans, Answers(model), own_levels)
         embedding[name].append(encoder.seconds)
         cpu[name].append(time.process_time() - started)
-        lengths[name] = float(np.mean([len(premise) + len(keypoint) for premise, keypoint in unique_pairs(plans)]))
+        lengths[name] = float(np.mean([len(premise) + len(keypoint) for premise, keypoint in list_unique_pairs(plans)]))
 
     taken = alternate({name: partial(run, name) for name in embedding}, RUNS)
     ratio = done[EXHAUSTIVE].n_passes / done[NEAREST].n_passes
@@ -159,7 +159,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    model, text_encoder = offline_verifier(), make_text_encoder("offline")
+    model, text_encoder = make_offline_verifier(), make_text_encoder("offline")
     # Both are loaded before anything is timed.
     text_encoder.encode(["A dog."])
     model.entailment([("A dog.", "A dog.")])

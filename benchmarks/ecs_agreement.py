@@ -27,11 +27,11 @@ from benchmarks.ecs_run import Answers, Embeddings, Items, Unweighed, levels_of,
 from benchmarks.ecs_tables import LEGEND, agreement_table, dimension_table, unlabelled_table
 from benchmarks.measure import RESULTS, save
 from benchmarks.rank_agreement import correlation, mean_correlation, pairwise_agreement, system_agreement
-from metrics_core.agreement import cohen_kappa, confusion_of, majority_accuracy
+from metrics_core.agreement import cohen_kappa, count_confusion, majority_accuracy
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import Confusion
 from metrics_core.ecs import DEFAULT_R
-from metrics_core.ecs.verifier import default_threshold, offline_verifier
+from metrics_core.ecs.verifier import make_offline_verifier, read_default_threshold
 from metrics_core.models.lexical_verifier import LexicalVerifier
 from metrics_core.models.text_encoder import make_text_encoder
 
@@ -65,7 +65,7 @@ def agreement(data: DataSet, scores: FloatArray, levels: FloatArray) -> dict[str
     clips, systems = [each.clip for each in judged.captions], [each.system for each in judged.captions]
     pairs = pairwise_agreement(metric, people, clips)
     return {
-        "keypoints": of_keypoints(confusion_of(covered, items.labels)),
+        "keypoints": of_keypoints(count_confusion(covered, items.labels)),
         "captions": asdict(correlation(metric, people)),
         "captions_within_systems": asdict(mean_correlation(metric, people, systems)),
         "captions_by_mean_score": asdict(correlation(items.means(scores[kept]), people)),
@@ -87,7 +87,7 @@ def by_dimension(data: DataSet, decided: Mapping[str, BoolArray]) -> dict[str, d
     parts = {name: items.dimensions == name for name in dict.fromkeys(items.dimensions)}
     parts["all"] = np.ones_like(items.labels)
     return {
-        name: {way: of_keypoints(confusion_of(yes[rows], items.labels[rows])) for way, yes in decided.items()}
+        name: {way: of_keypoints(count_confusion(yes[rows], items.labels[rows])) for way, yes in decided.items()}
         for name, rows in parts.items()
     }
 
@@ -100,9 +100,9 @@ def labelled(data: DataSet, encoder: Embeddings, answers: Answers) -> dict[str, 
     print(*agreement_table(data, rows), sep="\n", flush=True)
     result: dict[str, Any] = {"note": data.note, "rules": rows}
     if not np.isnan(levels[ECS]).any():
-        decided = {"default": scores[ECS] >= default_threshold(), "calibrated": scores[ECS] >= levels[ECS]}
-        result |= {"default_threshold": default_threshold(), "dimensions": by_dimension(data, decided)}
-        print(*dimension_table(result["dimensions"], default_threshold()), sep="\n", flush=True)
+        decided = {"default": scores[ECS] >= read_default_threshold(), "calibrated": scores[ECS] >= levels[ECS]}
+        result |= {"default_threshold": read_default_threshold(), "dimensions": by_dimension(data, decided)}
+        print(*dimension_table(result["dimensions"], read_default_threshold()), sep="\n", flush=True)
     return result
 
 
@@ -128,7 +128,9 @@ def without_labels(encoder: Embeddings, answers: Answers) -> dict[str, Any]:
     scores = scores_by_rule(data, encoder, answers)
     items = Items(data.captions)
     values = {f"{name}, mean score": items.means(each) for name, each in scores.items()}
-    values[f"{ECS}, share from {default_threshold():.3f} on"] = items.means(scores[ECS] >= default_threshold())
+    values[f"{ECS}, share from {read_default_threshold():.3f} on"] = items.means(
+        scores[ECS] >= read_default_threshold()
+    )
     rows = {name: own_against_other(each) for name, each in values.items()}
     passes = sum(min(DEFAULT_R, len(each.sentences)) * len(each.keypoints) for each in data.captions)
     now = encoder.seconds, answers.seconds, answers.n_pairs
@@ -155,7 +157,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    model, text_encoder = offline_verifier(), make_text_encoder("offline")
+    model, text_encoder = make_offline_verifier(), make_text_encoder("offline")
     # Both are loaded before anything is timed.
     text_encoder.encode(["A dog."])
     model.entailment([("A dog.", "A dog.")])

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import DATA
-from demo.build import demo_clips, manifest_rows
+from demo.build import build_manifest_rows, make_demo_clips
 from lab.verifier.data import CHOICE, TEST, Statement
 from lab.verifier.data import realsumm as realsumm_parts
-from metrics_core.calibration import calibration_mask
-from metrics_core.ecs import premise_sentences
+from metrics_core.calibration import mark_calibration_keys
+from metrics_core.ecs import split_premises
 from metrics_core.models.sentence_splitter import RuleSplitter
 
 DEMO_SEED = 7
@@ -101,7 +101,7 @@ def clips() -> DataSet:
 
 def demo(n_clips: int = 60) -> DataSet:
     """The demo world, where labels follow from what a program let each caption claim."""
-    captions = of_manifest(manifest_rows(demo_clips(n_clips, DEMO_SEED)))
+    captions = of_manifest(build_manifest_rows(make_demo_clips(n_clips, DEMO_SEED)))
     return DataSet("demo", "SYNTHETIC: shapes, captions and labels by a program", captions, (split(captions),))
 
 
@@ -117,7 +117,7 @@ def of_manifest(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> tuple[Capt
             own = points[row["video_id"]]
             texts, dimensions = (tuple(str(point[field]) for point in own) for field in ("text", "dimension"))
             covered = tuple(labels[row["caption_id"], point["keypoint_id"]] for point in own)
-            sentences = tuple(premise_sentences(row["text"], SPLITTER))
+            sentences = tuple(split_premises(row["text"], SPLITTER))
             captions.append(Caption(row["video_id"], row["system"], sentences, texts, dimensions, covered))
     return tuple(captions)
 
@@ -125,7 +125,7 @@ def of_manifest(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> tuple[Capt
 def split(captions: Iterable[Caption]) -> Fold:
     """A fifth of the clips calibrates, by the hash of their names."""
     names = sorted({caption.clip for caption in captions})
-    mask = calibration_mask(names)
+    mask = mark_calibration_keys(names)
     parts = [frozenset(name for name, given in zip(names, mask, strict=True) if given == part) for part in (1, 0)]
     return Fold(*parts)
 
@@ -170,7 +170,7 @@ def dream_rows() -> list[dict[str, Any]]:
 
 def sentences_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """A person's description of a clip."""
-    return tuple(premise_sentences(row["messages"][1]["content"][0]["reference"], SPLITTER))
+    return tuple(split_premises(row["messages"][1]["content"][0]["reference"], SPLITTER))
 
 
 def events_of(rows: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from benchmarks.ecs_data import Caption, DataSet
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.calibration import CalibrationWarning, thresholds_by_dimension
-from metrics_core.ecs import KeypointPlan, Pair, nearest_sentences, plan_keypoints, verify
+from metrics_core.calibration import CalibrationWarning, find_dimension_thresholds
+from metrics_core.ecs import Pair, RankedPremises, choose_premises, rank_nearest_sentences, verify_keypoints
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import (
     EntailmentModel,
@@ -23,7 +23,7 @@ from metrics_core.protocols import (
     ModelIdentity,
     TextEncoder,
     WholeTextWeigher,
-    weigher_of,
+    find_weigher,
 )
 
 CHUNK = 1024
@@ -88,7 +88,7 @@ class Answers:
     @property
     def whole_text(self) -> WholeTextWeigher | None:
         """The verifier's weigher."""
-        return weigher_of(self._model)
+        return find_weigher(self._model)
 
     @property
     def n_pairs(self) -> int:
@@ -161,7 +161,7 @@ class Items:
 
 def plans_of(
     captions: Sequence[Caption], encoder: TextEncoder | None = None, r: int | None = None
-) -> list[KeypointPlan]:
+) -> list[RankedPremises]:
     """Plans of all keypoints one after the other: all sentences, or with an encoder the r nearest."""
     if encoder is not None:
         encoder.encode([text for each in captions for text in (*each.sentences, *each.keypoints)])
@@ -169,14 +169,14 @@ def plans_of(
     for each in captions:
         nearest = None
         if encoder is not None:
-            nearest = nearest_sentences(encoder.encode(each.keypoints), encoder.encode(each.sentences), r)
-        plans += plan_keypoints(each.keypoints, each.sentences, nearest)
+            nearest = rank_nearest_sentences(encoder.encode(each.keypoints), encoder.encode(each.sentences), r)
+        plans += choose_premises(each.keypoints, each.sentences, nearest)
     return plans
 
 
-def scores_of(plans: Sequence[KeypointPlan], model: EntailmentModel) -> FloatArray:
+def scores_of(plans: Sequence[RankedPremises], model: EntailmentModel) -> FloatArray:
     """The probability of each keypoint by its best sentence; 0 where the caption has none."""
-    return np.array([verdict.probability or 0.0 for verdict in verify(plans, model).verdicts])
+    return np.array([verdict.probability or 0.0 for verdict in verify_keypoints(plans, model).verdicts])
 
 
 def levels_of(data: DataSet, scores: FloatArray, *, per_dimension: bool = True) -> FloatArray:
@@ -190,6 +190,6 @@ def levels_of(data: DataSet, scores: FloatArray, *, per_dimension: bool = True) 
         with warnings.catch_warnings():
             # Few labels give the pooled threshold, and a poor rule says yes to everything: the tables show both.
             warnings.simplefilter("ignore", CalibrationWarning)
-            found = thresholds_by_dimension(*labelled, names=names, n_resamples=1)
+            found = find_dimension_thresholds(*labelled, names=names, n_resamples=1)
         levels[judged] = [found.by_dimension[name].value for name in dimensions[judged]]
     return levels

@@ -25,8 +25,8 @@ from scipy.stats import spearmanr
 
 from benchmarks.measure import DATA, RESULTS, alternate, save, spread
 from metrics_core.facts.measure import measure_video
-from metrics_core.frames.container import frame_rate, open_video
-from metrics_core.frames.pyav_reader import decodable_frames
+from metrics_core.frames.container import find_frame_rate, open_video
+from metrics_core.frames.pyav_reader import decode_frames
 
 RESULT = RESULTS / "encodings.json"
 # Test pictures of the pack; the other clips are filmed.
@@ -68,7 +68,7 @@ def frames_of(path: Path) -> Iterator[av.VideoFrame]:
     """The frames of a clip that have the size of the first one, without their time stamps."""
     shape = None
     with open_video(path) as (container, stream):
-        for frame in decodable_frames(container, stream):
+        for frame in decode_frames(container, stream):
             shape = shape or (frame.width, frame.height)
             if (frame.width, frame.height) == shape:
                 yield av.VideoFrame.from_ndarray(frame.to_ndarray(format="yuv420p"), format="yuv420p")
@@ -144,7 +144,7 @@ def is_still(facts: dict[str, Any]) -> bool | None:
 def decode(path: Path) -> None:
     """Decode a clip, and do nothing with its frames."""
     with open_video(path) as (container, stream):
-        for _ in decodable_frames(container, stream):
+        for _ in decode_frames(container, stream):
             pass
 
 
@@ -173,7 +173,7 @@ def main(result: Path) -> None:
         for path in paths:
             frames = list(frames_of(path))
             with open_video(path) as (_, stream):
-                rate = frame_rate(stream)
+                rate = find_frame_rate(stream)
             assert rate is not None
             for variant in VARIANTS:
                 clip = write(Path(temporary) / "clip.mkv", frames, rate, variant)

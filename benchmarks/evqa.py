@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import RESULTS, Spread, alternate, save
-from demo.build import demo_clips
-from demo.encoder import demo_encoder
-from demo.systems import candidates, least_alike
+from demo.build import make_demo_clips
+from demo.encoder import make_demo_encoder
+from demo.systems import build_candidates, find_least_similar_clip
 from lab.encoder.data import frames_at
-from metrics_core.evqa import evqa_of_text, prepare_frames
+from metrics_core.evqa import evqa_from_prepared_frames, prepare_frames
 from metrics_core.frames import DecodingWorker
-from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
-from metrics_core.keywords import RuleKeywords, keywords_of
+from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
+from metrics_core.keywords import RuleKeywords, extract_keywords
 from metrics_core.models.clip_encoder import OpenClipEncoder
 
 RUNS = 3
@@ -71,21 +71,21 @@ def untrained_clip(folder: Path) -> OpenClipEncoder:
 def pipeline_calls(encoder: OpenClipEncoder, paths: Sequence[Path]) -> dict[str, Callable[[], object]]:
     """The pipeline, and its two large parts alone."""
     frames = FrameEncoder(encoder, every=30)
-    keywords = keywords_of(TEXT, RuleKeywords()).cleaned
+    keywords = extract_keywords(TEXT, RuleKeywords()).cleaned
     with DecodingWorker() as worker:
-        images = [encoder.preprocess(pixels) for path in paths for pixels in worker.read(path, every=30).pixels]
+        images = [encoder.preprocess(pixels) for path in paths for pixels in worker.read_frames(path, every=30).pixels]
 
     def decode() -> None:
         with DecodingWorker() as worker:
             for path in paths:
-                worker.read(path, every=30)
+                worker.read_frames(path, every=30)
 
     def score() -> list[float | None]:
         scores = []
         whole, *units = encoder.encode_texts([TEXT, *keywords])
-        for _, encoded in encode_videos(frames, [VideoFile(path, path, CLIP_SECONDS) for path in paths]):
-            assert isinstance(encoded, EncodedFrames)
-            scores.append(evqa_of_text(prepare_frames(encoded.features), units, whole).score)
+        for _, encoded in compute_frame_features(frames, [VideoToEncode(path, path, CLIP_SECONDS) for path in paths]):
+            assert isinstance(encoded, FrameFeatures)
+            scores.append(evqa_from_prepared_frames(prepare_frames(encoded.features), units, whole).score)
         return scores
 
     return {"decoder": decode, "encoder": lambda: encoder.encode_preprocessed(images), "pipeline": score}
@@ -111,14 +111,14 @@ def frames() -> dict[str, Any]:
     """Sampling against all frames on the demo's clips."""
     from scipy.stats import kendalltau, spearmanr
 
-    encoder = demo_encoder()
+    encoder = make_demo_encoder()
     scores: dict[int, list[float]] = {every: [] for every in INTERVALS}
     encoded = dict.fromkeys(INTERVALS, 0)
-    clips = list(demo_clips(60, 7).values())
+    clips = list(make_demo_clips(60, 7).values())
     for index, clip in enumerate(clips):
         features = encoder.encode_images(list(frames_at(clip, range(clip.n_frames))))
-        texts = [candidate.text for candidate in candidates(clip, least_alike(clips, index))]
-        units = [encoder.encode_texts([text, *keywords_of(text, RuleKeywords()).cleaned]) for text in texts]
+        texts = [candidate.text for candidate in build_candidates(clip, find_least_similar_clip(clips, index))]
+        units = [encoder.encode_texts([text, *extract_keywords(text, RuleKeywords()).cleaned]) for text in texts]
         for every in INTERVALS:
             sampled = features[::every]
             encoded[every] += len(sampled)
@@ -136,7 +136,7 @@ def frames() -> dict[str, Any]:
 
 def _scores(sampled: NDArray[np.float32], units: Sequence[NDArray[np.float32]]) -> list[float]:
     video = prepare_frames(sampled)
-    found = [evqa_of_text(video, rows[1:], rows[0]).score for rows in units]
+    found = [evqa_from_prepared_frames(video, rows[1:], rows[0]).score for rows in units]
     assert None not in found
     return [score for score in found if score is not None]
 
@@ -145,7 +145,7 @@ def texts(encoder: OpenClipEncoder) -> dict[str, Any]:
     """Keywords at their own length against padded ones."""
     import torch
 
-    clip = demo_clips(60, 7)
+    clip = make_demo_clips(60, 7)
     keywords = [keyword for story in list(clip.values())[:12] for keyword in _keywords(list(clip.values()), story)]
     distinct = list(dict.fromkeys(keywords))[:96]
     loaded = encoder._loaded
@@ -166,8 +166,8 @@ def texts(encoder: OpenClipEncoder) -> dict[str, Any]:
 
 
 def _keywords(clips: list[Any], clip: Any) -> Sequence[str]:
-    (faithful, *_) = candidates(clip, least_alike(clips, clips.index(clip)))
-    return keywords_of(faithful.text, RuleKeywords()).cleaned
+    (faithful, *_) = build_candidates(clip, find_least_similar_clip(clips, clips.index(clip)))
+    return extract_keywords(faithful.text, RuleKeywords()).cleaned
 
 
 def main() -> None:

@@ -29,9 +29,9 @@ from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
 from assets.selection.export import export_selection
+from assets.selection.export_input import load_export_input
 from assets.selection.export_target import PASSPORT_SUFFIX, ExportFormat
-from assets.selection.reading import prepare
-from assets.selection.select import choose
+from assets.selection.select import choose_samples
 from benchmarks.in_turn import Alone, in_turn
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
@@ -42,8 +42,8 @@ from db.manifest.datasets import Dataset
 from db.schema.migrate import migrate
 from db.selection.freeze import freeze_selection
 from db.selection.recipes import Recipe
-from db.server.engine import open_engine, psycopg_transaction
-from db.server.urls import sibling_url
+from db.server.engine import open_engine, open_psycopg_transaction
+from db.server.urls import build_sibling_url
 
 SAMPLES_PER_SHARD = 4000
 TABLES = [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET]
@@ -57,17 +57,17 @@ def freeze(engine: Engine, dataset: Dataset, keep: float, where: str | None = No
     """The number of a new selection."""
     with engine.begin() as connection:
         recipe = Recipe(by={"vcs": 1.0}, keep=keep, where=where, stale="leave_out")
-        chosen = choose(connection, dataset, recipe, None, print, lock=True)
+        chosen = choose_samples(connection, dataset, recipe, None, print, lock=True)
         return freeze_selection(connection, *chosen).selection_id
 
 
 def copy_rows(engine: Engine, selection_id: int, path: Path) -> None:
     """COPY the rows of an export to a file, in one statement."""
     with engine.connect() as connection:
-        query = prepare(connection, selection_id, "copy").query
+        query = load_export_input(connection, selection_id, "copy").query
     dialect = postgresql.dialect(paramstyle="named")
     statement = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
-    with psycopg_transaction(engine) as connection, connection.cursor() as cursor, path.open("wb") as file:
+    with open_psycopg_transaction(engine) as connection, connection.cursor() as cursor, path.open("wb") as file:
         with cursor.copy(f"COPY ({statement}) TO STDOUT".encode()) as copy:
             for block in copy:
                 file.write(block)
@@ -165,7 +165,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as name:
         folder = Path(name)
         with temporary_server(folder / "home") as server:
-            url = sibling_url(server, NAME)
+            url = build_sibling_url(server, NAME)
             migrate(url, METRIC_INPUTS)
             engine = open_engine(url)
             filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))

@@ -17,28 +17,35 @@ import numpy as np
 
 from benchmarks.measure import RESULTS, save
 from metrics_core.agreement import compare_with_people
-from metrics_core.agreement.groupings import Sides, per_system, per_video, pooled, pooled_rest, without_system_means
-from metrics_core.agreement.inputs import check_inputs
-from metrics_core.agreement.raters import mean_rating
-from metrics_core.agreement.row import build_rows
-from metrics_core.agreement.same_items import (
+from metrics_core.agreement.baseline_comparison import (
+    AspectComparisons,
+    BaselineComparison,
     Coefficient,
-    OneAspect,
-    SameItems,
-    build_same_items_rows,
-    read_same_items,
+    build_baseline_comparisons,
+    build_baseline_rows,
 )
-from metrics_core.agreement.verdicts import (
+from metrics_core.agreement.conclusions import (
     CLAIMS,
-    MOST_CHANCE,
-    chance_of_order,
-    corrected,
-    order_verdict,
-    too_few,
-    verdict,
+    MAX_P_VALUE,
+    correct_comparisons,
+    explain_agreement,
+    explain_system_order,
+    explain_too_few_videos,
+    kendall_p_value,
 )
+from metrics_core.agreement.groupings import (
+    ComparedValues,
+    compute_partial,
+    compute_per_system,
+    compute_per_video,
+    compute_pooled,
+    subtract_system_means,
+)
+from metrics_core.agreement.inputs import build_inputs
+from metrics_core.agreement.raters import compute_mean_ratings
+from metrics_core.agreement.row import build_agreement_rows
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import LEVEL, Found, blocks_of, cluster_means
+from metrics_core.intervals import LEVEL, JackknifeStatistics, compute_cluster_means, draw_blocks
 
 VIDEOS = (2, 3, 5, 8, 10, 15, 20)
 SYSTEMS = 6
@@ -81,19 +88,24 @@ def claims(rng: np.random.Generator, n_videos: int, knowledge: float, n_metrics:
     rated = dict(zip(ASPECTS, (ratings, other), strict=True))
     beside = compare_with_baselines(metrics, baselines, rated, videos)
     orders = {
-        (aspect, name): order_of_systems(metrics[name], mean_rating(rated[aspect]), n_videos) for aspect, name in beside
+        (aspect, name): order_of_systems(metrics[name], compute_mean_ratings(rated[aspect]), n_videos)
+        for aspect, name in beside
     }
-    leads = best_systems([*known, *(mean_rating(each) for each in rated.values())], n_videos)
-    pages, others = corrected(beside, [*leads, *(order.p for order in orders.values())])
+    leads = best_systems([*known, *(compute_mean_ratings(each) for each in rated.values())], n_videos)
+    pages, others = correct_comparisons(beside, [*leads, *(order.p for order in orders.values())])
     # That the best system is best by ratings is no claim of a metric, but one of the page's.
     own = others[:n_metrics]
-    yield from ("best system" for lead in own if lead is not None and lead <= MOST_CHANCE and not too_few(n_videos))
+    yield from (
+        "best system"
+        for lead in own
+        if lead is not None and lead <= MAX_P_VALUE and not explain_too_few_videos(n_videos)
+    )
     for (aspect, name), same in pages.items():
-        level = verdict(name, aspect, same).level
+        level = explain_agreement(name, aspect, same).level
         if level in CLAIMS:
             yield level
     for order, p in zip(orders.values(), others[len(leads) :], strict=True):
-        if order_verdict(replace(order, p=p), n_videos).order != "open":
+        if explain_system_order(replace(order, p=p), n_videos).order != "open":
             yield "order of systems"
 
 
@@ -102,36 +114,36 @@ def compare_with_baselines(
     baselines: dict[str, FloatArray],
     rated: dict[str, FloatArray],
     videos: list[int],
-) -> dict[tuple[str, str], SameItems]:
+) -> dict[tuple[str, str], BaselineComparison]:
     """Compare metrics as the agreement table does, without the statistics that no claim rests on."""
-    inputs = check_inputs(metrics, rated, videos, baselines=baselines)
+    inputs = build_inputs(metrics, rated, videos, baselines=baselines)
     rows = []
     for aspect in rated:
-        once = OneAspect(inputs, aspect)
+        once = AspectComparisons(inputs, aspect)
         for name, values in metrics.items():
-            found = once.pooled(name, np.isfinite(values) & once.is_rated)
-            rows += [*build_rows((name, aspect, "pooled"), found, LEVEL), *build_same_items_rows(once, name)]
-    return read_same_items(rows)
+            found = once.compute_pooled(name, np.isfinite(values) & once.is_rated)
+            rows += [*build_agreement_rows((name, aspect, "pooled"), found, LEVEL), *build_baseline_rows(once, name)]
+    return build_baseline_comparisons(rows)
 
 
 def order_of_systems(metric: FloatArray, people: FloatArray, n_videos: int) -> Coefficient:
     """How alike a metric and people rank systems, with the chance of such an order."""
-    found = per_system(sides(metric, people, n_videos)).estimate(STATISTIC)
-    p = None if found.value is None else chance_of_order(found.value, SYSTEMS)
+    found = compute_per_system(sides(metric, people, n_videos)).compute_estimate(STATISTIC)
+    p = None if found.value is None else kendall_p_value(found.value, SYSTEMS)
     return Coefficient("order", found.value, found.low, found.high, SYSTEMS, p)
 
 
 def best_systems(metrics: list[FloatArray], n_videos: int) -> list[float | None]:
     """For each metric how likely chance alone puts the best system so far above the next."""
     values = np.stack(metrics).reshape(len(metrics), n_videos, SYSTEMS).swapaxes(0, 1)
-    means = cluster_means([(values, np.ones_like(values))], values.shape)
+    means = compute_cluster_means([(values, np.ones_like(values))], values.shape)
     return [next((each.lead for each in of_metric if each.lead is not None), None) for of_metric in means]
 
 
-def sides(metric: FloatArray, people: FloatArray, n_videos: int) -> Sides:
+def sides(metric: FloatArray, people: FloatArray, n_videos: int) -> ComparedValues:
     """A metric and people, caption by caption."""
     video, system = (np.array(each) for each in places(n_videos))
-    return Sides(metric, people, video, system, blocks_of(video, 0))
+    return ComparedValues(metric, people, video, system, draw_blocks(video, 0))
 
 
 def with_claims(n_videos: int, knowledge: float, n_reports: int, n_metrics: int = 4) -> float:
@@ -140,28 +152,30 @@ def with_claims(n_videos: int, knowledge: float, n_reports: int, n_metrics: int 
     return sum(any(True for _ in claims(rng, n_videos, knowledge, n_metrics)) for _ in range(n_reports)) / n_reports
 
 
-def groupings(metric: FloatArray, people: FloatArray, other: FloatArray, n_videos: int) -> dict[str, Found]:
+def groupings(
+    metric: FloatArray, people: FloatArray, other: FloatArray, n_videos: int
+) -> dict[str, JackknifeStatistics]:
     """What intervals are asked of, by name. other: a baseline."""
-    both, beside = sides(metric, people, n_videos), pooled(sides(other, people, n_videos), (STATISTIC,))
-    own = pooled(both, (STATISTIC, "pearson"))
-    value, left_out = own.less(beside, STATISTIC)
-    more = Found({STATISTIC: value}, {STATISTIC: left_out}, {STATISTIC: 1}, {STATISTIC: 0}, 1)
+    both, beside = sides(metric, people, n_videos), compute_pooled(sides(other, people, n_videos), (STATISTIC,))
+    own = compute_pooled(both, (STATISTIC, "pearson"))
+    value, left_out = own.subtract(beside, STATISTIC)
+    more = JackknifeStatistics({STATISTIC: value}, {STATISTIC: left_out}, {STATISTIC: 1}, {STATISTIC: 0}, 1)
     return {
         "pooled": own,
-        "per video": per_video(both, n_videos),
-        "per system": per_system(both),
-        "pooled without system means, Pearson": pooled_rest(
-            both, lambda side, rows: without_system_means(side, both.system[rows])
+        "per video": compute_per_video(both, n_videos),
+        "per system": compute_per_system(both),
+        "pooled without system means, Pearson": compute_partial(
+            both, lambda side, rows: subtract_system_means(side, both.system[rows])
         ),
         "difference from a baseline": more,
     }
 
 
-def drawn(rng: np.random.Generator, n_videos: int, knowledge: float) -> dict[str, Found]:
+def drawn(rng: np.random.Generator, n_videos: int, knowledge: float) -> dict[str, JackknifeStatistics]:
     """The same of one world; the baseline knows half as much."""
     quality, ratings = world(rng, n_videos)
     metric, other = (share * quality + resembling(rng, n_videos).ravel() for share in (knowledge, knowledge / 2))
-    return groupings(metric, mean_rating(ratings), other, n_videos)
+    return groupings(metric, compute_mean_ratings(ratings), other, n_videos)
 
 
 def coverage(n_videos: int, knowledge: float, n_worlds: int, truths: dict[str, float]) -> dict[str, float | None]:
@@ -169,7 +183,7 @@ def coverage(n_videos: int, knowledge: float, n_worlds: int, truths: dict[str, f
     rng, held = np.random.default_rng([n_videos, 2]), {name: [0, 0] for name in truths}
     for _ in range(n_worlds):
         for name, found in drawn(rng, n_videos, knowledge).items():
-            each = found.estimate(statistic_of(name))
+            each = found.compute_estimate(statistic_of(name))
             if each.low is not None and each.high is not None:
                 held[name][0] += each.low - 1e-12 <= truths[name] <= each.high + 1e-12
                 held[name][1] += 1
@@ -196,7 +210,7 @@ def false_differences(n_sets: int, n_videos: int = 60, captions: int = 5) -> dic
         videos = np.repeat(np.arange(n_videos), captions).tolist()
         rated = {"quality": people[:, None]}
         [found] = compare_with_people(first, np.exp(2 * second), rated, videos, n_resamples=SWAPS)
-        different["tau-b"] += found.p_holm is not None and found.p_holm < MOST_CHANCE
+        different["tau-b"] += found.p_holm is not None and found.p_holm < MAX_P_VALUE
     return {name: n / n_sets for name, n in different.items()}
 
 

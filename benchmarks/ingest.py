@@ -34,7 +34,7 @@ from benchmarks.measure import DATA, RESULTS, save, spread
 from benchmarks.server_cost import Cost, Server, measured_server
 from db.schema import METADATA
 from db.server.bulk import copy_rows
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 from lab.adapters import anet_captions
 
 RESULT = RESULTS / "ingest.json"
@@ -66,7 +66,7 @@ def written(name: str) -> list[sa.Column[Any]]:
 
 def copy_all(engine: Engine, rows: Rows) -> None:
     """A binary COPY of rows into each of the tables, in one transaction."""
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         for name, values in rows.items():
             copy_rows(connection, sql.Identifier(name), written(name), values)
 

@@ -28,9 +28,9 @@ from benchmarks.million import SAMPLES_PER_SHARD
 from benchmarks.million_fill import NAME, fill
 from db.schema.migrate import migrate
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
-from orchestration.look.app import Look
-from orchestration.web.guard import Guard
+from db.server.urls import build_sibling_url
+from orchestration.look.app import LookPages
+from orchestration.web.guard import RequestGuard
 
 # Wanted is a second for each.
 PAGES = {
@@ -71,12 +71,12 @@ def main() -> None:
     given = parser.parse_args()
     before = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as home, temporary_server(Path(home)) as url:
-        migrate(sibling_url(url, NAME), METRIC_INPUTS)
-        engine = open_engine(sibling_url(url, NAME))
+        migrate(build_sibling_url(url, NAME), METRIC_INPUTS)
+        engine = open_engine(build_sibling_url(url, NAME))
         fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-            app = Guard(Look(engine, dict, has_lineage=False).app(), port)
+            app = RequestGuard(LookPages(engine, dict, has_lineage=False).make_app(), port)
             server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="warning"))
             thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
             thread.start()

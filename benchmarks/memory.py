@@ -24,9 +24,9 @@ DRAWN_CLIPS = 20
 
 def write_videos(folder: Path, n_clips: int) -> None:
     """The demo's dataset with `n_clips` videos; beyond the first ones the same files under other names."""
-    from demo.build import build_demo
+    from demo.build import create_demo
 
-    build_demo(folder, n_clips=min(n_clips, DRAWN_CLIPS))
+    create_demo(folder, n_clips=min(n_clips, DRAWN_CLIPS))
     originals = {name: read_rows(folder / f"{name}.jsonl") for name in ("videos", "captions", "qa")}
     for name in ("keypoints", "keypoint_labels", "ratings"):
         (folder / f"{name}.jsonl").unlink()
@@ -71,10 +71,10 @@ def score_once(folder: Path) -> None:
         ingest = [sys.executable, "-c", "from orchestration.cli import main; main()", "ingest", str(folder)]
         subprocess.run([*ingest, "--dataset", "memory", "--json"], check=True, capture_output=True)
         from assets.scores.registry import METRICS
+        from orchestration.installation import get_installation
         from orchestration.launch import run_scoring
-        from orchestration.platform import installed
 
-        written = [counts for _, counts in run_scoring(installed(), "memory", METRICS)]
+        written = [counts for _, counts in run_scoring(get_installation(), "memory", METRICS)]
         samples = sum(counts[METRICS[0]] for counts in written)
         print(json.dumps({"samples": samples, "peak_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 

@@ -25,25 +25,30 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.run import ingest_folder, try_folder
-from assets.scores.pending import activate_if_complete, pending_by_shard
+from assets.ingest.run import ingest_folder, try_ingest
+from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
 from assets.scores.registry import METRIC_INPUTS, METRICS
-from assets.selection.select import choose
+from assets.selection.select import choose_samples
 from benchmarks.ingest import copy_all
 from benchmarks.installation import temporary_server, write_rows
 from benchmarks.measure import RESULTS, Spread, save
 from benchmarks.million_fill import MODELS, NAME, Filled, fill, score_all
 from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
-from db.evidence.verdicts import unfinished_shards
+from db.evidence.verdicts import list_unfinished_shards
 from db.manifest.datasets import find_dataset
-from db.reports.summary import dataset_summary
+from db.reports.summary import load_dataset_summary
 from db.schema.migrate import migrate
-from db.scores.distribution import collect_defined, distribution, shard_cutoffs, video_means
-from db.scores.present import list_scores
+from db.scores.distribution import (
+    compute_distribution,
+    compute_video_means,
+    create_defined_table,
+    load_shard_thresholds,
+)
+from db.scores.sample_scores import list_scores
 from db.selection.freeze import freeze_selection
-from db.selection.recipes import recipe_of
+from db.selection.recipes import parse_recipe
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 
 SAMPLES_PER_SHARD = 4000
 AVERAGES = "SELECT system, avg(vcs), avg(evqa), avg(ecs), avg(qeva) FROM sample_scores WHERE dataset = :name GROUP BY 1"
@@ -107,17 +112,17 @@ def look(bench: Bench) -> None:
     """What `status`, the schedule and the start of `score` ask: the work list of every metric, and a summary."""
     dataset = bench.filled.dataset
     for metric in METRICS:
-        counts = pending_by_shard(bench.engine, scorer(metric), [dataset])
-        activate_if_complete(bench.engine, scorer(metric), [dataset], counts)
+        counts = count_pending_by_shard(bench.engine, scorer(metric), [dataset])
+        update_active_scorer_if_complete(bench.engine, scorer(metric), [dataset], counts)
     with bench.engine.connect() as connection:
-        dataset_summary(connection, NAME)
+        load_dataset_summary(connection, NAME)
 
 
 def select(bench: Bench, where: str | None) -> None:
     """A selection that is stored and taken back."""
     with bench.engine.connect() as connection:
-        recipe = recipe_of({"by": "vcs", "keep": 0.125, "where": where})
-        freeze_selection(connection, *choose(connection, bench.filled.dataset, recipe, None, print, lock=True))
+        recipe = parse_recipe({"by": "vcs", "keep": 0.125, "where": where})
+        freeze_selection(connection, *choose_samples(connection, bench.filled.dataset, recipe, None, print, lock=True))
         connection.rollback()
 
 
@@ -125,10 +130,10 @@ def spread_out(bench: Bench) -> None:
     """What asset `threshold` reads of every metric: the distribution, cutoffs by shard and the means of videos."""
     for scorer_id in bench.filled.scorers.values():
         with bench.engine.begin() as connection:
-            for kind in collect_defined(connection, bench.filled.dataset, scorer_id):
-                distribution(connection, kind, SHARES)
-                shard_cutoffs(connection, kind, SHARES)
-                video_means(connection, kind)
+            for kind in create_defined_table(connection, bench.filled.dataset, scorer_id):
+                compute_distribution(connection, kind, SHARES)
+                load_shard_thresholds(connection, kind, SHARES)
+                compute_video_means(connection, kind)
 
 
 def listed(bench: Bench) -> None:
@@ -143,7 +148,7 @@ def measure(bench: Bench, repeats: int) -> None:
     scan = "SELECT count(value), sum(value) FROM score WHERE scorer_id = :scorer_id"
     bench.time("first look at everything", lambda: look(bench))
     place = (bench.engine, bench.filled.scorers["ecs"], bench.filled.dataset.dataset_id)
-    bench.time("unfinished checklists, as calibrate asks", lambda: unfinished_shards(*place))
+    bench.time("unfinished checklists, as calibrate asks", lambda: list_unfinished_shards(*place))
     for _ in range(repeats):
         bench.time("scan", bench.query(scan, "SET LOCAL enable_indexonlyscan = off", scorer_id=scorer_id))
         bench.time("scan of the index", bench.query(scan, scorer_id=scorer_id))
@@ -164,10 +169,10 @@ def measure(bench: Bench, repeats: int) -> None:
 
 def report(bench: Bench, folder: Path) -> None:
     """The page of the whole dataset, which nobody has rated."""
-    from assets.reports.report import make_report
-    from orchestration.platform import installed
+    from assets.reports.report import create_report
+    from orchestration.installation import get_installation
 
-    make_report(bench.engine, bench.filled.dataset, installed().curation.scorers, folder)
+    create_report(bench.engine, bench.filled.dataset, get_installation().curation.scorers, folder)
 
 
 def ingest(bench: Bench, folder: Path, n_rows: int, repeats: int) -> None:
@@ -178,7 +183,7 @@ def ingest(bench: Bench, folder: Path, n_rows: int, repeats: int) -> None:
     write_rows(folder / "videos.jsonl", videos)
     write_rows(folder / "captions.jsonl", captions)
     run = {"engine": bench.engine, "folder": folder, "name": "ingested"}
-    bench.time("ingest --dry-run", lambda: try_folder(**run))
+    bench.time("ingest --dry-run", lambda: try_ingest(**run))
     rows = None
     for _ in range(repeats):
         bench.time("ingest", lambda: ingest_folder(**run))
@@ -232,8 +237,8 @@ def main() -> None:
         home = Path(temporary) / "home"
         (Path(temporary) / "manifest").mkdir()
         with temporary_server(home) as url:
-            migrate(sibling_url(url, NAME), METRIC_INPUTS)
-            engine = open_engine(sibling_url(url, NAME))
+            migrate(build_sibling_url(url, NAME), METRIC_INPUTS)
+            engine = open_engine(build_sibling_url(url, NAME))
             filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
             pid = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
             bench = Bench(engine, filled, psutil.Process(pid), {})

@@ -17,9 +17,9 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.registry import METRIC_INPUTS, METRICS
 from db.evidence.verdicts import VERDICT_INPUTS
-from db.manifest.datasets import Dataset, ensure_dataset
-from db.schema.inputs import input_digest, input_marks
-from db.scores.stored import activate_scorer, register_scorer
+from db.manifest.datasets import Dataset, find_or_create_dataset
+from db.schema.inputs import build_digest_sql, build_marks_sql
+from db.scores.store import activate_scorer, register_scorer
 
 NAME = "million"
 SAMPLES_PER_VIDEO = 5
@@ -109,7 +109,7 @@ def fill(engine: Engine, n_samples: int, n_shards: int) -> Filled:
     """Fill an empty, migrated database with this many samples, five to a video, all scored by every metric."""
     taken: dict[str, float] = {}
     with engine.begin() as connection:
-        dataset = ensure_dataset(connection, NAME, n_shards)
+        dataset = find_or_create_dataset(connection, NAME, n_shards)
     place = {"dataset_id": dataset.dataset_id, "n_shards": n_shards, "n_videos": n_samples // SAMPLES_PER_VIDEO}
     statements = {
         "video": VIDEOS.replace("{shard}", SHARD.replace("{key}", "key")),
@@ -150,11 +150,11 @@ def score_all(engine: Engine, dataset: Dataset, scorers: Mapping[str, int], take
             values = {**place, "scorer_id": scorer_id}
             if metric == "ecs":
                 with _timed(engine, taken, "verdict_set") as connection:
-                    _run(connection, VERDICT_SETS.replace("{digest}", input_digest(VERDICT_INPUTS)), values)
+                    _run(connection, VERDICT_SETS.replace("{digest}", build_digest_sql(VERDICT_INPUTS)), values)
                 with _timed(engine, taken, "ecs_verdict") as connection:
                     _run(connection, VERDICTS, values)
             inputs = METRIC_INPUTS[metric]
-            parts = {"{digest}": input_digest(inputs), "{marks}": input_marks(inputs)}
+            parts = {"{digest}": build_digest_sql(inputs), "{marks}": build_marks_sql(inputs)}
             statement = SCORES.replace("{digest}", parts["{digest}"]).replace("{marks}", parts["{marks}"])
             with _timed(engine, taken, "score") as connection:
                 _run(connection, statement, values)

@@ -36,18 +36,18 @@ from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save, tim
 from benchmarks.million_fill import NAME, fill
 from benchmarks.near_index import hnsw
 from benchmarks.near_vectors import Pairs, Planted, Rows, all_pairs, keep_by, one_by_one, plant, real_texts
-from db.evidence.embeddings import store_texts
+from db.evidence.embeddings import store_text_vectors
 from db.evidence.models import register_model
 from db.manifest.datasets import find_dataset
 from db.schema import sample
 from db.schema.migrate import migrate
-from db.selection.recipes import recipe_of
+from db.selection.recipes import parse_recipe
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import ModelIdentity
-from metrics_core.selection.duplicates import without_near_duplicates
-from metrics_core.selection.spread import farthest_first
+from metrics_core.selection.diversity import choose_diverse_rows
+from metrics_core.selection.duplicates import drop_near_duplicates
 
 AT_LEAST, SHARE, DIMENSIONS, SEED = 0.95, 0.05, 384, 7
 STRETCH = 300
@@ -70,7 +70,7 @@ class Stored:
 def exact(units: Rows, repeats: int) -> tuple[dict[str, Any], Pairs, npt.NDArray[np.bool_]]:
     """The exact walk, checked; all pairs and what stays."""
     seconds, keeps = zip(
-        *[timed("exact walk", lambda: without_near_duplicates(units, AT_LEAST)) for _ in range(repeats)], strict=True
+        *[timed("exact walk", lambda: drop_near_duplicates(units, AT_LEAST)) for _ in range(repeats)], strict=True
     )
     all_s, pairs = timed("products of all rows", lambda: all_pairs(units, AT_LEAST))
     assert (keeps[0] == keep_by(len(units), pairs)).all(), "the walk differs from the products of all rows"
@@ -81,7 +81,9 @@ def exact(units: Rows, repeats: int) -> tuple[dict[str, Any], Pairs, npt.NDArray
 def spread(units: Rows, repeats: int) -> dict[str, Any]:
     """K-center greedy of an eighth, beside a stretch of it one by one."""
     n = len(units) // 8
-    runs = [timed(f"k-center greedy, {n} of {len(units)}", lambda: farthest_first(units, n)) for _ in range(repeats)]
+    runs = [
+        timed(f"k-center greedy, {n} of {len(units)}", lambda: choose_diverse_rows(units, n)) for _ in range(repeats)
+    ]
     stretch = min(STRETCH, n)
     one_s, first = timed(f"one by one, the first {stretch}", lambda: one_by_one(units, stretch))
     same = int((runs[0][1][:stretch] == first).sum())
@@ -97,7 +99,7 @@ def whole_commands(url: str, engine: Engine, units: Rows) -> dict[str, Any]:
         texts = list(connection.scalars(sa.select(sample.c.text).order_by(sample.c.sample_id)))
         model_id = register_model(connection, Stored.identity.as_dict())
     for start in range(0, len(texts), 10_000):
-        store_texts(engine, model_id, texts[start : start + 10_000], units[start : start + 10_000])
+        store_text_vectors(engine, model_id, texts[start : start + 10_000], units[start : start + 10_000])
     found = {}
     for name, said in RECIPES.items():
         command = [sys.executable, "-m", "benchmarks.near_duplicates", "--once", url, json.dumps(said)]
@@ -114,7 +116,7 @@ def once(url: str, said: str) -> dict[str, Any]:
         dataset = find_dataset(connection, NAME)
     assert dataset is not None
     started, before = time.perf_counter(), peak_kb()
-    chosen = make_selection(engine, dataset, recipe_of(json.loads(said)), Stored, lambda line: None)
+    chosen = make_selection(engine, dataset, parse_recipe(json.loads(said)), Stored, lambda line: None)
     taken = time.perf_counter() - started
     return {"wall_s": taken, "n": chosen.n, "duplicates": chosen.n_duplicates, "kb": [before, peak_kb()]}
 
@@ -137,7 +139,7 @@ def main() -> None:
     sets: dict[str, tuple[Rows, Planted | None]] = {"planted": (planted.units, planted), "VATEX-EVAL": (real, None)}
     result: dict[str, Any] = {"at_least": AT_LEAST, "share_planted": SHARE}
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as folder, temporary_server(Path(folder) / "home") as server:
-        url = sibling_url(server, NAME)
+        url = build_sibling_url(server, NAME)
         migrate(url, METRIC_INPUTS)
         engine = open_engine(url)
         for name, (units, known) in sets.items():

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 
 from benchmarks.measure import timed
 from benchmarks.near_vectors import COSINES, Pairs, Planted, Rows, keep_by
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 
 EF_SEARCH = (40, 100, 200)
 NEIGHBOURS = """
@@ -27,7 +27,7 @@ def hnsw(
     engine: Engine, units: Rows, pairs: Pairs, keep: npt.NDArray[np.bool_], planted: Planted | None, at_least: float
 ) -> Any:
     """An index over the rows, and at several ef_search the pairs that it finds, beside the exact ones."""
-    with psycopg_transaction(engine) as connection, connection.cursor() as cursor:
+    with open_psycopg_transaction(engine) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE near (id integer PRIMARY KEY, embedding vector({units.shape[1]}))")
         with cursor.copy("COPY near FROM STDIN (FORMAT BINARY)") as copy:
             copy.set_types(["int4", "vector"])
@@ -37,7 +37,7 @@ def hnsw(
         cursor.execute("SET LOCAL max_parallel_maintenance_workers = 2")
         build = "CREATE INDEX near_hnsw ON near USING hnsw (embedding vector_cosine_ops)"
         build_s, _ = timed("HNSW: build", lambda: cursor.execute(build))
-    with psycopg_transaction(engine) as connection, connection.cursor() as cursor:
+    with open_psycopg_transaction(engine) as connection, connection.cursor() as cursor:
         cursor.execute("ANALYZE near")
         size = cursor.execute("SELECT pg_relation_size('near_hnsw')").fetchone()
         found: dict[str, Any] = {"build_s": build_s, "index_bytes": size[0] if size else 0, "asked": []}

@@ -23,9 +23,9 @@ OUTSIDE_WANTED, SECOND_WANTED = 0.15, 0.05
 
 def write_captions(folder: Path, n_clips: int) -> None:
     """Captions and references of the demo's world, without clips."""
-    from demo.build import demo_clips, manifest_rows
+    from demo.build import build_manifest_rows, make_demo_clips
 
-    rows = manifest_rows(demo_clips(n_clips, 7))
+    rows = build_manifest_rows(make_demo_clips(n_clips, 7))
     videos = [{"video_id": row["video_id"]} for row in rows["videos"]]
     for name, table in (("videos", videos), ("captions", rows["captions"])):
         write_rows(folder / f"{name}.jsonl", table)
@@ -33,29 +33,29 @@ def write_captions(folder: Path, n_clips: int) -> None:
 
 def overhead(folder: Path) -> dict[str, Any]:
     """Time inside and outside metric code, first and second run, for each metric that needs no video."""
-    from assets.datasets import dataset_of_key
-    from assets.scores.registry import METRICS, source_kinds
+    from assets.datasets import require_dataset
+    from assets.scores.registry import METRICS, list_source_classes
     from assets.sources.frames import SampledFrames
+    from orchestration.installation import get_installation
     from orchestration.launch import run_ingest, run_scoring
-    from orchestration.platform import installed
 
     folder.mkdir()
     write_captions(folder, N_CLIPS)
     with installation(folder / "home"):
-        run_ingest(installed(), folder, "captions", None, 1)
-        dataset = dataset_of_key(installed().engine, "captions")
+        run_ingest(get_installation(), folder, "captions", None, 1)
+        dataset = require_dataset(get_installation().engine, "captions")
         found = {}
-        for metric in [name for name in METRICS if SampledFrames.asset not in source_kinds([name])]:
-            list(run_scoring(installed(), "captions", [metric]))
-            watched = _Watched(installed().curation.scorers[metric])
+        for metric in [name for name in METRICS if SampledFrames.asset not in list_source_classes([name])]:
+            list(run_scoring(get_installation(), "captions", [metric]))
+            watched = _Watched(get_installation().curation.scorers[metric])
             first, second, inside, shard = [], [], [], []
             for _ in range(RUNS):
-                _forget_scores(installed().engine, dataset.dataset_id)
+                _forget_scores(get_installation().engine, dataset.dataset_id)
                 watched.seconds = 0.0
-                first.append(seconds(lambda m=metric: list(run_scoring(installed(), "captions", [m]))))
+                first.append(seconds(lambda m=metric: list(run_scoring(get_installation(), "captions", [m]))))
                 inside.append(watched.seconds)
-                second.append(seconds(lambda m=metric: list(run_scoring(installed(), "captions", [m]))))
-                _forget_scores(installed().engine, dataset.dataset_id)
+                second.append(seconds(lambda m=metric: list(run_scoring(get_installation(), "captions", [m]))))
+                _forget_scores(get_installation().engine, dataset.dataset_id)
                 shard.append(_shard_alone(watched, dataset))
             found[metric] = _overhead_rows(metric, first, inside, second, shard)
             watched.restore()
@@ -84,10 +84,10 @@ class _Watched:
 def _shard_alone(watched: _Watched, dataset: Any) -> tuple[float, float]:
     """Seconds of scoring the shard without Dagster, and of these inside the metric."""
     from assets.scores.run import score_shard
-    from orchestration.platform import installed
+    from orchestration.installation import get_installation
 
     watched.seconds = 0.0
-    taken = seconds(lambda: score_shard(installed().engine, watched.scorer, dataset, 0, run_id="benchmark"))
+    taken = seconds(lambda: score_shard(get_installation().engine, watched.scorer, dataset, 0, run_id="benchmark"))
     return taken, watched.seconds
 
 

@@ -23,8 +23,8 @@ from typing import Any
 from benchmarks.ecs_data import require
 from benchmarks.measure import RESULTS, save
 from benchmarks.qeva_run import SPLITTER, Bench, Judged, how_often, how_often_above, mean_with_interval, scores
-from metrics_core.agreement import common_words
-from metrics_core.qeva.offline.notes import Reference, Segment, video_notes
+from metrics_core.agreement import compute_words_in_common
+from metrics_core.qeva.offline.notes import NoteReference, NoteSegment, build_video_notes
 from metrics_core.qeva.records import DIMENSIONS
 from metrics_core.qeva.score import QevaScore
 
@@ -46,10 +46,10 @@ def read(number: int) -> dict[str, Any]:
     return content
 
 
-def segments_of(row: Mapping[str, Any]) -> list[Segment]:
+def segments_of(row: Mapping[str, Any]) -> list[NoteSegment]:
     """An annotator's sentences in order of time."""
     rows = zip(row["timestamps"], row["sentences"], strict=True)
-    segments = [Segment(start, end, text.strip()) for (start, end), text in rows if any(map(str.isalnum, text))]
+    segments = [NoteSegment(start, end, text.strip()) for (start, end), text in rows if any(map(str.isalnum, text))]
     return sorted(segments, key=lambda segment: (segment.start_s, segment.end_s))
 
 
@@ -60,7 +60,7 @@ def videos_of(names: Sequence[str]) -> list[Judged]:
     videos = []
     for name, following in zip(names, [*names[1:], names[0]], strict=True):
         segments = segments_of(one[name])
-        notes = video_notes([Reference("", tuple(segments))], [], SPLITTER)
+        notes = build_video_notes([NoteReference("", tuple(segments))], [], SPLITTER)
         if notes is None:
             raise SystemExit(f"{name} has no sentence of the first annotator")
         strangers = [sentence for stranger in names if stranger != name for sentence in told[stranger]]
@@ -142,7 +142,8 @@ def above_in_words(videos: Sequence[Judged]) -> dict[str, float | int | None]:
     """In how many videos the summary has more words in common with the notes than the next video's."""
     told = [[" ".join(video.notes.events)] for video in videos]
     own, other = (
-        common_words([video.summaries[system] for video in videos], told).tolist() for system in ("written", "swapped")
+        compute_words_in_common([video.summaries[system] for video in videos], told).tolist()
+        for system in ("written", "swapped")
     )
     return how_often_above(zip(own, other, strict=True))
 

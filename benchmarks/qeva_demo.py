@@ -14,9 +14,9 @@ from benchmarks.ecs_data import read_lines, require
 from benchmarks.measure import RESULTS, save
 from benchmarks.qeva_anet import cell
 from benchmarks.qeva_run import SPLITTER, Bench, Judged, how_often, how_often_above, mean_with_interval, scores
-from demo.build import demo_clips, manifest_rows
+from demo.build import build_manifest_rows, make_demo_clips
 from demo.systems import SYSTEMS
-from metrics_core.qeva.offline.notes import NotedKeypoint, Reference, Segment, video_notes
+from metrics_core.qeva.offline.notes import NoteKeypoint, NoteReference, NoteSegment, build_video_notes
 from metrics_core.qeva.records import DIMENSIONS
 from metrics_core.qeva.score import QevaScore
 
@@ -34,7 +34,7 @@ EXPECTED = (
 
 def demo_rows() -> Tables:
     """The demo world as a manifest."""
-    return manifest_rows(demo_clips(N_CLIPS, SEED))
+    return build_manifest_rows(make_demo_clips(N_CLIPS, SEED))
 
 
 def clip_rows() -> Tables:
@@ -48,16 +48,16 @@ def videos_of(rows: Tables, with_keypoints: bool) -> list[Judged]:
     for name in dict.fromkeys(row["video_id"] for row in rows["keypoints"]):
         captions = [row for row in rows["captions"] if row["video_id"] == name]
         references = [
-            Reference(row["text"], tuple(Segment(**segment) for segment in row.get("segments", ())))
+            NoteReference(row["text"], tuple(NoteSegment(**segment) for segment in row.get("segments", ())))
             for row in captions
             if row["role"] == "reference"
         ]
         keypoints = [
-            NotedKeypoint(row["text"], row["dimension"], row.get("segment_index"))
+            NoteKeypoint(row["text"], row["dimension"], row.get("segment_index"))
             for row in rows["keypoints"]
             if row["video_id"] == name and with_keypoints
         ]
-        notes = video_notes(references, keypoints, SPLITTER)
+        notes = build_video_notes(references, keypoints, SPLITTER)
         if notes is None:
             raise SystemExit(f"{name} has no reference")
         videos.append(Judged(notes, {row["system"]: row["text"] for row in captions if row["role"] == "candidate"}))

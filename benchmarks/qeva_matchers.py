@@ -23,7 +23,7 @@ from benchmarks.ecs_data import require
 from benchmarks.ecs_run import Answers, Embeddings
 from benchmarks.measure import RESULTS, save
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
-from metrics_core.ecs.verifier import offline_verifier
+from metrics_core.ecs.verifier import make_offline_verifier
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.qeva.offline.answerers import CosineMatcher, EntailmentMatcher, token_f1
 from metrics_core.qeva.records import Question, Reply
@@ -74,8 +74,10 @@ def scores_of(given: Sequence[Answer], verifier: Answers, encoder: Embeddings) -
     pairs = [(asked(each), Reply("ok", each.answer, each.answer)) for each in given]
     found = {
         "token F1": np.array([token_f1(each.answer, each.reference) for each in given]),
-        "cosine": np.array(CosineMatcher(encoder).scores(pairs)),
-        "the default: EntailmentMatcher": np.array(EntailmentMatcher(verifier, 0.5).scores(pairs), dtype=np.float64),
+        "cosine": np.array(CosineMatcher(encoder).compute_cosines(pairs)),
+        "the default: EntailmentMatcher": np.array(
+            EntailmentMatcher(verifier, 0.5).compute_probabilities(pairs), dtype=np.float64
+        ),
     }
     for name, (premise, hypothesis) in FORMS.items():
         texts = [(premise.format(**vars(each)), hypothesis.format(**vars(each))) for each in given]
@@ -168,7 +170,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    verifier, encoder = Answers(offline_verifier()), Embeddings(make_text_encoder("offline"))
+    verifier, encoder = Answers(make_offline_verifier()), Embeddings(make_text_encoder("offline"))
     given = answers()
     rows = {name: row_of(scores, given) for name, scores in scores_of(given, verifier, encoder).items()}
     print(*table(rows), sep="\n")

@@ -61,14 +61,14 @@ def write_manifest(folder: Path) -> None:
 
 def scored(dataset: str, folder: Path) -> dict[str, Any]:
     """Ingest and score a folder; components by video and system, statuses, and the seconds of every asset."""
-    from db.scores.present import list_scores
+    from db.scores.sample_scores import list_scores
+    from orchestration.installation import get_installation
     from orchestration.launch import run_ingest, run_scoring
-    from orchestration.platform import installed
 
-    run_ingest(installed(), folder, dataset, None, None)
-    written = {shard: counts["qeva"] for shard, counts in run_scoring(installed(), dataset, ["qeva"])}
-    assert not list(run_scoring(installed(), dataset, ["qeva"])), "a second run has nothing to do"
-    with installed().engine.connect() as connection:
+    run_ingest(get_installation(), folder, dataset, None, None)
+    written = {shard: counts["qeva"] for shard, counts in run_scoring(get_installation(), dataset, ["qeva"])}
+    assert not list(run_scoring(get_installation(), dataset, ["qeva"])), "a second run has nothing to do"
+    with get_installation().engine.connect() as connection:
         rows = list_scores(connection, dataset, "qeva", None, components=True)
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -78,11 +78,11 @@ def scored(dataset: str, folder: Path) -> dict[str, Any]:
 
 def step_seconds() -> dict[str, float]:
     """Seconds that the assets' steps of all runs took together."""
-    from orchestration.platform import installed
+    from orchestration.installation import get_installation
 
     seconds: Counter[str] = Counter()
-    for run in installed().instance.get_runs():
-        for stats in installed().instance.get_run_step_stats(run.run_id):
+    for run in get_installation().instance.get_runs():
+        for stats in get_installation().instance.get_run_step_stats(run.run_id):
             if stats.start_time and stats.end_time:
                 seconds[stats.step_key] += stats.end_time - stats.start_time
     return {name: round(total, 1) for name, total in seconds.most_common() if total >= 0.1}
@@ -145,12 +145,12 @@ def with_server(folder: Path) -> dict[str, Any]:
     import sqlalchemy as sa
 
     from db.schema import chat_call
-    from orchestration.platform import installed
+    from orchestration.installation import get_installation
 
     write_clip(folder)
     done = scored("clips", folder)
     kinds = (chat_call.c.purpose, chat_call.c.outcome)
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         rows = connection.execute(sa.select(*kinds, sa.func.count()).group_by(*kinds).order_by(*kinds)).all()
     statuses = Counter(row["qeva_status"] for of in done["rows"].values() for row in of.values())
     calls = {f"{purpose}: {outcome}": n for purpose, outcome, n in rows}

@@ -13,15 +13,15 @@ import numpy as np
 from benchmarks.ecs_run import Answers, Embeddings
 from metrics_core.arithmetic import wilson_interval
 from metrics_core.arrays import FloatArray
-from metrics_core.ecs import premise_sentences
-from metrics_core.ecs.verifier import offline_verifier, pair_threshold
+from metrics_core.ecs import split_premises
+from metrics_core.ecs.verifier import make_offline_verifier, read_pair_threshold
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.text_encoder import make_text_encoder
-from metrics_core.qeva.filtering import FilterMark, Outcome, filter_questions, outcomes_of
+from metrics_core.qeva.filtering import AnswerOutcome, FilterMark, filter_questions, judge_outcomes
 from metrics_core.qeva.offline.answerers import DEFAULT_R, EntailmentAnswerer
 from metrics_core.qeva.offline.rules import RuleSummaryExaminer, RuleVideoExaminer
-from metrics_core.qeva.records import DIMENSIONS, Asked, Context, QuestionSet, VideoNotes
-from metrics_core.qeva.score import QevaScore, dimension_score, summary_score
+from metrics_core.qeva.records import DIMENSIONS, Context, ContextQuestion, QuestionSet, VideoNotes
+from metrics_core.qeva.score import QevaScore, compute_dimension_score, compute_summary_score
 
 T = TypeVar("T")
 SPLITTER = RuleSplitter()
@@ -41,13 +41,13 @@ class Judged:
 class Bench:
     """The offline models, each asked once for everything, and the seconds of every stage."""
 
-    verifier: Answers = field(default_factory=lambda: Answers(offline_verifier()))
+    verifier: Answers = field(default_factory=lambda: Answers(make_offline_verifier()))
     encoder: Embeddings = field(default_factory=lambda: Embeddings(make_text_encoder("offline")))
     seconds: dict[str, float] = field(default_factory=dict)
 
     def answerer(self, r: int = DEFAULT_R) -> EntailmentAnswerer:
         """The answerer with the verifier's own threshold, which verifies r sentences for a statement."""
-        return EntailmentAnswerer(self.verifier, pair_threshold(), SPLITTER, self.encoder, r)
+        return EntailmentAnswerer(self.verifier, read_pair_threshold(), SPLITTER, self.encoder, r)
 
     def timed(self, stage: str, call: Callable[[], T]) -> T:
         """Say that a stage begins, and keep its seconds."""
@@ -76,13 +76,13 @@ def scores(videos: Sequence[Judged], bench: Bench) -> list[dict[str, QevaScore]]
     marks = bench.timed("filter the questions", lambda: marks_of(papers, filtering))
     outcomes = bench.timed("answer the questions", lambda: answers_of(papers, marks, answerer))
     dimensions = [
-        dimension_score(paper.questions, given, found)
+        compute_dimension_score(paper.questions, given, found)
         for paper, given, found in zip(papers, marks, outcomes, strict=True)
     ]
     scored: list[dict[str, QevaScore]] = [{} for _ in videos]
     for (i, system), first in zip(keys, range(0, len(dimensions), 3), strict=True):
-        n_sentences = len(premise_sentences(videos[i].summaries[system], SPLITTER))
-        scored[i][system] = summary_score(
+        n_sentences = len(split_premises(videos[i].summaries[system], SPLITTER))
+        scored[i][system] = compute_summary_score(
             dict(zip(DIMENSIONS, dimensions[first : first + 3], strict=True)), n_sentences
         )
     return scored
@@ -91,9 +91,9 @@ def scores(videos: Sequence[Judged], bench: Bench) -> list[dict[str, QevaScore]]
 def papers_of(videos: Sequence[Judged], keys: Sequence[tuple[int, str]]) -> list[Paper]:
     """Coverage, factuality and chronology of every summary, one after the other."""
     examiner, notes = RuleVideoExaminer(), [video.notes for video in videos]
-    coverage, chronology = examiner.coverage(notes), examiner.chronology(notes)
+    coverage, chronology = examiner.compose_coverage_questions(notes), examiner.compose_chronology_questions(notes)
     summaries = [videos[i].summaries[system] for i, system in keys]
-    factuality = RuleSummaryExaminer(SPLITTER).factuality(summaries)
+    factuality = RuleSummaryExaminer(SPLITTER).compose_factuality_questions(summaries)
     papers = []
     for (i, _), summary, facts in zip(keys, summaries, factuality, strict=True):
         papers += [
@@ -113,15 +113,17 @@ def marks_of(papers: Sequence[Paper], answerer: EntailmentAnswerer) -> list[list
 
 def answers_of(
     papers: Sequence[Paper], marks: Sequence[Sequence[FilterMark]], answerer: EntailmentAnswerer
-) -> list[list[Outcome]]:
+) -> list[list[AnswerOutcome]]:
     """The outcomes of every paper's kept questions."""
     kept = [
         [question for question, mark in zip(paper.questions.questions, given, strict=True) if mark.decision == "keep"]
         for paper, given in zip(papers, marks, strict=True)
     ]
-    asked = [Asked(question, paper.context) for paper, own in zip(papers, kept, strict=True) for question in own]
+    asked = [
+        ContextQuestion(question, paper.context) for paper, own in zip(papers, kept, strict=True) for question in own
+    ]
     replies = answerer.answer(asked)
-    outcomes = iter(outcomes_of([(one.question, reply) for one, reply in zip(asked, replies, strict=True)]))
+    outcomes = iter(judge_outcomes([(one.question, reply) for one, reply in zip(asked, replies, strict=True)]))
     return [[next(outcomes) for _ in own] for own in kept]
 
 

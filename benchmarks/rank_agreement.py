@@ -8,12 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import both_sides, coefficient, group_numbers, pairs_inside
+from metrics_core.agreement.coefficients import (
+    compute_coefficient,
+    list_group_pairs,
+    require_finite_sides,
+    require_group_numbers,
+)
 from metrics_core.agreement.groupings import DECIMALS
-from metrics_core.agreement.pairs import TOLERANCE, sums_of
+from metrics_core.agreement.pairs import TOLERANCE, sum_by_video_and_system
 from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration.threshold import limits
+from metrics_core.calibration.threshold import compute_percentile_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,10 @@ def correlation(metric: npt.ArrayLike, people: npt.ArrayLike) -> Correlation:
     >>> round(coefficients.spearman, 6), round(coefficients.kendall, 6)
     (0.897059, 0.785714)
     """
-    left, right = both_sides(metric, people)
-    return Correlation(left.size, coefficient(left, right, "spearman"), coefficient(left, right, "kendall_b"))
+    left, right = require_finite_sides(metric, people)
+    return Correlation(
+        left.size, compute_coefficient(left, right, "spearman"), compute_coefficient(left, right, "kendall_b")
+    )
 
 
 def mean_correlation(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequence[object]) -> MeanCorrelation:
@@ -62,8 +69,8 @@ def mean_correlation(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Seque
     >>> mean_correlation([1, 2, 9, 8], [1, 2, 3, 4], ["a", "a", "b", "b"]).kendall
     0.0
     """
-    left, right = both_sides(metric, people)
-    number = group_numbers("groups", groups, left.size)
+    left, right = require_finite_sides(metric, people)
+    number = require_group_numbers("groups", groups, left.size)
     n_groups = int(number.max(initial=-1)) + 1
     by_group = [correlation(left[number == group], right[number == group]) for group in range(n_groups)]
     spearman = [coefficients.spearman for coefficients in by_group if coefficients.spearman is not None]
@@ -113,9 +120,9 @@ def pairwise_agreement(
     """
     if not gap > TOLERANCE:
         raise ValueError(f"gap is {gap}: give the least difference in people's scores that counts, above 0.")
-    left, right = both_sides(metric, people)
-    number = group_numbers("clips", clips, left.size)
-    one, other = pairs_inside(number)
+    left, right = require_finite_sides(metric, people)
+    number = require_group_numbers("clips", clips, left.size)
+    one, other = list_group_pairs(number)
     metric_gaps, people_gaps = left[one] - left[other], right[one] - right[other]
     eligible = np.abs(people_gaps) >= gap - TOLERANCE
     tied = eligible & (np.abs(metric_gaps) <= TOLERANCE)
@@ -168,10 +175,13 @@ def system_agreement(
     """
     if not 0 < level < 1 or n_resamples < 1:
         raise ValueError(f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 or more.")
-    left, right = both_sides(metric, people)
-    system, clip = group_numbers("systems", systems, left.size), group_numbers("clips", clips, left.size)
+    left, right = require_finite_sides(metric, people)
+    system, clip = (
+        require_group_numbers("systems", systems, left.size),
+        require_group_numbers("clips", clips, left.size),
+    )
     n_systems, n_clips = int(system.max(initial=-1)) + 1, int(clip.max(initial=-1)) + 1
-    sums = [sums_of(weights, system, clip) for weights in (left, right, np.ones_like(left))]
+    sums = [sum_by_video_and_system(weights, system, clip) for weights in (left, right, np.ones_like(left))]
     kendall = tau_of(*(by_clip.sum(axis=0) for by_clip in sums))
     if kendall is None:
         return SystemAgreement(n_systems, n_clips, None, None, None, None, level, n_resamples, n_resamples)
@@ -179,7 +189,7 @@ def system_agreement(
     drawn = np.stack([np.bincount(rng.integers(n_clips, size=n_clips), minlength=n_clips) for _ in range(n_resamples)])
     resampled = [tau_of(*rows) for rows in zip(*(drawn @ by_clip for by_clip in sums), strict=True)]
     taus = np.array([tau for tau in resampled if tau is not None])
-    low, high = limits(taus, level)
+    low, high = compute_percentile_limits(taus, level)
     p_positive = ratio(int((taus > 0).sum()), taus.size)
     n_undefined = n_resamples - taus.size
     return SystemAgreement(n_systems, n_clips, kendall, low, high, p_positive, level, n_resamples, n_undefined)
@@ -192,7 +202,7 @@ def tau_of(metric: FloatArray, people: FloatArray, n: FloatArray) -> float | Non
     """
     if not n.all():
         return None
-    return coefficient(np.round(metric / n, DECIMALS), np.round(people / n, DECIMALS), "kendall_b")
+    return compute_coefficient(np.round(metric / n, DECIMALS), np.round(people / n, DECIMALS), "kendall_b")
 
 
 def _mean(values: Sequence[float]) -> float | None:

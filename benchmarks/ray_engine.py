@@ -65,9 +65,9 @@ def write_manifest(folder: Path, n_videos: int) -> Path:
 def scored_in(dataset: str, variables: Mapping[str, str]) -> float:
     """Seconds of a command that scores a dataset from nothing."""
     from db.server.engine import open_engine
-    from orchestration.platform import installed
+    from orchestration.installation import get_installation
 
-    engine = open_engine(installed().database_url)
+    engine = open_engine(get_installation().database_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("TRUNCATE scorer, model CASCADE")
     engine.dispose()

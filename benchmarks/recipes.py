@@ -23,7 +23,7 @@ import psutil
 from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
-from assets.selection.select import choose
+from assets.selection.select import choose_samples
 from benchmarks.in_turn import in_turn
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
@@ -32,9 +32,9 @@ from benchmarks.million_fill import NAME, fill
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema.migrate import migrate
 from db.selection.freeze import freeze_selection
-from db.selection.recipes import recipe_of
-from db.server.engine import open_engine, psycopg_transaction
-from db.server.urls import sibling_url
+from db.selection.recipes import parse_recipe
+from db.server.engine import open_engine, open_psycopg_transaction
+from db.server.urls import build_sibling_url
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "best 12.5 %": {"by": "vcs", "keep": 0.125},
@@ -57,9 +57,9 @@ COPY = (
 
 def select(engine: Engine, dataset: Dataset, said: Mapping[str, Any]) -> int:
     """The number of rows of a selection that is stored and taken back."""
-    recipe = recipe_of(said)
+    recipe = parse_recipe(said)
     with engine.connect() as connection:
-        n = freeze_selection(connection, *choose(connection, dataset, recipe, None, print, lock=True)).n
+        n = freeze_selection(connection, *choose_samples(connection, dataset, recipe, None, print, lock=True)).n
         connection.rollback()
     return n
 
@@ -67,7 +67,7 @@ def select(engine: Engine, dataset: Dataset, said: Mapping[str, Any]) -> int:
 def copy_candidates(engine: Engine, scorer_id: int) -> None:
     """The candidates of a recipe in the order of their keys, thrown away."""
     statement = COPY.format(scorer_id=scorer_id).encode()
-    with psycopg_transaction(engine) as connection, connection.cursor().copy(statement) as copy:
+    with open_psycopg_transaction(engine) as connection, connection.cursor().copy(statement) as copy:
         for _ in copy:
             pass
 
@@ -128,7 +128,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as name:
         home = Path(name) / "home"
         with temporary_server(home) as server:
-            url = sibling_url(server, NAME)
+            url = build_sibling_url(server, NAME)
             migrate(url, METRIC_INPUTS)
             engine = open_engine(url)
             filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))

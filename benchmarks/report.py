@@ -59,22 +59,22 @@ WHERE s.dataset_id = :dataset_id
 
 def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
     """Invent a dataset of so many captions with scores and ratings."""
-    from assets.media_file import FileState
+    from assets.file_state import FileState
     from assets.scores.registry import METRIC_INPUTS, METRICS
-    from db.manifest.datasets import ensure_dataset
-    from db.schema.inputs import input_digest
-    from db.scores.stored import activate_scorer, register_scorer
-    from metrics_core.frames import content_sha256, probe_video
+    from db.manifest.datasets import find_or_create_dataset
+    from db.schema.inputs import build_digest_sql
+    from db.scores.store import activate_scorer, register_scorer
+    from metrics_core.frames import compute_content_sha256, probe_video
 
-    state, facts = FileState.of(clip.stat()), probe_video(clip)
+    state, facts = FileState.from_stat(clip.stat()), probe_video(clip)
     n_videos = n_samples // SYSTEMS
     with engine.begin() as connection:
-        dataset = ensure_dataset(connection, name, n_samples // 4000)
+        dataset = find_or_create_dataset(connection, name, n_samples // 4000)
         values = {
             "dataset_id": dataset.dataset_id,
             "shards": n_samples // 4000,
             "uri": str(clip),
-            "content": bytes.fromhex(content_sha256(clip)),
+            "content": bytes.fromhex(compute_content_sha256(clip)),
             "size": state.size_bytes,
             "mtime": state.mtime_ns,
             "ctime": state.ctime_ns,
@@ -91,7 +91,7 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
             scorer_id = register_scorer(
                 connection, metric=metric, models={}, params={"invented": True}, code_version="0"
             )
-            digest = input_digest(METRIC_INPUTS[metric], "r.scorer_id")
+            digest = build_digest_sql(METRIC_INPUTS[metric], "r.scorer_id")
             connection.execute(
                 sa.text(SCORES.format(digest=digest)), {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id}
             )
@@ -102,14 +102,14 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
 
 def make(name: str, folder: Path) -> None:
     """Make one report in this process, and print what it took."""
-    from assets.datasets import dataset_of_key
-    from assets.reports.report import make_report
-    from orchestration.platform import installed
+    from assets.datasets import require_dataset
+    from assets.reports.report import create_report
+    from orchestration.installation import get_installation
 
-    dataset, scorers = dataset_of_key(installed().engine, name), installed().curation.scorers
+    dataset, scorers = require_dataset(get_installation().engine, name), get_installation().curation.scorers
     started, steps = time.perf_counter(), []
-    files = make_report(
-        installed().engine,
+    files = create_report(
+        get_installation().engine,
         dataset,
         scorers,
         folder,
@@ -123,16 +123,16 @@ def make(name: str, folder: Path) -> None:
 
 def report(folder: Path) -> dict[str, Any]:
     """Fill both datasets and report on each."""
-    from demo.build import demo_clips
+    from demo.build import make_demo_clips
     from demo.render import write_video
-    from orchestration.platform import installed
+    from orchestration.installation import get_installation
 
     clip = folder / "clip.mp4"
-    write_video(next(iter(demo_clips(2, 7).values())), clip)
+    write_video(next(iter(make_demo_clips(2, 7).values())), clip)
     found = {}
     with installation(folder / "home"):
         for name, n_samples in SIZES.items():
-            fill(installed().engine, name, n_samples, clip.resolve())
+            fill(get_installation().engine, name, n_samples, clip.resolve())
             load = os.getloadavg()[0]
             command = [sys.executable, "-m", "benchmarks.report", "--make", name, str(folder / name)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -142,7 +142,7 @@ def report(folder: Path) -> dict[str, Any]:
                 f"{n_samples:>8,} samples: {one['wall_s']:6.1f} s wall, {one['cpu_s']:6.1f} s CPU, peak "
                 f"{one['peak_bytes'] / 1e6:5.0f} MB, page {one['page_bytes'] / 1e6:.2f} MB, load {load:.1f}"
             )
-        installed().engine.dispose()
+        get_installation().engine.dispose()
     large = found["large"]
     growth = large["peak_bytes"] / found["small"]["peak_bytes"] - 1
     print(f"wanted: under {SECONDS_WANTED:.0f} s, under {BYTES_WANTED / 1e6:.0f} MB, memory up by {growth:.0%}")

@@ -32,11 +32,22 @@ from benchmarks.measure import RESULTS, save, vatex_source
 from benchmarks.vatex_eval import Clock, ingested, judged_captions, scores_by_name, temporary_engine
 from db.reports.agreement import list_judged_samples
 from db.schema import reference
-from metrics_core.agreement import common_words
-from metrics_core.agreement.drawn_answers import USUAL, Answer, better_cut, better_system, closer_metric
-from metrics_core.agreement.sampling import keys_of, shares_of_cuts, shares_of_metrics, weights_of
-from metrics_core.arrays import FloatArray, IntArray, numbered
-from metrics_core.intervals import blocks_of, estimate_at_any_time, without_each
+from metrics_core.agreement import compute_words_in_common
+from metrics_core.agreement.difference_estimates import (
+    EXPECTED_DIFFERENCE,
+    DifferenceEstimate,
+    compute_rating_difference,
+    compute_tau_difference,
+    compute_youden_difference,
+)
+from metrics_core.agreement.sampling import (
+    compute_draw_keys,
+    compute_draw_weights,
+    compute_metric_draw_shares,
+    compute_threshold_draw_shares,
+)
+from metrics_core.arrays import FloatArray, IntArray, number_groups
+from metrics_core.intervals import confidence_sequence, draw_blocks, jackknife
 
 NUMBERS = (50, 71, 100, 141, 200, 283, 400, 566, 800, 1131, 1600)
 """Ratings of captions after which a draw is looked at."""
@@ -63,7 +74,7 @@ class Captions:
         order = np.random.default_rng(25).permutation(int(self.video.max()) + 1)
         kept = (order % 2 == (name == "evaluated"))[self.video]
         values = {metric: each[kept] for metric, each in self.values.items()}
-        return Captions(values, self.ratings[kept], numbered(self.video[kept].tolist()), self.system[kept])
+        return Captions(values, self.ratings[kept], number_groups(self.video[kept].tolist()), self.system[kept])
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class Draw:
     """Units by their shares (n,). answer: what some units (rows) say with weights. cost: captions per unit."""
 
     shares: FloatArray
-    answer: Callable[[IntArray, FloatArray], Answer]
+    answer: Callable[[IntArray, FloatArray], DifferenceEstimate]
     cost: int = 1
 
 
@@ -84,10 +95,10 @@ def of_metrics(captions: Captions, people: FloatArray, first: str, second: str) 
     """Which of two metrics is closer to people?"""
     one, other = captions.values[first], captions.values[second]
 
-    def answer(rows: IntArray, weights: FloatArray) -> Answer:
-        return closer_metric(one[rows], other[rows], people[rows], weights, captions.video[rows].tolist())
+    def answer(rows: IntArray, weights: FloatArray) -> DifferenceEstimate:
+        return compute_tau_difference(one[rows], other[rows], people[rows], weights, captions.video[rows].tolist())
 
-    return {"random": Draw(even(one.size), answer), "drawn": Draw(shares_of_metrics(one, other), answer)}
+    return {"random": Draw(even(one.size), answer), "drawn": Draw(compute_metric_draw_shares(one, other), answer)}
 
 
 def of_cuts(captions: Captions, people: FloatArray, metric: str, lower: float, upper: float) -> dict[str, Draw]:
@@ -95,11 +106,14 @@ def of_cuts(captions: Captions, people: FloatArray, metric: str, lower: float, u
     values = captions.values[metric]
     low, high = np.quantile(values, [lower, upper]).tolist()
 
-    def answer(rows: IntArray, weights: FloatArray) -> Answer:
+    def answer(rows: IntArray, weights: FloatArray) -> DifferenceEstimate:
         good = people[rows] >= GOOD
-        return better_cut(values[rows], good, low, high, weights, captions.video[rows].tolist())
+        return compute_youden_difference(values[rows], good, low, high, weights, captions.video[rows].tolist())
 
-    return {"random": Draw(even(values.size), answer), "drawn": Draw(shares_of_cuts(values, low, high), answer)}
+    return {
+        "random": Draw(even(values.size), answer),
+        "drawn": Draw(compute_threshold_draw_shares(values, low, high), answer),
+    }
 
 
 def of_systems(captions: Captions, people: FloatArray, first: int, second: int) -> dict[str, Draw]:
@@ -111,16 +125,16 @@ def of_systems(captions: Captions, people: FloatArray, first: int, second: int) 
     places = places[(places >= 0).all(axis=1)]
     moved = people[places[:, 1]] - people[places[:, 0]]
 
-    def paired(rows: IntArray, weights: FloatArray) -> Answer:
-        return better_system(moved[rows], weights, rows.tolist())
+    def paired(rows: IntArray, weights: FloatArray) -> DifferenceEstimate:
+        return compute_rating_difference(moved[rows], weights, rows.tolist())
 
-    def alone(rows: IntArray, weights: FloatArray) -> Answer:
+    def alone(rows: IntArray, weights: FloatArray) -> DifferenceEstimate:
         return _apart(captions, people, rows[weights > 0], first, second)
 
     return {"random": Draw(even(people.size), alone), "drawn": Draw(even(len(places)), paired, 2)}
 
 
-def _apart(captions: Captions, people: FloatArray, rows: IntArray, first: int, second: int) -> Answer:
+def _apart(captions: Captions, people: FloatArray, rows: IntArray, first: int, second: int) -> DifferenceEstimate:
     """The mean rating of a system less another one's, of captions of all videos."""
     rows = rows[np.isin(captions.system[rows], (first, second))]
     rated, is_second = people[rows], captions.system[rows] == second
@@ -129,10 +143,12 @@ def _apart(captions: Captions, people: FloatArray, rows: IntArray, first: int, s
         sides = [rated[kept][is_second[kept] == side] for side in (False, True)]
         return {"mean": float(sides[1].mean() - sides[0].mean()) if all(each.size for each in sides) else None}
 
-    video = numbered(captions.video[rows].tolist())
-    found = without_each(difference, blocks_of(video, 0))
-    each = estimate_at_any_time(found.values["mean"], found.left_out["mean"], 4 * USUAL, bounds=(-4.0, 4.0))
-    return Answer(each.value, each.low, each.high, video.size, int(video.max(initial=-1)) + 1)
+    video = number_groups(captions.video[rows].tolist())
+    found = jackknife(difference, draw_blocks(video, 0))
+    each = confidence_sequence(
+        found.values["mean"], found.jackknife_values["mean"], 4 * EXPECTED_DIFFERENCE, bounds=(-4.0, 4.0)
+    )
+    return DifferenceEstimate(each.value, each.low, each.high, video.size, int(video.max(initial=-1)) + 1)
 
 
 def questions(captions: Captions, people: FloatArray) -> Iterator[tuple[str, str, dict[str, Draw]]]:
@@ -180,15 +196,15 @@ def simulated(draw: Draw, n_draws: int) -> dict[str, Any]:
 
 def _looks(draw: Draw, truth: float, seed: int) -> FloatArray:
     """What each look at a draw finds, (numbers, 2): settled rightly (1), wrongly (-1), open (0); is truth held?"""
-    keys = keys_of(draw.shares, np.random.default_rng([seed, 25]).random(draw.shares.size))
+    keys = compute_draw_keys(draw.shares, np.random.default_rng([seed, 25]).random(draw.shares.size))
     order = np.argsort(keys)
     found = np.full((len(NUMBERS), 2), np.nan)
     found[:, 0] = 0
     for look, number in enumerate(NUMBERS):
         rows = order[: number // draw.cost]
-        answer = draw.answer(rows, weights_of(keys[rows], draw.shares[rows]))
+        answer = draw.answer(rows, compute_draw_weights(keys[rows], draw.shares[rows]))
         if answer.low is not None and answer.high is not None:
-            settled = 0 if answer.better is None else 1 if (answer.better == 1) == (truth > 0) else -1
+            settled = 0 if answer.winner is None else 1 if (answer.winner == 1) == (truth > 0) else -1
             found[look] = settled, answer.low <= truth <= answer.high
     return found
 
@@ -228,11 +244,13 @@ def load(engine: Engine, source: Path, folder: Path) -> Captions:
                 references.setdefault(video_id, []).append(text)
         if [each.sample_id for each in samples] != [row.sample_id for row in judged]:
             raise SystemExit("a caption has no score, and the benchmark takes all of them")
-        texts = common_words([each.text for each in samples], [references[each.video_id] for each in samples])
+        texts = compute_words_in_common(
+            [each.text for each in samples], [references[each.video_id] for each in samples]
+        )
         found = {"words": texts, "cosine": scores["highest gas"], "vcs_short": scores["vcs_short"]}
         values |= {name if n_references == 1 else f"{name} of 9": each for name, each in found.items()}
     ratings = np.array([row.ratings for row in judged], dtype=np.float64)
-    video = numbered([row.video_id for row in judged])
+    video = number_groups([row.video_id for row in judged])
     system = np.array([int(row.system.removeprefix("candidate_")) - 1 for row in judged], dtype=np.int64)
     return Captions(values, ratings, video, system)
 

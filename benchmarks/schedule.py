@@ -40,7 +40,7 @@ def write_manifest(folder: Path, n_shards: int) -> None:
     keys: dict[int, str] = {}
     number = 0
     while len(keys) < n_shards:
-        keys.setdefault(Dataset(0, DATASET, n_shards).shard_of(f"clip {number}"), f"clip {number}")
+        keys.setdefault(Dataset(0, DATASET, n_shards).compute_shard(f"clip {number}"), f"clip {number}")
         number += 1
     captions = [row for key in keys.values() for row in _captions(key)]
     points = [
@@ -68,8 +68,8 @@ def _captions(video: str) -> Iterator[dict[str, Any]]:
 
 def scored_in_runs(n_shards: int, shards_per_run: int) -> dict[str, Any]:
     """Score everything anew in runs over so many shards; times and events for each shard."""
-    from assets.scores.registry import METRICS, scoring_assets
-    from orchestration.platform import installed
+    from assets.scores.registry import METRICS, list_scoring_assets
+    from orchestration.installation import get_installation
     from orchestration.runs import run_job
 
     keys = [f"{DATASET}:{shard:04d}" for shard in range(n_shards)]
@@ -78,7 +78,7 @@ def scored_in_runs(n_shards: int, shards_per_run: int) -> dict[str, Any]:
     started, worked = time.perf_counter(), time.process_time()
     for place in range(0, n_shards, shards_per_run):
         last = keys[min(place + shards_per_run, n_shards) - 1]
-        result = run_job(installed(), "scoring_job", keys[place], {}, scoring_assets(METRICS), last)
+        result = run_job(get_installation(), "scoring_job", keys[place], {}, list_scoring_assets(METRICS), last)
         run_ids.append(result.run_id)
     seconds, processor = time.perf_counter() - started, time.process_time() - worked
     n_events, n_bytes, pictures = _events(run_ids)
@@ -98,9 +98,9 @@ def scored_in_runs(n_shards: int, shards_per_run: int) -> dict[str, Any]:
 
 def _forget() -> None:
     """No scores and no evidence, but the models stay in memory."""
-    from orchestration.platform import installed
+    from orchestration.installation import get_installation
 
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         for table in _MADE:
             connection.exec_driver_sql(f"TRUNCATE {table} CASCADE")
 
@@ -110,10 +110,10 @@ def _events(run_ids: list[str]) -> tuple[int, int, int]:
     import sqlalchemy as sa
 
     from db.server.engine import open_engine
-    from db.server.urls import DAGSTER, sibling_url
-    from orchestration.platform import installed
+    from db.server.urls import DAGSTER, build_sibling_url
+    from orchestration.installation import get_installation
 
-    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
+    storage = open_engine(build_sibling_url(get_installation().database_url, DAGSTER))
     with storage.connect() as connection:
         n_events, n_bytes, pictures = connection.execute(sa.text(_EVENTS), {"run_ids": run_ids}).one()
         n_bytes += connection.scalar(sa.text(_CHECKS), {"run_ids": run_ids})
@@ -131,10 +131,10 @@ def measured(folder: Path, n_shards: int, n_single: int) -> list[dict[str, Any]]
     os.environ["REELSIEVE_ECS_VERIFIER"] = str(save_verifier(folder / "verifier"))
     write_manifest(folder / "manifest", n_shards)
     with installation(folder / "home"):
+        from orchestration.installation import get_installation
         from orchestration.launch import run_ingest
-        from orchestration.platform import installed
 
-        run_ingest(installed(), folder / "manifest", DATASET, None, n_shards)
+        run_ingest(get_installation(), folder / "manifest", DATASET, None, n_shards)
         scored_in_runs(min(WARM_UP, n_shards), WARM_UP)
         ways = [(min(n_single, n_shards), 1), (n_shards, 32), (n_shards, n_shards)]
         return [scored_in_runs(*way) for way in ways]

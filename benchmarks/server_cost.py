@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, Engine
 from benchmarks.installation import temporary_server
 from db.schema.migrate import migrate
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class Server:
     """An embedded server with a migrated, empty database to copy fresh ones from."""
 
     def __init__(self, url: URL, pid: int) -> None:
-        self._empty = sibling_url(url, "empty")
+        self._empty = build_sibling_url(url, "empty")
         self._process = psutil.Process(pid)
         migrate(self._empty, {})
 
     @contextmanager
     def fresh(self) -> Iterator[Engine]:
         """An engine on a database that holds no rows yet."""
-        postgres = open_engine(sibling_url(self._empty, "postgres"))
+        postgres = open_engine(build_sibling_url(self._empty, "postgres"))
         with postgres.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql(f"CREATE DATABASE fresh TEMPLATE {self._empty.database}")
             connection.exec_driver_sql("CHECKPOINT")
-            engine = open_engine(sibling_url(self._empty, "fresh"))
+            engine = open_engine(build_sibling_url(self._empty, "fresh"))
             yield engine
             engine.dispose()
             connection.exec_driver_sql("DROP DATABASE fresh WITH (FORCE)")

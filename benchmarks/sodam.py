@@ -79,8 +79,8 @@ def measure(case: Case) -> dict[str, Any]:
     """All three in alternation after one run to warm up; times in milliseconds for all clips."""
     ways: dict[str, Callable[[], list[float]]] = {
         "loops": lambda: [by_loops(*pair) for pair in case.pairs],
-        "single": lambda: [align(*pair).value for pair in case.pairs],
-        "batch": lambda: [alignment.value for alignment in align_batch(case.pairs)],
+        "single": lambda: [align(*pair).total_iou for pair in case.pairs],
+        "batch": lambda: [alignment.total_iou for alignment in align_batch(case.pairs)],
     }
     values = {name: way() for name, way in ways.items()}
     times: dict[str, list[float]] = {name: [] for name in ways}

@@ -78,11 +78,11 @@ def _copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def loops(settings: Any) -> dict[str, Loop]:
     """The loops of this project, on captions, keypoints and pictures of the demo's world."""
     from assets.ecs.verifiers import make_verifier
-    from demo.build import demo_clips, manifest_rows
+    from demo.build import build_manifest_rows, make_demo_clips
     from lab.encoder.data import frames_at
 
-    clips = demo_clips(N_CLIPS, 7)
-    rows = manifest_rows(clips)
+    clips = make_demo_clips(N_CLIPS, 7)
+    rows = build_manifest_rows(clips)
     texts = [str(row["text"]) for row in rows["captions"]]
     keypoints: dict[object, list[str]] = {}
     for row in rows["keypoints"]:
@@ -131,9 +131,9 @@ def shares(settings: Any, device: str) -> dict[str, Any]:
 
 def file_to_score(settings: Any, folder: Path) -> dict[str, Any]:
     """Clips a second from file to EVQAScore, and the share of time in which the encoder works."""
-    from demo.build import build_demo
+    from demo.build import create_demo
 
-    build_demo(folder, n_clips=20)
+    create_demo(folder, n_clips=20)
     paths = sorted(folder.rglob("*.mp4"))
     calls = pipeline_calls(settings.make_image_text_encoder(), paths)
     calls["pipeline"]()
@@ -148,7 +148,7 @@ def main() -> None:
     """Measure, print and write results/throughput.json."""
     import torch
 
-    from orchestration.settings import settings
+    from orchestration.settings import get_settings
 
     argparse.ArgumentParser(description=__doc__).parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -156,8 +156,8 @@ def main() -> None:
     result: dict[str, Any] = {"device": torch.cuda.get_device_name() if device == "cuda" else device, "runs": RUNS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        result["shares"] = shares(settings(), device)
-        result["file_to_score"] = file_to_score(settings(), folder / "clips")
+        result["shares"] = shares(get_settings(), device)
+        result["file_to_score"] = file_to_score(get_settings(), folder / "clips")
     least = min(row["share"]["median"] for row in result["shares"].values())
     print(f"the least share is {least:.3f}, wanted {WANTED[device]:g}")
     if device == "cpu":

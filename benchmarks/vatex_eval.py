@@ -26,7 +26,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.scores.pending import make_source, register
+from assets.scores.pending import make_evidence, store_scorer
 from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
 from assets.sources.base import Order
@@ -37,7 +37,7 @@ from benchmarks.measure import RESULTS, TEXT_ENCODER, save, vatex_source
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema.inputs import REFERENCES
 from db.schema.migrate import migrate
-from db.scores.work import load_samples
+from db.scores.pending import load_samples
 from db.server.engine import open_engine
 from lab.adapters import vatex_eval
 
@@ -137,9 +137,9 @@ def judged_captions(engine: Engine, dataset: Dataset, lct: float, clock: Clock) 
     """Embed, score and query a dataset at one tolerance; how many texts were embedded."""
     scorer = scorer_at(lct)
     shards, step = range(dataset.n_shards), f"{dataset.name}, lct {lct:g}"
-    scorer_id = register(engine, scorer)
+    scorer_id = store_scorer(engine, scorer)
     orders = [Order(engine, dataset, shard, scorer_id, run_id=step) for shard in shards]
-    embedded = clock.time(f"{step}: embed", lambda: [make_source(scorer, TextVectors, [order]) for order in orders])
+    embedded = clock.time(f"{step}: embed", lambda: [make_evidence(scorer, TextVectors, [order]) for order in orders])
     clock.time(f"{step}: score", lambda: [score_shard(engine, scorer, dataset, i, run_id=step) for i in shards])
     judged = clock.time(f"{step}: query", lambda: query(engine, dataset))
     return judged, sum(int(counts["texts_embedded"]) for counts in embedded)
@@ -166,7 +166,7 @@ def highest_gas(engine: Engine, scorer: VCSShortScorer, sample_ids: list[int]) -
     """The highest cosine of each caption and its references, from the stored vectors."""
     with engine.connect() as connection:
         samples = load_samples(connection, sample_ids, scorer.inputs)
-    vectors = scorer.vectors.load(engine, register(engine, scorer), samples)
+    vectors = scorer.vectors.load(engine, store_scorer(engine, scorer), samples)
     return np.array(
         [
             max(float(vectors[reference.text] @ vectors[sample.text]) for reference in sample[REFERENCES])

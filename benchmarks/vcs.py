@@ -26,8 +26,8 @@ import numpy as np  # after the number of threads is set, which it reads once
 
 from benchmarks.measure import RESULTS, save, spread
 from metrics_core.vcs import vcs_from_embeddings
-from metrics_core.vcs.batch import vcs_batch, vcs_sweep
-from metrics_core.vcs.embeddings import similarities_of, similarities_of_pairs
+from metrics_core.vcs.batch import vcs_batch, vcs_per_tolerance
+from metrics_core.vcs.embeddings import compute_pair_similarities, compute_similarities
 
 RESULT = RESULTS / "vcs.json"
 DIMENSIONS = 384
@@ -115,7 +115,7 @@ def sweep_case(official: ModuleType) -> Case:
     return Case(
         "100 x 100, lct 0 to 4 (sweep)",
         lambda: [score() for score in theirs],
-        lambda: [result.vcs for result in vcs_sweep(*similarities_of(*pair.arrays), lcts)],
+        lambda: [result.vcs for result in vcs_per_tolerance(*compute_similarities(*pair.arrays), lcts)],
         1,
         1,
         runs=11,
@@ -131,7 +131,7 @@ def batch_case(official: ModuleType) -> Case:
     return Case(
         "10 x 10, lct 0, per pair of 10,000",
         lambda: [score() for score in theirs],
-        lambda: [result.vcs for result in vcs_batch(similarities_of_pairs(pair.arrays for pair in pairs))],
+        lambda: [result.vcs for result in vcs_batch(compute_pair_similarities(pair.arrays for pair in pairs))],
         len(theirs),
         len(pairs),
         runs=5,

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Iterable
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+def find_similar_name(name: str, names: Iterable[str]) -> str | None:
     """The name that is most like a misspelt one, in any case; None where none is like it.
 
-    >>> did_you_mean("Flims", ["clips", "films"]), did_you_mean("cats", ["clips", "films"])
+    >>> find_similar_name("Flims", ["clips", "films"]), find_similar_name("cats", ["clips", "films"])
     ('films', None)
     """
     by_folded = {each.casefold(): each for each in names}

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from demo.stage import SIZES, Stage, in_view
+from demo.stage import SIZES, Stage, is_in_view
 from demo.world import (
     DIRECTIONS,
     Camera,
+    ClipStatement,
     Event,
-    Fact,
 )
 
 MAX_VISIBLE = 4
@@ -28,15 +28,15 @@ def _enters(stage: Stage, index: int) -> Event | None:
     size = "small" if count > 1 else stage.rng.choice(("", "small", "large"))
     radius = SIZES[size] / stage.scene.camera.zoom
     spread = 1.7 * radius if count > 1 else 0.0
-    place, edge = stage.free_place(index, radius + spread), stage.rng.choice(list(DIRECTIONS))
+    place, edge = stage.choose_free_place(index, radius + spread), stage.rng.choice(list(DIRECTIONS))
     if place is None:
         return None
     _, x, y = place
-    from_x, from_y = stage.beyond(edge, x, y, radius + spread)
+    from_x, from_y = stage.compute_offscreen_point(edge, x, y, radius + spread)
     group = {"count": count, "radius": radius, "spread": spread}
-    before = stage.with_actor(index, x=from_x, y=from_y, **group)
-    after = stage.with_actor(index, x=x, y=y, visible=True, **group)
-    return Event(Fact("enters", after.actors[index].looks(size), edge), index, before, after)
+    before = stage.replace_actor(index, x=from_x, y=from_y, **group)
+    after = stage.replace_actor(index, x=x, y=y, visible=True, **group)
+    return Event(ClipStatement("enters", after.actors[index].build_looks(size), edge), index, before, after)
 
 
 def _crosses(stage: Stage, index: int) -> Event | None:
@@ -45,12 +45,15 @@ def _crosses(stage: Stage, index: int) -> Event | None:
         return None
     size = stage.rng.choice(("small", "", "large"))
     radius = SIZES[size] / stage.scene.camera.zoom
-    y = stage.scene.camera.to_world(0, stage.rng.choice((-40, 0, 40)))[1]
+    y = stage.scene.camera.convert_to_world(0, stage.rng.choice((-40, 0, 40)))[1]
     to, start = stage.rng.choice((("left", "right"), ("right", "left")))
-    from_x, to_x = stage.beyond(start, 0, y, radius)[0], stage.beyond(to, 0, y, radius)[0]
-    before = stage.with_actor(index, x=from_x, y=y, radius=radius)
-    after = stage.with_actor(index, x=to_x, y=y, radius=radius)
-    return Event(Fact("crosses", actor.looks(size), to), index, before, after)
+    from_x, to_x = (
+        stage.compute_offscreen_point(start, 0, y, radius)[0],
+        stage.compute_offscreen_point(to, 0, y, radius)[0],
+    )
+    before = stage.replace_actor(index, x=from_x, y=y, radius=radius)
+    after = stage.replace_actor(index, x=to_x, y=y, radius=radius)
+    return Event(ClipStatement("crosses", actor.build_looks(size), to), index, before, after)
 
 
 def _leaves(stage: Stage, index: int) -> Event | None:
@@ -58,31 +61,35 @@ def _leaves(stage: Stage, index: int) -> Event | None:
     if not actor.visible or stage.n_visible < 3:
         return None
     edge = stage.rng.choice(list(DIRECTIONS))
-    x, y = stage.beyond(edge, actor.x, actor.y, actor.reach)
-    after = stage.with_actor(index, x=x, y=y, visible=False)
-    return Event(Fact("leaves", actor.looks(), edge), index, stage.scene, after)
+    x, y = stage.compute_offscreen_point(edge, actor.x, actor.y, actor.reach)
+    after = stage.replace_actor(index, x=x, y=y, visible=False)
+    return Event(ClipStatement("leaves", actor.build_looks(), edge), index, stage.scene, after)
 
 
 def _fades(stage: Stage, index: int) -> Event | None:
     actor = stage.scene.actors[index]
     if not actor.visible or stage.n_visible < 3:
         return None
-    return Event(Fact("fades", actor.looks()), index, stage.scene, stage.with_actor(index, visible=False))
+    return Event(
+        ClipStatement("fades", actor.build_looks()), index, stage.scene, stage.replace_actor(index, visible=False)
+    )
 
 
-def _travels(kind: str) -> Act:
+def _make_travel_act(kind: str) -> Act:
     def act(stage: Stage, index: int) -> Event | None:
         actor, camera = stage.scene.actors[index], stage.scene.camera
-        place = stage.free_place(index, actor.reach) if actor.visible else None
+        place = stage.choose_free_place(index, actor.reach) if actor.visible else None
         if place is None or math.dist(place[1:], (actor.x, actor.y)) * camera.zoom < 45:
             return None
         name, x, y = place
-        return Event(Fact(kind, actor.looks(), name), index, stage.scene, stage.with_actor(index, x=x, y=y))
+        return Event(
+            ClipStatement(kind, actor.build_looks(), name), index, stage.scene, stage.replace_actor(index, x=x, y=y)
+        )
 
     return act
 
 
-def _resizes(kind: str, factor: float) -> Act:
+def _make_resize_act(kind: str, factor: float) -> Act:
     def act(stage: Stage, index: int) -> Event | None:
         actor, zoom = stage.scene.actors[index], stage.scene.camera.zoom
         radius = actor.radius * factor
@@ -90,31 +97,33 @@ def _resizes(kind: str, factor: float) -> Act:
             return None
         if not stage.is_free(index, actor.x, actor.y, radius):
             return None
-        return Event(Fact(kind, actor.looks()), index, stage.scene, stage.with_actor(index, radius=radius))
+        return Event(
+            ClipStatement(kind, actor.build_looks()), index, stage.scene, stage.replace_actor(index, radius=radius)
+        )
 
     return act
 
 
 def _bounces(stage: Stage, index: int) -> Event | None:
     actor, camera = stage.scene.actors[index], stage.scene.camera
-    if not actor.visible or not in_view(camera, replace(actor, y=actor.y - 24 / camera.zoom)):
+    if not actor.visible or not is_in_view(camera, replace(actor, y=actor.y - 24 / camera.zoom)):
         return None
-    fact = Fact("bounces", actor.looks(), number=stage.rng.choice((2, 3)))
+    fact = ClipStatement("bounces", actor.build_looks(), number=stage.rng.choice((2, 3)))
     return Event(fact, index, stage.scene, stage.scene)
 
 
 def _blinks(stage: Stage, index: int) -> Event | None:
     actor = stage.scene.actors[index]
-    fact = Fact("blinks", actor.looks(), number=stage.rng.choice((2, 3)))
+    fact = ClipStatement("blinks", actor.build_looks(), number=stage.rng.choice((2, 3)))
     return Event(fact, index, stage.scene, stage.scene) if actor.visible else None
 
 
-def _in_place(kind: str, excluded: tuple[str, ...] = ()) -> Act:
+def _make_in_place_act(kind: str, excluded: tuple[str, ...] = ()) -> Act:
     def act(stage: Stage, index: int) -> Event | None:
         actor = stage.scene.actors[index]
         if not actor.visible or actor.count > 1 or actor.shape in excluded:
             return None
-        return Event(Fact(kind, actor.looks()), index, stage.scene, stage.scene)
+        return Event(ClipStatement(kind, actor.build_looks()), index, stage.scene, stage.scene)
 
     return act
 
@@ -124,8 +133,8 @@ def _recolours(stage: Stage, index: int) -> Event | None:
     if not actor.visible or not stage.spare_colours:
         return None
     colour = stage.spare_colours.pop()
-    after = stage.with_actor(index, colour=colour)
-    return Event(Fact("recolours", actor.looks(), colour), index, stage.scene, after)
+    after = stage.replace_actor(index, colour=colour)
+    return Event(ClipStatement("recolours", actor.build_looks(), colour), index, stage.scene, after)
 
 
 def _splits(stage: Stage, index: int) -> Event | None:
@@ -136,16 +145,16 @@ def _splits(stage: Stage, index: int) -> Event | None:
     number, spread = stage.rng.choice((2, 3, 4)), 1.7 * radius
     if not stage.is_free(index, actor.x, actor.y, radius + spread):
         return None
-    after = stage.with_actor(index, count=number, radius=radius, spread=spread)
-    return Event(Fact("splits", actor.looks(), number=number), index, stage.scene, after)
+    after = stage.replace_actor(index, count=number, radius=radius, spread=spread)
+    return Event(ClipStatement("splits", actor.build_looks(), number=number), index, stage.scene, after)
 
 
 def _merges(stage: Stage, index: int) -> Event | None:
     actor = stage.scene.actors[index]
     if not actor.visible or actor.count == 1:
         return None
-    after = stage.with_actor(index, count=1, radius=1.6 * actor.radius, spread=0.0)
-    return Event(Fact("merges", actor.looks()), index, stage.scene, after)
+    after = stage.replace_actor(index, count=1, radius=1.6 * actor.radius, spread=0.0)
+    return Event(ClipStatement("merges", actor.build_looks()), index, stage.scene, after)
 
 
 def _orbits(stage: Stage, index: int) -> Event | None:
@@ -154,8 +163,8 @@ def _orbits(stage: Stage, index: int) -> Event | None:
         return None
     for other in stage.rng.sample(stage.scene.actors, len(stage.scene.actors)):
         path = replace(other, radius=other.reach + 2 * actor.radius + 4, spread=0)
-        if other.visible and other.shape != actor.shape and in_view(camera, path):
-            fact = Fact("orbits", actor.looks(), others=(other.looks(),))
+        if other.visible and other.shape != actor.shape and is_in_view(camera, path):
+            fact = ClipStatement("orbits", actor.build_looks(), others=(other.build_looks(),))
             return Event(fact, index, stage.scene, stage.scene)
     return None
 
@@ -165,14 +174,14 @@ ACTS: dict[str, Act] = {
     "crosses": _crosses,
     "leaves": _leaves,
     "fades": _fades,
-    "moves": _travels("moves"),
-    "stops": _travels("stops"),
-    "grows": _resizes("grows", 1.75),
-    "shrinks": _resizes("shrinks", 0.55),
+    "moves": _make_travel_act("moves"),
+    "stops": _make_travel_act("stops"),
+    "grows": _make_resize_act("grows", 1.75),
+    "shrinks": _make_resize_act("shrinks", 0.55),
     "bounces": _bounces,
     "blinks": _blinks,
-    "spins": _in_place("spins", excluded=("circle", "ring")),
-    "trembles": _in_place("trembles"),
+    "spins": _make_in_place_act("spins", excluded=("circle", "ring")),
+    "trembles": _make_in_place_act("trembles"),
     "recolours": _recolours,
     "splits": _splits,
     "merges": _merges,
@@ -180,9 +189,9 @@ ACTS: dict[str, Act] = {
 }
 
 
-def _camera_event(stage: Stage, fact: Fact, camera: Camera) -> Event | None:
+def _build_camera_event(stage: Stage, fact: ClipStatement, camera: Camera) -> Event | None:
     visible = [actor for actor in stage.scene.actors if actor.visible]
-    if not all(in_view(camera, a) and a.radius * camera.zoom >= MIN_RADIUS for a in visible):
+    if not all(is_in_view(camera, a) and a.radius * camera.zoom >= MIN_RADIUS for a in visible):
         return None
     return Event(fact, None, stage.scene, replace(stage.scene, camera=camera))
 
@@ -190,27 +199,27 @@ def _camera_event(stage: Stage, fact: Fact, camera: Camera) -> Event | None:
 def _pans(stage: Stage) -> Event | None:
     camera, side = stage.scene.camera, stage.rng.choice(list(DIRECTIONS))
     dx, dy = DIRECTIONS[side]
-    x, y = camera.to_world(28 * dx, 16 * dy)
-    return _camera_event(stage, Fact("pans", target=side), replace(camera, x=x, y=y))
+    x, y = camera.convert_to_world(28 * dx, 16 * dy)
+    return _build_camera_event(stage, ClipStatement("pans", target=side), replace(camera, x=x, y=y))
 
 
-def _zooms(kind: str, factor: float) -> Callable[[Stage], Event | None]:
+def _make_zoom_act(kind: str, factor: float) -> Callable[[Stage], Event | None]:
     def act(stage: Stage) -> Event | None:
         zoom = stage.scene.camera.zoom * factor
         if not 0.65 < zoom < 1.5:
             return None
-        return _camera_event(stage, Fact(kind), replace(stage.scene.camera, zoom=zoom))
+        return _build_camera_event(stage, ClipStatement(kind), replace(stage.scene.camera, zoom=zoom))
 
     return act
 
 
 def _camera_shakes(stage: Stage) -> Event | None:
-    return _camera_event(stage, Fact("camera_shakes"), stage.scene.camera)
+    return _build_camera_event(stage, ClipStatement("camera_shakes"), stage.scene.camera)
 
 
 CAMERA_ACTS: dict[str, Callable[[Stage], Event | None]] = {
     "pans": _pans,
-    "zooms_in": _zooms("zooms_in", 1.35),
-    "zooms_out": _zooms("zooms_out", 1 / 1.35),
+    "zooms_in": _make_zoom_act("zooms_in", 1.35),
+    "zooms_out": _make_zoom_act("zooms_out", 1 / 1.35),
     "camera_shakes": _camera_shakes,
 }

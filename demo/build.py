@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from demo.describe import describe, keypoints, questions
-from demo.ratings import covers, rate
+from demo.describe import build_demo_questions, build_keypoints, describe_clip
+from demo.ratings import has_statement, rate_candidate
 from demo.render import write_video
 from demo.story import make_clip
-from demo.systems import candidates, least_alike
-from demo.world import Clip
+from demo.systems import build_candidates, find_least_similar_clip
+from demo.world import DemoClip
 
 # Raised by hand when the same arguments give other rows or other pixels. An older folder is then written anew.
 VERSION = 1
@@ -43,7 +43,7 @@ and counts wrong, order right), sys_offtopic (true of another clip).
 Row = dict[str, object]
 
 
-def build_demo(
+def create_demo(
     folder: Path, *, n_clips: int, seed: int = 7, progress: Callable[[int, int], None] | None = None
 ) -> None:
     """Write clips and manifests. The same arguments give the same rows and the same pixels.
@@ -61,7 +61,7 @@ def build_demo(
     """
     if not 2 <= n_clips <= 999:
         raise ValueError(f"n_clips is {n_clips}, but a demo dataset has 2 to 999 clips")
-    clips = demo_clips(n_clips, seed)
+    clips = make_demo_clips(n_clips, seed)
     (folder / "videos").mkdir(parents=True, exist_ok=True)
     # x264 and much of NumPy release the interpreter lock, and threads need no __main__ guard in the caller.
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -70,23 +70,23 @@ def build_demo(
             job.result()
             if progress is not None:
                 progress(done, n_clips)
-    manifests = manifest_rows(clips)
+    manifests = build_manifest_rows(clips)
     for name in FILES:
         _write_rows(folder / f"{name}.jsonl", manifests[name])
     (folder / "README.txt").write_text(README.format(n=n_clips, seed=seed), encoding="utf-8")
 
 
-def demo_clips(n_clips: int, seed: int) -> dict[str, Clip]:
+def make_demo_clips(n_clips: int, seed: int) -> dict[str, DemoClip]:
     """Invent the clips of the dataset, by video_id."""
     return {f"clip_{index:03d}": make_clip(seed * 1000 + index) for index in range(n_clips)}
 
 
-def manifest_rows(clips: dict[str, Clip]) -> dict[str, list[Row]]:
+def build_manifest_rows(clips: dict[str, DemoClip]) -> dict[str, list[Row]]:
     """Make the rows of all manifests, by file name without its ending."""
     rows: dict[str, list[Row]] = {name: [] for name in FILES}
     for index, (key, clip) in enumerate(clips.items()):
         rows["videos"].append({"video_id": key, "path": _path(key), "note": NOTE})
-        points = [(f"{key}__kp{number:02d}", point) for number, point in enumerate(keypoints(clip), 1)]
+        points = [(f"{key}__kp{number:02d}", point) for number, point in enumerate(build_keypoints(clip), 1)]
         rows["keypoints"] += [
             {
                 "keypoint_id": point_id,
@@ -97,34 +97,38 @@ def manifest_rows(clips: dict[str, Clip]) -> dict[str, list[Row]]:
             }
             for point_id, point in points
         ]
-        rows["captions"] += _references(key, clip)
-        rows["qa"] += _questions(key, clip)
-        for candidate in candidates(clip, least_alike(list(clips.values()), index)):
+        rows["captions"] += _build_reference_rows(key, clip)
+        rows["qa"] += _build_question_rows(key, clip)
+        for candidate in build_candidates(clip, find_least_similar_clip(list(clips.values()), index)):
             caption_id = f"{key}__{candidate.system}"
-            caption = _caption(key, "candidate", candidate.system, candidate.text)
+            caption = _build_caption_row(key, "candidate", candidate.system, candidate.text)
             rows["captions"].append(caption)
             rows["keypoint_labels"] += [
-                {"keypoint_id": point_id, "caption_id": caption_id, "covered": covers(candidate, point.fact)}
+                {
+                    "keypoint_id": point_id,
+                    "caption_id": caption_id,
+                    "covered": has_statement(candidate, point.statement),
+                }
                 for point_id, point in points
             ]
-            rows["ratings"] += [{"caption_id": caption_id, **row} for row in rate(clip, candidate)]
+            rows["ratings"] += [{"caption_id": caption_id, **row} for row in rate_candidate(clip, candidate)]
     return rows
 
 
-def _references(key: str, clip: Clip) -> list[Row]:
+def _build_reference_rows(key: str, clip: DemoClip) -> list[Row]:
     rows = []
     for annotator in ANNOTATORS:
-        segments = [sentence.segment for sentence in describe(clip, annotator)]
+        segments = [sentence.segment for sentence in describe_clip(clip, annotator)]
         text = " ".join(str(segment["text"]) for segment in segments)
-        rows.append(_caption(key, "reference", annotator, text) | {"segments": segments})
+        rows.append(_build_caption_row(key, "reference", annotator, text) | {"segments": segments})
     return rows
 
 
-def _caption(key: str, role: str, system: str, text: str) -> Row:
+def _build_caption_row(key: str, role: str, system: str, text: str) -> Row:
     return {"caption_id": f"{key}__{system}", "video_id": key, "role": role, "system": system, "text": text}
 
 
-def _questions(key: str, clip: Clip) -> list[Row]:
+def _build_question_rows(key: str, clip: DemoClip) -> list[Row]:
     return [
         {
             "qa_id": f"{key}__q{number}{mark}",
@@ -133,7 +137,7 @@ def _questions(key: str, clip: Clip) -> list[Row]:
             "answer": answer,
             "quality": quality,
         }
-        for number, q in enumerate(questions(clip), 1)
+        for number, q in enumerate(build_demo_questions(clip), 1)
         for mark, answer, quality in (("", q.answer, "good"), ("n", q.noisy_answer, "noisy"))
     ]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from demo import wording
-from demo.world import FPS, Clip, Fact, Looks, Moment
+from demo.world import FPS, ClipStatement, DemoClip, Looks, Moment
 
 FIRST_REFERENCE = "annotator_a"
 
@@ -20,7 +20,7 @@ class Sentence:
     """One sentence with the facts that it states and its start and end in seconds."""
 
     text: str
-    facts: tuple[Fact, ...]
+    statements: tuple[ClipStatement, ...]
     start_s: float
     end_s: float
 
@@ -35,17 +35,17 @@ class Keypoint:
     """A fact that captions should cover. ``segment_index`` counts the sentences of the first reference, annotator_a."""
 
     text: str
-    fact: Fact
+    statement: ClipStatement
     segment_index: int
 
     @property
     def dimension(self) -> str:
         """One of segment_detail, video_background, shooting_style and camera_state."""
-        return self.fact.dimension
+        return self.statement.dimension
 
 
 @dataclass(frozen=True)
-class Question:
+class DemoQuestion:
     """A question with a full answer and a poor answer of one word."""
 
     question: str
@@ -53,64 +53,65 @@ class Question:
     noisy_answer: str
 
 
-def describe(clip: Clip, voice: str) -> tuple[Sentence, ...]:
+def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
     """Tell the whole clip in the words of one voice, in time order. Sentence times do not overlap.
 
     >>> from demo.story import make_clip
-    >>> story = describe(make_clip(1), "annotator_a")
+    >>> story = describe_clip(make_clip(1), "annotator_a")
     >>> 10 <= len(story) <= 20, story[0].start_s, story[-1].end_s <= make_clip(1).duration_s
     (True, 0.0, True)
     """
     rng = Random(f"words/{clip.seed}/{voice}")
-    before, events, after = _layout(clip, voice)
+    before, events, after = _order_statements(clip, voice)
     first, last = clip.events[0].start, clip.events[-1].end
     timed = [
         *_spread_evenly(before, 0, first),
-        *((event.start, event.end, (event.fact,)) for event in events),
+        *((event.start, event.end, (event.statement,)) for event in events),
         *_spread_evenly(after, last, clip.n_frames),
     ]
     return tuple(
-        Sentence(word(facts, voice, rng), facts, _seconds(start), _seconds(end)) for start, end, facts in timed
+        Sentence(format_sentence(facts, voice, rng), facts, _seconds(start), _seconds(end))
+        for start, end, facts in timed
     )
 
 
-def keypoints(clip: Clip) -> tuple[Keypoint, ...]:
+def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
     """Write one keypoint for every fact of the clip, in the order of the facts."""
     rng = Random(f"words/{clip.seed}/keypoint")
-    reference = describe(clip, FIRST_REFERENCE)
+    reference = describe_clip(clip, FIRST_REFERENCE)
     return tuple(
         Keypoint(
-            word((moment.fact,), "keypoint", rng),
-            moment.fact,
-            next(index for index, sentence in enumerate(reference) if moment.fact in sentence.facts),
+            format_sentence((moment.statement,), "keypoint", rng),
+            moment.statement,
+            next(index for index, sentence in enumerate(reference) if moment.statement in sentence.statements),
         )
-        for moment in clip.moments()
+        for moment in clip.list_moments()
     )
 
 
-def questions(clip: Clip) -> tuple[Question, ...]:
+def build_demo_questions(clip: DemoClip) -> tuple[DemoQuestion, ...]:
     """Ask four questions: about the background, one event, the camera and the ending."""
     rng = Random(f"questions/{clip.seed}")
-    told = describe(clip, "faithful")
-    camera = [s for s in told if s.facts[0].dimension == "camera_state"]
-    acted = [s for s in told if s.facts[0].dimension == "segment_detail" and s.facts[0].kind not in UNTIMED]
+    told = describe_clip(clip, "faithful")
+    camera = [s for s in told if s.statements[0].dimension == "camera_state"]
+    acted = [s for s in told if s.statements[0].dimension == "segment_detail" and s.statements[0].kind not in UNTIMED]
     event, ending = rng.choice(acted), told[-1]
     asked = f"What happens {(event.start_s + event.end_s) / 2:.1f} seconds into the clip?"
     return (
-        Question("What does the background look like?", told[0].text, clip.pattern.split()[-1]),
-        Question(asked, event.text, event.facts[0].named[0].shape),
-        Question("How does the camera behave?", " ".join(s.text for s in camera), "camera"),
-        Question("What is in view at the end?", ending.text, ending.facts[0].named[0].shape),
+        DemoQuestion("What does the background look like?", told[0].text, clip.pattern.split()[-1]),
+        DemoQuestion(asked, event.text, event.statements[0].named_looks[0].shape),
+        DemoQuestion("How does the camera behave?", " ".join(s.text for s in camera), "camera"),
+        DemoQuestion("What is in view at the end?", ending.text, ending.statements[0].named_looks[0].shape),
     )
 
 
 UNTIMED = ("waits", "remains")
 
 
-def word(facts: tuple[Fact, ...], voice: str, rng: Random) -> str:
+def format_sentence(facts: tuple[ClipStatement, ...], voice: str, rng: Random) -> str:
     """Write one sentence that states exactly these facts: a single fact, or pattern and palette together.
 
-    >>> word((Fact("grows", Looks("star", "red")),), "keypoint", Random(0))
+    >>> format_sentence((Fact("grows", Looks("star", "red")),), "keypoint", Random(0))
     'The red star grows.'
     """
     fact = facts[0]
@@ -128,22 +129,26 @@ def word(facts: tuple[Fact, ...], voice: str, rng: Random) -> str:
     return text[0].upper() + text[1:]
 
 
-def _layout(clip: Clip, voice: str) -> tuple[list[tuple[Fact, ...]], list[Moment], list[tuple[Fact, ...]]]:
+def _order_statements(
+    clip: DemoClip, voice: str
+) -> tuple[list[tuple[ClipStatement, ...]], list[Moment], list[tuple[ClipStatement, ...]]]:
     """The facts that a voice tells before the first event, the events, and the facts after the last event."""
-    moments = clip.moments()
-    waits = [(m.fact,) for m in moments if m.fact.kind == "waits"]
-    static = [(m.fact,) for m in moments if m.fact.kind == "static"]
-    pattern, palette, style = (moment.fact for moment in moments[:3])
+    moments = clip.list_moments()
+    waits = [(m.statement,) for m in moments if m.statement.kind == "waits"]
+    static = [(m.statement,) for m in moments if m.statement.kind == "static"]
+    pattern, palette, style = (moment.statement for moment in moments[:3])
     first_event = 3 + len(static) + len(waits)
-    events, ending = list(moments[first_event:-1]), (moments[-1].fact,)
+    events, ending = list(moments[first_event:-1]), (moments[-1].statement,)
     if voice == "annotator_b":
         return [(pattern,), (palette,), *waits], events, [*static, (style,), ending]
     return [(pattern, palette), (style,), *static, *waits], events, [ending]
 
 
-def _spread_evenly(told: list[tuple[Fact, ...]], start: int, end: int) -> list[tuple[float, float, tuple[Fact, ...]]]:
-    step = (end - start) / len(told)
-    return [(start + i * step, start + (i + 1) * step, facts) for i, facts in enumerate(told)]
+def _spread_evenly(
+    statements: list[tuple[ClipStatement, ...]], start: int, end: int
+) -> list[tuple[float, float, tuple[ClipStatement, ...]]]:
+    step = (end - start) / len(statements)
+    return [(start + i * step, start + (i + 1) * step, facts) for i, facts in enumerate(statements)]
 
 
 def _seconds(frame: float) -> float:
@@ -151,7 +156,7 @@ def _seconds(frame: float) -> float:
     return int(frame * 1000 / FPS + 1e-6) / 1000
 
 
-def _fields(facts: tuple[Fact, ...], voice: str) -> dict[str, str]:
+def _fields(facts: tuple[ClipStatement, ...], voice: str) -> dict[str, str]:
     fact, fields = facts[-1], {}
     if fact.palette:
         first, second = fact.palette[0], fact.palette[-1]

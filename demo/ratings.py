@@ -5,21 +5,21 @@ from __future__ import annotations
 from itertools import combinations
 from random import Random
 
-from demo.describe import describe
+from demo.describe import describe_clip
 from demo.systems import Candidate
-from demo.world import Clip, Fact
+from demo.world import ClipStatement, DemoClip
 
 RATERS = ("synthetic_1", "synthetic_2")
 ASPECTS = ("coverage", "factuality", "chronology")
 RATER_NOISE = 0.3  # standard deviation in rating points, before rounding
 
 
-def covers(candidate: Candidate, fact: Fact) -> bool:
+def has_statement(candidate: Candidate, statement: ClipStatement) -> bool:
     """Whether the candidate states the fact. It is False for a contradiction and for silence."""
-    return fact in candidate.facts
+    return statement in candidate.statements
 
 
-def quality(clip: Clip, candidate: Candidate) -> dict[str, float]:
+def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
     """Compute a candidate's quality by aspect, 0 to 1.
 
     - coverage: share of the clip's facts that the candidate states.
@@ -27,13 +27,13 @@ def quality(clip: Clip, candidate: Candidate) -> dict[str, float]:
     - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that stand in the right
       order. It is weighted by how much of the clip these sentences tell, and by their share of the candidate.
     """
-    true = [moment.fact for moment in clip.moments()]
-    claimed = candidate.facts
-    told = [place for place in candidate.told if place is not None]
+    true = [moment.statement for moment in clip.list_moments()]
+    claimed = candidate.statements
+    told = [place for place in candidate.positions if place is not None]
     pairs = list(combinations(told, 2))
     in_order = sum(first < second for first, second in pairs) / len(pairs) if pairs else 0.5
-    share_of_clip = len(told) / len(describe(clip, "faithful"))
-    share_of_text = len(told) / len(candidate.told)
+    share_of_clip = len(told) / len(describe_clip(clip, "faithful"))
+    share_of_text = len(told) / len(candidate.positions)
     return {
         "coverage": sum(fact in claimed for fact in true) / len(true),
         "factuality": sum(fact in true for fact in claimed) / len(claimed),
@@ -41,10 +41,10 @@ def quality(clip: Clip, candidate: Candidate) -> dict[str, float]:
     }
 
 
-def rate(clip: Clip, candidate: Candidate) -> list[dict[str, object]]:
+def rate_candidate(clip: DemoClip, candidate: Candidate) -> list[dict[str, object]]:
     """Rate a candidate: rows of rater, aspect and value, a whole number from 1 (worst) to 5, the same in every call."""
     rows: list[dict[str, object]] = []
-    shares = quality(clip, candidate)
+    shares = compute_quality(clip, candidate)
     for rater in RATERS:
         rng = Random(f"ratings/{clip.seed}/{candidate.system}/{rater}")
         for aspect in ASPECTS:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.outlines import signed_distance
-from demo.world import BACKDROP_COLOURS, COLOURS, FPS, HEIGHT, WIDTH, Actor, Camera, Clip, Event, Scene
+from demo.world import BACKDROP_COLOURS, COLOURS, FPS, HEIGHT, WIDTH, Actor, Camera, DemoClip, Event, Scene
 
 Frame = NDArray[np.uint8]
 
@@ -22,7 +22,7 @@ PERIOD = 44.0
 LETTERBOX, BORDER = 10, 4
 
 
-def render_frames(clip: Clip) -> Iterator[Frame]:
+def render_frames(clip: DemoClip) -> Iterator[Frame]:
     """Draw the frames of a clip in order: RGB, uint8 (160, 224, 3).
 
     >>> from demo.story import make_clip
@@ -32,16 +32,16 @@ def render_frames(clip: Clip) -> Iterator[Frame]:
     shade = _shade(clip.style)
     camera, backdrop = None, np.empty(0, np.uint8)
     for number in range(clip.n_frames):
-        view, sprites = view_at(clip, number)
+        view, sprites = compute_view(clip, number)
         if view != camera:
             camera, backdrop = view, _backdrop(clip, view)
         frame = backdrop.copy()
         for sprite in sprites:
             _draw(frame, view, sprite)
-        yield _styled(frame, clip.style, shade)
+        yield _apply_style(frame, clip.style, shade)
 
 
-def write_video(clip: Clip, path: Path) -> None:
+def write_video(clip: DemoClip, path: Path) -> None:
     """Encode a clip as H.264 (yuv420p, MP4) without sound, in the same bytes each time."""
     import av
 
@@ -57,7 +57,7 @@ def write_video(clip: Clip, path: Path) -> None:
         container.mux(stream.encode())
 
 
-def _backdrop(clip: Clip, camera: Camera) -> Frame:
+def _backdrop(clip: DemoClip, camera: Camera) -> Frame:
     x, y = camera.x + COLUMNS / camera.zoom, camera.y + ROWS / camera.zoom
     share = np.broadcast_to(_first_colour_share(clip.pattern, x, y), (HEIGHT, WIDTH))
     first, last = (np.array(BACKDROP_COLOURS[clip.palette[i]], np.float64) for i in (0, -1))
@@ -84,7 +84,7 @@ def _first_colour_share(pattern: str, x: NDArray[np.float32], y: NDArray[np.floa
 
 
 def _draw(frame: Frame, camera: Camera, sprite: Sprite) -> None:
-    x, y = camera.to_picture(sprite.x, sprite.y)
+    x, y = camera.convert_to_picture(sprite.x, sprite.y)
     radius = sprite.radius * camera.zoom
     left, right = _span(x + WIDTH / 2, 1.15 * radius + 2, WIDTH)
     top, bottom = _span(y + HEIGHT / 2, 1.15 * radius + 2, HEIGHT)
@@ -122,7 +122,7 @@ def _shade(style: str) -> NDArray[np.uint16]:
     return np.asarray(light * 256, np.uint16)[..., None]
 
 
-def _styled(frame: Frame, style: str, shade: NDArray[np.uint16]) -> Frame:
+def _apply_style(frame: Frame, style: str, shade: NDArray[np.uint16]) -> Frame:
     if style == "letterbox":
         frame[:LETTERBOX] = frame[-LETTERBOX:] = 0
     elif style == "border":
@@ -145,45 +145,45 @@ class Sprite:
     alpha: float = 1.0
 
 
-def view_at(clip: Clip, frame: int) -> tuple[Camera, list[Sprite]]:
+def compute_view(clip: DemoClip, frame: int) -> tuple[Camera, list[Sprite]]:
     """The camera and the sprites of one frame. The sprites of the acting actor come last, so they are in front."""
     current = next((e for e in clip.events if e.start <= frame < e.end), None)
     if current is None:
         scene = clip.events[0].before if frame < clip.events[0].start else clip.events[-1].after
-        return scene.camera, _resting(scene)
+        return scene.camera, _build_resting_sprites(scene)
     progress = (frame - current.start + 1) / (current.end - current.start)
-    acting = [] if current.actor is None else _acting(current, progress)
-    return _camera(current, progress), _resting(current.before, current.actor) + acting
+    acting = [] if current.actor is None else _build_acting_sprites(current, progress)
+    return _camera(current, progress), _build_resting_sprites(current.before, current.actor) + acting
 
 
-def _resting(scene: Scene, skip: int | None = None) -> list[Sprite]:
+def _build_resting_sprites(scene: Scene, skip: int | None = None) -> list[Sprite]:
     return [
         sprite
         for index, actor in enumerate(scene.actors)
         if actor.visible and index != skip
-        for sprite in _pieces(actor.count, actor, COLOURS[actor.colour], 0.0, 1.0)
+        for sprite in _build_pieces(actor.count, actor, COLOURS[actor.colour], 0.0, 1.0)
     ]
 
 
 def _camera(event: Event, progress: float) -> Camera:
     one, two, way = event.before.camera, event.after.camera, _ease(progress)
-    shake = 4 * math.sin(10 * math.pi * progress) if event.fact.kind == "camera_shakes" else 0.0
+    shake = 4 * math.sin(10 * math.pi * progress) if event.statement.kind == "camera_shakes" else 0.0
     zoom = one.zoom * (two.zoom / one.zoom) ** way
     return Camera(_mix(one.x, two.x, way) + shake / zoom, _mix(one.y, two.y, way) - 0.6 * shake / zoom, zoom)
 
 
-def _acting(event: Event, progress: float) -> list[Sprite]:
+def _build_acting_sprites(event: Event, progress: float) -> list[Sprite]:
     assert event.actor is not None
-    kind, one, two = event.fact.kind, event.before.actors[event.actor], event.after.actors[event.actor]
+    kind, one, two = event.statement.kind, event.before.actors[event.actor], event.after.actors[event.actor]
     alpha, rotation = 1.0, 0.0
-    if kind == "blinks" and progress * event.fact.number % 1 > 0.5:
+    if kind == "blinks" and progress * event.statement.number % 1 > 0.5:
         return []
     if kind == "fades":
         alpha = 1 - progress
     if kind == "spins":
         rotation = -2 * math.pi * _ease(progress)
     way = min(1.0, progress / 0.45) if kind == "stops" else progress if kind == "crosses" else _ease(progress)
-    dx, dy = _detour(event, one, progress)
+    dx, dy = _compute_detour(event, one, progress)
     pose = Actor(
         one.shape,
         one.colour,
@@ -193,18 +193,18 @@ def _acting(event: Event, progress: float) -> list[Sprite]:
         spread=_mix(one.spread, two.spread, way),
     )
     colour = tuple(_mix(a, b, way) for a, b in zip(COLOURS[one.colour], COLOURS[two.colour], strict=True))
-    return _pieces(max(one.count, two.count), pose, colour, rotation, alpha)
+    return _build_pieces(max(one.count, two.count), pose, colour, rotation, alpha)
 
 
-def _detour(event: Event, actor: Actor, progress: float) -> tuple[float, float]:
+def _compute_detour(event: Event, actor: Actor, progress: float) -> tuple[float, float]:
     """The acting actor's offset from the straight way."""
     zoom = event.before.camera.zoom
-    if event.fact.kind == "bounces":
-        return 0.0, -24 / zoom * abs(math.sin(event.fact.number * math.pi * progress))
-    if event.fact.kind == "trembles":
+    if event.statement.kind == "bounces":
+        return 0.0, -24 / zoom * abs(math.sin(event.statement.number * math.pi * progress))
+    if event.statement.kind == "trembles":
         return 5 / zoom * math.sin(12 * math.pi * progress + 0.4) * (progress < 1), 0.0
-    if event.fact.kind == "orbits":
-        named = event.fact.others[0]
+    if event.statement.kind == "orbits":
+        named = event.statement.others[0]
         other = next(a for a in event.before.actors if a.shape == named.shape)
         far = math.dist((actor.x, actor.y), (other.x, other.y))
         near = min(far, other.reach + actor.radius + 4)
@@ -214,7 +214,7 @@ def _detour(event: Event, actor: Actor, progress: float) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-def _pieces(count: int, pose: Actor, colour: tuple[float, ...], rotation: float, alpha: float) -> list[Sprite]:
+def _build_pieces(count: int, pose: Actor, colour: tuple[float, ...], rotation: float, alpha: float) -> list[Sprite]:
     first = {3: 1.5, 4: 0.25}.get(count, 0.0)  # three stand like a triangle, four like a square
     angles = [math.pi * (first + 2 * k / count) for k in range(count)]
     return [

@@ -30,28 +30,28 @@ class Stage:
 
     def __init__(self, rng: Random, shapes: list[str], palette: tuple[str, ...], camera_moves: bool) -> None:
         backdrop = [BACKDROP_COLOURS[name] for name in palette]
-        clear = [n for n, rgb in COLOURS.items() if min(contrast(rgb, b) for b in backdrop) >= MIN_CONTRAST]
+        clear = [n for n, rgb in COLOURS.items() if min(colour_distance(rgb, b) for b in backdrop) >= MIN_CONTRAST]
         rng.shuffle(clear)
         self.rng = rng
         self.spare_colours = clear[5:7]
         cast = tuple(Actor(*pair) for pair in zip(rng.sample(shapes, 5), clear[:5], strict=True))
         self.scene = Scene(Camera(), cast)
         self.camera_moves = camera_moves
-        self.done: set[tuple[str, int | None]] = set()
-        self.used: Counter[str] = Counter()
+        self.played_acts: set[tuple[str, int | None]] = set()
+        self.n_played: Counter[str] = Counter()
 
-    def open(self, n_actors: int) -> None:
+    def place_first_actors(self, n_actors: int) -> None:
         """Place the actors that are in view from the first frame on."""
         for index, place in zip(range(n_actors), self.rng.sample(list(PLACES), n_actors), strict=True):
             x, y = PLACES[place]
-            self.scene = self.with_actor(index, x=x, y=y, radius=SIZES[""], visible=True)
+            self.scene = self.replace_actor(index, x=x, y=y, radius=SIZES[""], visible=True)
 
     @property
     def n_visible(self) -> int:
         """The number of actors in view."""
         return sum(actor.visible for actor in self.scene.actors)
 
-    def with_actor(self, index: int, **changes: object) -> Scene:
+    def replace_actor(self, index: int, **changes: object) -> Scene:
         """The current scene with one actor changed."""
         actors = list(self.scene.actors)
         actors[index] = replace(actors[index], **changes)  # type: ignore[arg-type]  # field names are checked at run time
@@ -60,36 +60,36 @@ class Stage:
     def is_free(self, index: int, x: float, y: float, reach: float) -> bool:
         """Whether actor ``index`` could stand at (x, y) without covering another or leaving the picture."""
         camera = self.scene.camera
-        return in_view(camera, replace(self.scene.actors[index], x=x, y=y, radius=reach, spread=0)) and all(
+        return is_in_view(camera, replace(self.scene.actors[index], x=x, y=y, radius=reach, spread=0)) and all(
             math.dist((x, y), (other.x, other.y)) > reach + other.reach + 3
             for other_index, other in enumerate(self.scene.actors)
             if other.visible and other_index != index
         )
 
-    def free_place(self, index: int, reach: float) -> tuple[str, float, float] | None:
+    def choose_free_place(self, index: int, reach: float) -> tuple[str, float, float] | None:
         """Choose a random named place that is free for the actor, with its world position; None where none is free."""
         names = list(PLACES)
         self.rng.shuffle(names)
         for name in names:
-            x, y = self.scene.camera.to_world(*PLACES[name])
+            x, y = self.scene.camera.convert_to_world(*PLACES[name])
             if self.is_free(index, x, y, reach):
                 return name, x, y
         return None
 
-    def beyond(self, edge: str, x: float, y: float, reach: float) -> tuple[float, float]:
+    def compute_offscreen_point(self, edge: str, x: float, y: float, reach: float) -> tuple[float, float]:
         """Find the point outside the picture that lies straight behind ``edge``, seen from (x, y)."""
         camera, (dx, dy) = self.scene.camera, DIRECTIONS[edge]
-        edge_x, edge_y = camera.to_world(dx * WIDTH / 2, dy * HEIGHT / 2)
+        edge_x, edge_y = camera.convert_to_world(dx * WIDTH / 2, dy * HEIGHT / 2)
         return (edge_x + dx * reach if dx else x), (edge_y + dy * reach if dy else y)
 
 
-def in_view(camera: Camera, actor: Actor) -> bool:
+def is_in_view(camera: Camera, actor: Actor) -> bool:
     """Whether nine tenths of the actor's height and width lie inside the picture."""
-    x, y = camera.to_picture(actor.x, actor.y)
+    x, y = camera.convert_to_picture(actor.x, actor.y)
     reach = 0.8 * actor.reach * camera.zoom
     return abs(x) + reach <= SAFE_X and abs(y) + reach <= SAFE_Y
 
 
-def contrast(one: Colour, two: Colour) -> float:
+def colour_distance(one: Colour, two: Colour) -> float:
     """Compute the Euclidean distance of two RGB colours, 0 to 442."""
     return math.dist(one, two)

@@ -6,20 +6,20 @@ from dataclasses import replace
 from random import Random
 
 from demo.acts import ACTS, CAMERA_ACTS
-from demo.stage import MIN_CONTRAST, Stage, contrast
+from demo.stage import MIN_CONTRAST, Stage, colour_distance
 from demo.world import (
     BACKDROP_COLOURS,
     PATTERNS,
     SHAPES,
     STYLES,
-    Clip,
+    DemoClip,
     Event,
 )
 
 INTRO_FRAMES, OUTRO_FRAMES = 20, 14
 
 
-def make_clip(seed: int) -> Clip:
+def make_clip(seed: int) -> DemoClip:
     """Invent one clip of 10 to 16 seconds. The same seed always gives the same clip.
 
     >>> clip = make_clip(1)
@@ -31,34 +31,34 @@ def make_clip(seed: int) -> Clip:
     palette = _palette(rng, 1 if pattern == "plain" else 2)
     shapes = [s for s in SHAPES if not (s == "circle" and pattern == "polka dots")]
     stage = Stage(rng, shapes, palette, camera_moves=rng.random() < 0.75)
-    stage.open(rng.choice((1, 1, 2)))
+    stage.place_first_actors(rng.choice((1, 1, 2)))
     n_events = rng.randint(8, 12)
     start, events = INTRO_FRAMES, []
     for _ in range(n_events):
-        event = next_event(stage)
+        event = choose_next_event(stage)
         end = start + rng.randint(15, min(19, 206 // n_events))
         events.append(replace(event, start=start, end=end))
         start = end
-    return Clip(seed, pattern, palette, style, tuple(events), start + OUTRO_FRAMES)
+    return DemoClip(seed, pattern, palette, style, tuple(events), start + OUTRO_FRAMES)
 
 
-def next_event(stage: Stage) -> Event:
+def choose_next_event(stage: Stage) -> Event:
     """Choose a feasible event, preferring kinds that the clip has not shown yet, and bring it onto the stage.
 
     Raises:
         RuntimeError: no event is feasible. This happens for no seed from 0 to 9,999.
     """
     choices: list[tuple[str, int | None]] = [(kind, i) for kind in ACTS for i in range(len(stage.scene.actors))]
-    choices = [choice for choice in choices if choice not in stage.done]
+    choices = [choice for choice in choices if choice not in stage.played_acts]
     if stage.camera_moves:
-        choices += [(kind, None) for kind in CAMERA_ACTS if stage.used[kind] == 0] * 3
+        choices += [(kind, None) for kind in CAMERA_ACTS if stage.n_played[kind] == 0] * 3
     while choices:
         kind, index = stage.rng.choices(choices, [_weight(stage, kind) for kind, _ in choices])[0]
         event = CAMERA_ACTS[kind](stage) if index is None else ACTS[kind](stage, index)
         if event is not None:
             stage.scene = event.after
-            stage.done.add((kind, index))
-            stage.used[kind] += 1
+            stage.played_acts.add((kind, index))
+            stage.n_played[kind] += 1
             return event
         choices = [choice for choice in choices if choice != (kind, index)]
     raise RuntimeError("the demo story has no feasible event left: shorten the clip or enlarge the cast")
@@ -66,12 +66,12 @@ def next_event(stage: Stage) -> Event:
 
 def _weight(stage: Stage, kind: str) -> float:
     hurry = 4.0 if kind == "enters" and stage.n_visible < 3 else 1.0
-    return float(hurry * 0.2 ** stage.used[kind])
+    return float(hurry * 0.2 ** stage.n_played[kind])
 
 
 def _palette(rng: Random, n: int) -> tuple[str, ...]:
     first = rng.choice(list(BACKDROP_COLOURS))
     partners = [
-        name for name, rgb in BACKDROP_COLOURS.items() if contrast(rgb, BACKDROP_COLOURS[first]) >= MIN_CONTRAST
+        name for name, rgb in BACKDROP_COLOURS.items() if colour_distance(rgb, BACKDROP_COLOURS[first]) >= MIN_CONTRAST
     ]
     return (first, rng.choice(partners))[:n]

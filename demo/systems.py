@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from demo.describe import Sentence, describe, word
+from demo.describe import Sentence, describe_clip, format_sentence
 from demo.story import make_clip
-from demo.world import BACKDROP_COLOURS, COLOURS, Clip, Fact, Looks
+from demo.world import BACKDROP_COLOURS, COLOURS, ClipStatement, DemoClip, Looks
 
 SYSTEMS = (
     "sys_faithful",
@@ -34,7 +34,7 @@ class Candidate:
 
     system: str
     sentences: tuple[Sentence, ...]
-    told: tuple[int | None, ...]
+    positions: tuple[int | None, ...]
 
     @property
     def text(self) -> str:
@@ -42,22 +42,22 @@ class Candidate:
         return " ".join(sentence.text for sentence in self.sentences)
 
     @property
-    def facts(self) -> tuple[Fact, ...]:
+    def statements(self) -> tuple[ClipStatement, ...]:
         """Everything that the caption claims, true or not, in its order."""
-        return tuple(fact for sentence in self.sentences for fact in sentence.facts)
+        return tuple(fact for sentence in self.sentences for fact in sentence.statements)
 
 
-def candidates(clip: Clip, other: Clip) -> tuple[Candidate, ...]:
+def build_candidates(clip: DemoClip, other: DemoClip) -> tuple[Candidate, ...]:
     """Write the six candidates of a clip, in the order of ``SYSTEMS``.
 
     Args:
         clip: the clip that is captioned.
         other: the clip that the off-topic system describes instead.
     """
-    faithful = describe(clip, "faithful")
+    faithful = describe_clip(clip, "faithful")
     rng = Random(f"systems/{clip.seed}")
-    elsewhere = describe(other, "faithful")
-    order = scattered_order(len(faithful), rng)
+    elsewhere = describe_clip(other, "faithful")
+    order = draw_scattered_order(len(faithful), rng)
     return (
         Candidate("sys_faithful", faithful, tuple(range(len(faithful)))),
         _brief(faithful, rng),
@@ -68,25 +68,25 @@ def candidates(clip: Clip, other: Clip) -> tuple[Candidate, ...]:
     )
 
 
-def least_alike(clips: Sequence[Clip], index: int) -> Clip:
+def find_least_similar_clip(clips: Sequence[DemoClip], index: int) -> DemoClip:
     """Choose the clip least like ``clips[index]``: fewest shared facts, then fewest shared shapes and pattern."""
     clip = clips[index]
-    facts = {moment.fact for moment in clip.moments()}
+    facts = {moment.statement for moment in clip.list_moments()}
 
-    def likeness(other: Clip) -> tuple[int, int]:
-        shared_facts = sum(moment.fact in facts for moment in other.moments())
+    def likeness(other: DemoClip) -> tuple[int, int]:
+        shared_facts = sum(moment.statement in facts for moment in other.list_moments())
         return shared_facts, len(clip.shapes & other.shapes) + (clip.pattern == other.pattern)
 
     rest = [*clips[index + 1 :], *clips[:index]]
     return min(rest, key=likeness)
 
 
-def scattered_order(n: int, rng: Random) -> list[int]:
+def draw_scattered_order(n: int, rng: Random) -> list[int]:
     """Draw a random order in which no item keeps its place and no two neighbours follow each other as before.
 
     Such an order exists for four items or more. Raises ValueError for fewer.
 
-    >>> order = scattered_order(10, Random(0))
+    >>> order = draw_scattered_order(10, Random(0))
     >>> sorted(order) == list(range(10)), any(place == item for place, item in enumerate(order))
     (True, False)
     """
@@ -101,48 +101,48 @@ def scattered_order(n: int, rng: Random) -> list[int]:
 
 
 def _brief(faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
-    events = [i for i, s in enumerate(faithful) if s.facts[0].dimension == "segment_detail"][:-1]
+    events = [i for i, s in enumerate(faithful) if s.statements[0].dimension == "segment_detail"][:-1]
     half = len(events) // 2
     one, two = rng.choice(events[:half]), rng.choice(events[half:])
     first, second = faithful[one].text, faithful[two].text
     joined = replace(
         faithful[one],
         text=f"{first.removesuffix('.')}, and later {second[0].lower()}{second[1:]}",
-        facts=faithful[one].facts + faithful[two].facts,
+        statements=faithful[one].statements + faithful[two].statements,
         end_s=faithful[two].end_s,
     )
     return Candidate("sys_brief", (faithful[0], joined), (0, one, two))
 
 
-def _hallucinating(clip: Clip, faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
+def _hallucinating(clip: DemoClip, faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
     """Replace half of the sentences by sentences that are true of other, unpublished clips."""
     false = set(rng.sample(range(len(faithful)), len(faithful) // 2))
     strangers = _strange_facts(clip, rng)
-    waiting: list[tuple[Fact, ...]] = []
+    waiting: list[tuple[ClipStatement, ...]] = []
     sentences = list(faithful)
     for index in sorted(false):
-        true = faithful[index].facts
+        true = faithful[index].statements
         while not any(_replaces(group, true) for group in waiting):
             waiting.append(next(strangers))
         fitting = next(group for group in waiting if _replaces(group, true))
         waiting.remove(fitting)
-        sentences[index] = replace(faithful[index], facts=fitting, text=word(fitting, "faithful", rng))
+        sentences[index] = replace(faithful[index], statements=fitting, text=format_sentence(fitting, "faithful", rng))
     told = tuple(None if i in false else i for i in range(len(faithful)))
     return Candidate("sys_hallucinating", tuple(sentences), told)
 
 
-def _strange_facts(clip: Clip, rng: Random) -> Iterator[tuple[Fact, ...]]:
+def _strange_facts(clip: DemoClip, rng: Random) -> Iterator[tuple[ClipStatement, ...]]:
     """Yield, without end, the facts of sentences about random clips that are entirely false of this clip."""
-    true = {moment.fact for moment in clip.moments()}
-    pairs = {(looks.shape, looks.colour) for fact in true for looks in fact.named}
+    true = {moment.statement for moment in clip.list_moments()}
+    pairs = {(looks.shape, looks.colour) for fact in true for looks in fact.named_looks}
     while True:
-        for sentence in describe(make_clip(rng.randrange(2**40)), "faithful"):
-            named = {(looks.shape, looks.colour) for fact in sentence.facts for looks in fact.named}
-            if not named & pairs and not true & set(sentence.facts):
-                yield sentence.facts
+        for sentence in describe_clip(make_clip(rng.randrange(2**40)), "faithful"):
+            named = {(looks.shape, looks.colour) for fact in sentence.statements for looks in fact.named_looks}
+            if not named & pairs and not true & set(sentence.statements):
+                yield sentence.statements
 
 
-def _replaces(group: tuple[Fact, ...], true: tuple[Fact, ...]) -> bool:
+def _replaces(group: tuple[ClipStatement, ...], true: tuple[ClipStatement, ...]) -> bool:
     new, old = group[0], true[0]
     if new.dimension != old.dimension:
         return False
@@ -152,15 +152,15 @@ def _replaces(group: tuple[Fact, ...], true: tuple[Fact, ...]) -> bool:
     return new.kind != old.kind
 
 
-def _wrong_details(clip: Clip, faithful: tuple[Sentence, ...]) -> Candidate:
-    facts = [moment.fact for moment in clip.moments()]
-    used = {looks.colour for fact in facts for looks in fact.named} | {fact.target for fact in facts}
+def _wrong_details(clip: DemoClip, faithful: tuple[Sentence, ...]) -> Candidate:
+    facts = [moment.statement for moment in clip.list_moments()]
+    used = {looks.colour for fact in facts for looks in fact.named_looks} | {fact.target for fact in facts}
     colours = _swap(COLOURS, used) | _swap(BACKDROP_COLOURS, set(clip.palette))
     rng = Random(f"words/{clip.seed}/faithful")  # the same seed chooses the same wordings as in the faithful account
     sentences = []
     for sentence in faithful:
-        wrong = tuple(_with_wrong_details(fact, colours) for fact in sentence.facts)
-        sentences.append(replace(sentence, facts=wrong, text=word(wrong, "faithful", rng)))
+        wrong = tuple(_with_wrong_details(fact, colours) for fact in sentence.statements)
+        sentences.append(replace(sentence, statements=wrong, text=format_sentence(wrong, "faithful", rng)))
     return Candidate("sys_wrong_details", tuple(sentences), tuple(range(len(faithful))))
 
 
@@ -169,7 +169,7 @@ def _swap(colours: dict[str, tuple[int, int, int]], used: set[str]) -> dict[str,
     return {name: unused[i % len(unused)] for i, name in enumerate(n for n in colours if n in used)}
 
 
-def _with_wrong_details(fact: Fact, colours: dict[str, str]) -> Fact:
+def _with_wrong_details(fact: ClipStatement, colours: dict[str, str]) -> ClipStatement:
     def wrong(looks: Looks) -> Looks:
         return replace(looks, colour=colours[looks.colour], count=_wrong_number(looks.count))
 

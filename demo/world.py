@@ -76,7 +76,7 @@ class Looks:
 
 
 @dataclass(frozen=True)
-class Fact:
+class ClipStatement:
     """One statement about a clip that can be checked. Two facts are equal exactly when they state the same.
 
     ``target`` is a place, an edge, a direction, a new colour, a pattern or a style, depending on ``kind``.
@@ -100,7 +100,7 @@ class Fact:
         return "camera_state" if self.kind in CAMERA_KINDS else "segment_detail"
 
     @property
-    def named(self) -> tuple[Looks, ...]:
+    def named_looks(self) -> tuple[Looks, ...]:
         """Every actor that the statement names."""
         return self.others if self.subject is None else (self.subject, *self.others)
 
@@ -113,11 +113,11 @@ class Camera:
     y: float = 0.0
     zoom: float = 1.0
 
-    def to_world(self, x: float, y: float) -> tuple[float, float]:
+    def convert_to_world(self, x: float, y: float) -> tuple[float, float]:
         """Convert a point from picture coordinates to world coordinates."""
         return self.x + x / self.zoom, self.y + y / self.zoom
 
-    def to_picture(self, x: float, y: float) -> tuple[float, float]:
+    def convert_to_picture(self, x: float, y: float) -> tuple[float, float]:
         """Convert a point from world coordinates to picture coordinates."""
         return (x - self.x) * self.zoom, (y - self.y) * self.zoom
 
@@ -140,7 +140,7 @@ class Actor:
         """The radius of the circle that contains the whole actor."""
         return self.radius + self.spread
 
-    def looks(self, size: str = "") -> Looks:
+    def build_looks(self, size: str = "") -> Looks:
         """The looks by which a text names the actor."""
         return Looks(self.shape, self.colour, self.count, size)
 
@@ -157,7 +157,7 @@ class Scene:
 class Event:
     """A change from one scene to the next. ``actor`` is the index of the acting actor; None where the camera acts."""
 
-    fact: Fact
+    statement: ClipStatement
     actor: int | None
     before: Scene
     after: Scene
@@ -169,13 +169,13 @@ class Event:
 class Moment:
     """A fact, with the frames in which it can be seen."""
 
-    fact: Fact
+    statement: ClipStatement
     start: int
     end: int
 
 
 @dataclass(frozen=True)
-class Clip:
+class DemoClip:
     """A complete clip before it is drawn. Frames, texts and labels follow from it."""
 
     seed: int
@@ -193,24 +193,24 @@ class Clip:
     @property
     def shapes(self) -> frozenset[str]:
         """All shapes that appear in the clip."""
-        return frozenset(looks.shape for moment in self.moments() for looks in moment.fact.named)
+        return frozenset(looks.shape for moment in self.list_moments() for looks in moment.statement.named_looks)
 
-    def moments(self) -> tuple[Moment, ...]:
+    def list_moments(self) -> tuple[Moment, ...]:
         """List every true fact in the order of telling: setting, opening, events, ending."""
         whole = [
-            Fact("pattern", target=self.pattern),
-            Fact("palette", palette=self.palette),
-            Fact("style", target=self.style),
+            ClipStatement("pattern", target=self.pattern),
+            ClipStatement("palette", palette=self.palette),
+            ClipStatement("style", target=self.style),
         ]
-        if all(event.fact.kind not in CAMERA_KINDS for event in self.events):
-            whole.append(Fact("static"))
+        if all(event.statement.kind not in CAMERA_KINDS for event in self.events):
+            whole.append(ClipStatement("static"))
         first, last = self.events[0], self.events[-1]
-        opening = [Fact("waits", a.looks(), _place_name(a)) for a in first.before.actors if a.visible]
-        ending = Fact("remains", others=tuple(a.looks() for a in last.after.actors if a.visible))
+        opening = [ClipStatement("waits", a.build_looks(), _place_name(a)) for a in first.before.actors if a.visible]
+        ending = ClipStatement("remains", others=tuple(a.build_looks() for a in last.after.actors if a.visible))
         return (
             *(Moment(fact, 0, self.n_frames) for fact in whole),
             *(Moment(fact, 0, first.start) for fact in opening),
-            *(Moment(event.fact, event.start, event.end) for event in self.events),
+            *(Moment(event.statement, event.start, event.end) for event in self.events),
             Moment(ending, last.end, self.n_frames),
         )
 

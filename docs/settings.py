@@ -10,9 +10,9 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from assets.models.profiles import PROFILES, Model
-from assets.settings import PREFIX, variable_of
-from orchestration.settings.groups import Settings, fields, groups
+from assets.models.profiles import PROFILES, ProfileModel
+from assets.settings import PREFIX, format_variable_name
+from orchestration.settings.groups import Settings, list_setting_fields, list_settings_groups
 
 PAGE = Path(__file__).with_suffix(".md")
 MODELS = PAGE.with_name("models.md")
@@ -77,15 +77,19 @@ def profiles() -> str:
     return "\n".join(["", *parts])
 
 
-def _model_row(model: Model) -> str:
-    commit = f"`{model.commit[:12]}`" if model.commit else model.unpinned
-    return f"| `{model.setting}` | `{model.name}` | {commit} | {model.licence} | {model.size} | {model.purpose} |\n"
+def _model_row(model: ProfileModel) -> str:
+    commit = f"`{model.commit[:12]}`" if model.commit else model.revision_note
+    return (
+        f"| `{model.setting}` | `{model.name}` | {commit} | {model.licence} | {model.size_text} | {model.purpose} |\n"
+    )
 
 
 def _sections() -> Iterator[tuple[str, str]]:
     """Title and table of every class that declares settings; the installation's own come first."""
-    known = fields()
-    declaring = [each for group in groups() for each in reversed(group.__mro__) if issubclass(each, BaseModel)]
+    known = list_setting_fields()
+    declaring = [
+        each for group in list_settings_groups() for each in reversed(group.__mro__) if issubclass(each, BaseModel)
+    ]
     for each in dict.fromkeys([Settings, *declaring]):
         names = [name for name in inspect.get_annotations(each) if name in known]
         rows = [_row(name, known.pop(name)) for name in names]
@@ -96,7 +100,7 @@ def _sections() -> Iterator[tuple[str, str]]:
 
 def _row(name: str, field: FieldInfo) -> str:
     default = "" if field.default_factory or field.default in (None, "", ()) else f"`{field.default}`"
-    aside = f" (`{variable_of(name)}`)" if not variable_of(name).startswith(PREFIX) else ""
+    aside = f" (`{format_variable_name(name)}`)" if not format_variable_name(name).startswith(PREFIX) else ""
     choices = [f"`{choice}`" for choice in get_args(field.annotation) if isinstance(choice, str)]
     said = f"{', '.join(choices)}: {field.description}" if choices else str(field.description)
     return f"| `{name}`{aside} | {default} | {said} |"

@@ -48,10 +48,10 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float 
     return low, high
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+def correct_p_values(p_values: Sequence[float]) -> tuple[float, ...]:
     """Correct p-values for their number by Holm's steps, in their order.
 
-    >>> holm([0.01, 0.04, 0.03])
+    >>> correct_p_values([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
@@ -62,11 +62,11 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(corrected)
 
 
-def holm_defined(p_values: Sequence[float | None]) -> list[float | None]:
+def correct_defined_p_values(p_values: Sequence[float | None]) -> list[float | None]:
     """Correct by Holm those p-values that are defined.
 
-    >>> holm_defined([0.03, None, 0.01])
+    >>> correct_defined_p_values([0.03, None, 0.01])
     [0.03, None, 0.02]
     """
-    corrected = iter(holm([p for p in p_values if p is not None]))
+    corrected = iter(correct_p_values([p for p in p_values if p is not None]))
     return [None if p is None else next(corrected) for p in p_values]

@@ -16,27 +16,27 @@ BoolArray = npt.NDArray[np.bool_]
 # A stack holds up to this many numbers (1 MiB of float64), and at least one pair.
 STACK_CELLS = 1 << 17
 
-Shapes = tuple[tuple[int, ...], ...]
+PairShapes = tuple[tuple[int, ...], ...]
 """The shapes of all arrays of one pair."""
 
 
-def numbered(groups: Sequence[object]) -> IntArray:
+def number_groups(groups: Sequence[object]) -> IntArray:
     """Replace each item's group by a number (n,): groups are numbered from 0 in order of first appearance.
 
-    >>> numbered(["b", "a", "b"]).tolist()
+    >>> number_groups(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
     number_of = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     return np.array([number_of[group] for group in groups], dtype=np.int64)
 
 
-def stacks_of(shapes: Sequence[Shapes]) -> Iterator[list[int]]:
+def group_equal_shapes(shapes: Sequence[PairShapes]) -> Iterator[list[int]]:
     """Sort pairs into stacks: lists of positions of pairs with equal shapes, small enough for the processor's cache.
 
-    >>> list(stacks_of([((2, 3),), ((4, 4),), ((2, 3),)]))
+    >>> list(group_equal_shapes([((2, 3),), ((4, 4),), ((2, 3),)]))
     [[0, 2], [1]]
     """
-    positions: dict[Shapes, list[int]] = defaultdict(list)
+    positions: dict[PairShapes, list[int]] = defaultdict(list)
     for position, pair in enumerate(shapes):
         positions[pair].append(position)
     for pair, members in positions.items():

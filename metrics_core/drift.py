@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arithmetic import holm
+from metrics_core.arithmetic import correct_p_values
 
-SMALL = 0.147
+LEAST_DELTA = 0.147
 """Cliff's delta from which on a difference counts as more than negligible (Romano et al. 2006)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class GroupShift:
     """How one group stands to all values of the other groups.
 
     delta: Cliff's delta, -1 to 1, how much oftener a value of the group is the greater one of a pair than the smaller.
@@ -29,16 +29,16 @@ class Shift:
     @property
     def is_shifted(self) -> bool:
         """Whether the group differs by more than chance (p below 0.01) and by more than a negligible effect."""
-        return self.p < 0.01 and abs(self.delta) >= SMALL
+        return self.p < 0.01 and abs(self.delta) >= LEAST_DELTA
 
 
-def shifts(values: npt.ArrayLike, groups: npt.ArrayLike, at_least: int = 20) -> list[Shift]:
+def measure_shifts(values: npt.ArrayLike, groups: npt.ArrayLike, least_size: int = 20) -> list[GroupShift]:
     """Compare each group with the rest.
 
     values: (n,), finite and independent of one another, such as means of videos. groups: (n,), whole numbers from 0.
     Groups of fewer than `at_least` values, or with fewer outside, are left out. Raises ValueError for other shapes.
 
-    >>> found = shifts([1.0] * 30 + [2.0] * 30 + [1.0] * 60, [0] * 30 + [1] * 30 + [2] * 60)
+    >>> found = measure_shifts([1.0] * 30 + [2.0] * 30 + [1.0] * 60, [0] * 30 + [1] * 30 + [2] * 60)
     >>> [(shift.group, round(shift.delta, 2), shift.is_shifted) for shift in found]
     [(0, -0.33, True), (1, 1.0, True), (2, -0.5, True)]
     """
@@ -52,7 +52,7 @@ def shifts(values: npt.ArrayLike, groups: npt.ArrayLike, at_least: int = 20) -> 
         )
     n = len(numbers)
     sizes = np.bincount(members) if n else np.empty(0, dtype=np.intp)
-    (compared,) = np.nonzero((sizes >= at_least) & (n - sizes >= at_least))
+    (compared,) = np.nonzero((sizes >= least_size) & (n - sizes >= least_size))
     if not len(compared):
         return []
     ranks = np.asarray(rankdata(numbers))
@@ -65,7 +65,7 @@ def shifts(values: npt.ArrayLike, groups: npt.ArrayLike, at_least: int = 20) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         # Where all values are equal nothing differs.
         z = np.where(spread > 0, (wins - inside * outside / 2) / spread, 0.0)
-    adjusted = holm((2 * ndtr(-np.abs(z))).tolist())
+    adjusted = correct_p_values((2 * ndtr(-np.abs(z))).tolist())
     deltas = 2 * wins / (inside * outside) - 1
     rows = zip(compared.tolist(), inside.astype(int).tolist(), deltas.tolist(), adjusted, strict=True)
-    return [Shift(*row) for row in rows]
+    return [GroupShift(*row) for row in rows]

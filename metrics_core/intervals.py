@@ -3,7 +3,7 @@
 Captions of one video resemble each other, so a video is left out with all its captions. How much the statistic moves
 (the jackknife) gives its standard error, and the number of videos the degrees of freedom: with few videos the error
 itself is uncertain, and t makes the interval as wide as that asks for. docs/agreement.md compares it with bootstraps.
-`cluster_means` averages values without leaving videos out, from sums that arrive in batches: the memory does not grow.
+`compute_cluster_means` averages values without leaving videos out, from sums that arrive in batches: the memory does not grow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Estimate:
     high: float | None
 
 
-def blocks_of(video: IntArray, seed: int) -> IntArray:
+def draw_blocks(video: IntArray, seed: int) -> IntArray:
     """Deal videos (n,), numbered from 0, to blocks at random: the block of every item (n,), from 0 to BLOCKS - 1.
 
     Up to BLOCKS videos each are a block of their own.
@@ -42,7 +42,7 @@ def blocks_of(video: IntArray, seed: int) -> IntArray:
 
 
 @dataclass(frozen=True)
-class Found:
+class JackknifeStatistics:
     """Statistics of one comparison: their values (None where undefined), and theirs without each block of videos.
 
     left_out: (BLOCKS,) by statistic, NaN where a block holds nothing of it, or leaves nothing. n: the items, or the
@@ -50,68 +50,72 @@ class Found:
     """
 
     values: dict[str, float | None]
-    left_out: dict[str, FloatArray]
+    jackknife_values: dict[str, FloatArray]
     n: dict[str, int]
     n_undefined: dict[str, int]
     n_blocks: int
 
-    def estimate(self, statistic: str, level: float = LEVEL) -> Estimate:
+    def compute_estimate(self, statistic: str, level: float = LEVEL) -> Estimate:
         """A statistic with its interval."""
         is_share = "accuracy" in statistic or statistic in ("f1", "tied_pairs")
         bounds = (0.0 if is_share else -1.0, 1.0)
-        return estimate(self.values[statistic], self.left_out[statistic], level, bounds)
+        return jackknife_estimate(self.values[statistic], self.jackknife_values[statistic], level, bounds)
 
-    def joined(self, more: Found) -> Found:
+    def merge(self, more: JackknifeStatistics) -> JackknifeStatistics:
         """The statistics of both."""
-        return Found(
+        return JackknifeStatistics(
             self.values | more.values,
-            self.left_out | more.left_out,
+            self.jackknife_values | more.jackknife_values,
             self.n | more.n,
             self.n_undefined | more.n_undefined,
             self.n_blocks,
         )
 
-    def n_not_left(self, statistic: str) -> int:
+    def count_undefined_blocks(self, statistic: str) -> int:
         """The blocks without which the statistic has no value."""
-        return max(0, self.n_blocks - int(np.isfinite(self.left_out[statistic]).sum()))
+        return max(0, self.n_blocks - int(np.isfinite(self.jackknife_values[statistic]).sum()))
 
-    def less(self, other: Found, statistic: str, sign: float = 1.0) -> tuple[float | None, FloatArray]:
+    def subtract(
+        self, other: JackknifeStatistics, statistic: str, sign: float = 1.0
+    ) -> tuple[float | None, FloatArray]:
         """By how much a statistic is above another one's, times `sign`, on the same videos; and without each block."""
         sides = self.values[statistic], other.values[statistic]
         if sides[0] is None or sides[1] is None:
             return None, np.full(BLOCKS, np.nan)
-        mine, theirs = _filled(self, statistic), _filled(other, statistic)
-        told = np.isfinite(self.left_out[statistic]) | np.isfinite(other.left_out[statistic])
+        mine, theirs = _fill_undefined_blocks(self, statistic), _fill_undefined_blocks(other, statistic)
+        told = np.isfinite(self.jackknife_values[statistic]) | np.isfinite(other.jackknife_values[statistic])
         return sides[0] - sign * sides[1], np.where(told, mine - sign * theirs, np.nan)
 
 
-def without_each(of: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> Found:
+def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> JackknifeStatistics:
     """The statistics of items (n,), and without each block. of: gives them for the positions of some items.
 
-    >>> found = without_each(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
+    >>> found = jackknife(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
     >>> found.values, found.left_out["n"][:3].tolist()
     ({'n': 3.0}, [1.0, 2.0, nan])
     """
-    values, held = dict(of(np.arange(block.size))), np.unique(block)
+    values, held = dict(compute(np.arange(block.size))), np.unique(block)
     left_out = {name: np.full(BLOCKS, np.nan) for name in values}
     for number in held.tolist() if held.size > 1 else ():
-        for name, value in of(np.flatnonzero(block != number)).items():
+        for name, value in compute(np.flatnonzero(block != number)).items():
             left_out[name][number] = math.nan if value is None else value
-    return Found(values, left_out, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size)
+    return JackknifeStatistics(values, left_out, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size)
 
 
-def mean_left_out(values: FloatArray, block: IntArray) -> FloatArray:
+def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
     """The mean of the values (n,) that are not NaN without each block: (BLOCKS,), NaN where that tells nothing.
 
-    >>> mean_left_out(np.array([1.0, 3.0, np.nan]), np.array([0, 1, 2]))[:3].tolist()
+    >>> jackknife_means(np.array([1.0, 3.0, np.nan]), np.array([0, 1, 2]))[:3].tolist()
     [3.0, 1.0, nan]
     """
     known = np.flatnonzero(np.isfinite(values))
-    found = without_each(lambda rows: {"mean": float(values[known[rows]].mean()) if rows.size else None}, block[known])
-    return found.left_out["mean"]
+    found = jackknife(lambda rows: {"mean": float(values[known[rows]].mean()) if rows.size else None}, block[known])
+    return found.jackknife_values["mean"]
 
 
-def mean_over_raters(by_rater: Sequence[dict[str, Found]], weights: Sequence[float] | None = None) -> dict[str, Found]:
+def average_over_raters(
+    by_rater: Sequence[dict[str, JackknifeStatistics]], weights: Sequence[float] | None = None
+) -> dict[str, JackknifeStatistics]:
     """Average the raters' statistics by grouping; a rater without a value is left out.
 
     weights: how much each rater counts, above 0; None for all alike. n and n_undefined are those of the rater with the
@@ -119,32 +123,32 @@ def mean_over_raters(by_rater: Sequence[dict[str, Found]], weights: Sequence[flo
     """
     weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
-        grouping: _mean_found([each[grouping] for each in by_rater], weight)
+        grouping: _average_statistics([each[grouping] for each in by_rater], weight)
         for grouping in (by_rater[0] if by_rater else ())
     }
 
 
-def estimate(
-    value: float | None, left_out: FloatArray, level: float = LEVEL, bounds: tuple[float, float] = (-1.0, 1.0)
+def jackknife_estimate(
+    value: float | None, jackknife_values: FloatArray, level: float = LEVEL, bounds: tuple[float, float] = (-1.0, 1.0)
 ) -> Estimate:
     """A statistic with its interval, from its values without each block: (blocks,), NaN where there is none.
 
     No limit lies outside the bounds. Without a value, leaving something out says nothing.
 
-    >>> found = estimate(0.5, np.array([0.4, 0.5, 0.6]))
+    >>> found = compute_estimate(0.5, np.array([0.4, 0.5, 0.6]))
     >>> round(found.low, 3), round(found.high, 3)
     (0.003, 0.997)
     """
-    error, freedom = jackknife_error(left_out)
+    error, freedom = jackknife_error(jackknife_values)
     if value is None or error is None:
         return Estimate(value, None, None)
     return Estimate(value, *_t_limits(value, error, freedom, level, bounds))
 
 
-def estimate_at_any_time(
+def confidence_sequence(
     value: float | None,
-    left_out: FloatArray,
-    usual: float,
+    jackknife_values: FloatArray,
+    expected_difference: float,
     level: float = LEVEL,
     bounds: tuple[float, float] = (-1.0, 1.0),
 ) -> Estimate:
@@ -158,40 +162,40 @@ def estimate_at_any_time(
     there may be, and the standard error in the place of the known one (asymptotic: Waudby-Smith and others 2024).
     Student's t takes the place of the normal distribution at the same chance, as few videos give an uncertain error.
 
-    >>> found = estimate_at_any_time(0.5, np.linspace(0.48, 0.52, 30), 0.1)
+    >>> found = confidence_sequence(0.5, np.linspace(0.48, 0.52, 30), 0.1)
     >>> round(found.low, 3), round(found.high, 3)
     (0.273, 0.727)
     """
     from scipy.special import ndtr, stdtrit
 
-    error, freedom = jackknife_error(left_out)
+    error, freedom = jackknife_error(jackknife_values)
     if value is None or error is None:
         return Estimate(value, None, None)
     if error <= _ROUNDING:
         return Estimate(value, value, value)
-    information = (usual / error) ** 2
+    information = (expected_difference / error) ** 2
     normal = math.sqrt((1 + 1 / information) * (math.log1p(information) - 2 * math.log(1 - level)))
     # A chance below any float's has no quantile.
     half = -float(stdtrit(freedom, max(1e-100, float(ndtr(-normal))))) * error
     return Estimate(value, max(bounds[0], value - half), min(bounds[1], value + half))
 
 
-def jackknife_error(left_out: FloatArray) -> tuple[float | None, int]:
+def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
     """The jackknife's standard error, and its degrees of freedom; None where fewer than two blocks tell."""
-    values = left_out[np.isfinite(left_out)]
+    values = jackknife_values[np.isfinite(jackknife_values)]
     if values.size < 2:
         return None, 0
     return math.sqrt((values.size - 1) * float(values.var())), values.size - 1
 
 
-def chance(value: float | None, left_out: FloatArray) -> float | None:
+def jackknife_p_value(value: float | None, jackknife_values: FloatArray) -> float | None:
     """How often a statistic whose truth is 0 lies as far from it as this one, by the same t; None where undefined.
 
-    >>> chance(0.0, np.array([0.1, -0.1])), chance(0.5, np.array([0.5, 0.5, 0.5]))
+    >>> jackknife_p_value(0.0, np.array([0.1, -0.1])), jackknife_p_value(0.5, np.array([0.5, 0.5, 0.5]))
     (1.0, 0.0)
     """
-    error, freedom = jackknife_error(left_out)
-    return None if value is None or error is None else two_sided(value, error, freedom)
+    error, freedom = jackknife_error(jackknife_values)
+    return None if value is None or error is None else t_test_p_value(value, error, freedom)
 
 
 def mean_interval(
@@ -218,10 +222,10 @@ def mean_interval(
     return _t_limits(mean, standard_error, n_clusters - 1, level, value_range)
 
 
-def two_sided(value: float, error: float, freedom: int) -> float:
+def t_test_p_value(value: float, error: float, freedom: int) -> float:
     """How often Student's t with so many degrees of freedom lies as far from 0 as value / error.
 
-    >>> round(two_sided(2.0, 1.0, 9), 4), two_sided(0.0, 0.0, 9), two_sided(0.5, 0.0, 9)
+    >>> round(t_test_p_value(2.0, 1.0, 9), 4), t_test_p_value(0.0, 0.0, 9), t_test_p_value(0.5, 0.0, 9)
     (0.0766, 1.0, 0.0)
     """
     from scipy.special import stdtr
@@ -248,7 +252,7 @@ class ClusterMean:
     lead: float | None = None
 
 
-def cluster_means(
+def compute_cluster_means(
     batches: Iterable[tuple[FloatArray, FloatArray]], shape: tuple[int, int, int], *, level: float = LEVEL
 ) -> tuple[tuple[ClusterMean, ...], ...]:
     """Average every measure of every group, with Student's t over clusters, such as videos.
@@ -258,7 +262,7 @@ def cluster_means(
     cluster hard for both does not count; the degrees of freedom are the clusters of the group that has fewer, less one.
     Raises ValueError for batches of another shape.
 
-    >>> [[found]] = cluster_means([(np.array([[[3.0]], [[1.0]]]), np.array([[[2.0]], [[2.0]]]))], (2, 1, 1))
+    >>> [[found]] = compute_cluster_means([(np.array([[[3.0]], [[1.0]]]), np.array([[[2.0]], [[2.0]]]))], (2, 1, 1))
     >>> found.mean, round(found.low, 2), round(found.high, 2), found.n
     (1.0, -5.35, 7.35, 4)
     """
@@ -279,16 +283,18 @@ def cluster_means(
     if left:
         raise ValueError(f"{left} of {shape[0]} clusters did not come")
     shifts = np.zeros(shape[1]) if centre is None else centre
-    return tuple(_means(totals[:, i], filled[i], products[i], float(shifts[i]), level) for i in range(shape[1]))
+    return tuple(
+        _compute_group_means(totals[:, i], filled[i], products[i], float(shifts[i]), level) for i in range(shape[1])
+    )
 
 
-def _filled(found: Found, statistic: str) -> FloatArray:
+def _fill_undefined_blocks(found: JackknifeStatistics, statistic: str) -> FloatArray:
     """A defined statistic without each block; where a block holds nothing of it, its own value."""
-    without, value = found.left_out[statistic], found.values[statistic]
+    without, value = found.jackknife_values[statistic], found.values[statistic]
     return np.where(np.isfinite(without), without, np.nan if value is None else value)
 
 
-def _mean_found(raters: Sequence[Found], weight: FloatArray) -> Found:
+def _average_statistics(raters: Sequence[JackknifeStatistics], weight: FloatArray) -> JackknifeStatistics:
     """The weighted mean of the raters' statistics of one grouping."""
     values: dict[str, float | None] = {}
     without = {}
@@ -299,9 +305,11 @@ def _mean_found(raters: Sequence[Found], weight: FloatArray) -> Found:
         if known:
             own = weight[is_known]
             values[name] = float(np.average(np.array([each.values[name] for each in known], dtype=float), weights=own))
-            told = np.isfinite([each.left_out[name] for each in known]).any(axis=0)
-            without[name][told] = np.average([_filled(each, name) for each in known], axis=0, weights=own)[told]
-    return Found(
+            told = np.isfinite([each.jackknife_values[name] for each in known]).any(axis=0)
+            without[name][told] = np.average(
+                [_fill_undefined_blocks(each, name) for each in known], axis=0, weights=own
+            )[told]
+    return JackknifeStatistics(
         values,
         without,
         {name: max(each.n[name] for each in raters) for name in values},
@@ -319,7 +327,7 @@ def _t_limits(
     return max(bounds[0], value - half), min(bounds[1], value + half)
 
 
-def _means(
+def _compute_group_means(
     totals: FloatArray, filled: FloatArray, products: FloatArray, centre: float, level: float
 ) -> tuple[ClusterMean, ...]:
     """The groups' means of one measure, from sums and counts (2, groups) and their products over clusters."""
@@ -349,6 +357,6 @@ def _means(
         fewer = {group: int(min(filled[first], filled[group])) for group in others}
         errors = {group: error(shares[first] - shares[group], fewer[group]) for group in others}
         gaps = {group: float(means[first] - means[group]) for group in others}
-        lead = max(two_sided(gaps[group], errors[group], fewer[group] - 1) for group in others)
+        lead = max(t_test_p_value(gaps[group], errors[group], fewer[group] - 1) for group in others)
         found[first] = replace(found[first], lead=lead)
     return tuple(found)

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from metrics_core.protocols import KeywordExtractor, ModelIdentity
 
 
-def word_set(words: str) -> frozenset[str]:
+def parse_word_set(words: str) -> frozenset[str]:
     """The different words of a string."""
     return frozenset(words.split())
 
 
-NUMBERS = word_set("one two three four five six seven eight nine ten eleven twelve several many few some")
-NOUN_OPENERS = word_set(
+NUMBERS = parse_word_set("one two three four five six seven eight nine ten eleven twelve several many few some")
+NOUN_OPENERS = parse_word_set(
     """a an the this these those my your his her its our their another each every any no both all
     of in on at with into onto from near behind beside between under over above below inside around along across
     through against among toward towards"""
 )
-OTHER_FUNCTION_WORDS = word_set(
+OTHER_FUNCTION_WORDS = parse_word_set(
     """i you he she it we they me him us them myself himself herself itself ourselves themselves
     who whom whose which what where when why how that there here then than as if so because while until since though
     although whether and or but nor not yes yet
@@ -36,7 +36,7 @@ OTHER_FUNCTION_WORDS = word_set(
 )
 FUNCTION_WORDS = NOUN_OPENERS | OTHER_FUNCTION_WORDS
 
-VERBS = word_set(
+VERBS = parse_word_set(
     """add bake bend blend boil bounce break bring build carry catch celebrate chase chat cheer chop clap climb
     collect compete cook crawl cut dance dig dive drag draw drink drive drop eat enter explain fall feed fight fill fix
     float fly fold follow fry gather give grab greet grill hang hide hit hold hug jog juggle jump kick kiss kneel laugh
@@ -44,40 +44,40 @@ VERBS = word_set(
     shake shoot shout sing sit ski sleep slice slide smile speak spin spread sprint squat stand stir swim take talk
     teach tell throw tie toss touch turn wait walk wash watch wear whisk wipe write"""
 )
-IRREGULAR_PAST = word_set(
+IRREGULAR_PAST = parse_word_set(
     """ate bent broke brought built caught drank drew drove dug fed fell flew fought gave held hid hung knelt leapt
     rode ran sang sat shook shot slept slid spoke spun stood swam taught told took threw wore wrote"""
 )
-NOUNS_LIKE_VERBS = word_set(
+NOUNS_LIKE_VERBS = parse_word_set(
     """building ceiling clothing crossing drawing dressing earring evening frosting icing lightning morning painting
     pudding railing sibling topping wedding hundred naked sacred"""
 )
-NOT_ADVERBS = word_set(
+NOT_ADVERBS = parse_word_set(
     """assembly belly bubbly bully butterfly curly dragonfly elderly family friendly hilly holly italy jelly lily lovely
     silly supply ugly"""
 )
 
 # What every video has: a camera, a picture, a beginning and an end. Such words fit any frame and tell nothing of it.
-PICTURE_WORDS = word_set(
+PICTURE_WORDS = parse_word_set(
     """camera cameras shot shots frame frames framing image images picture pictures photo photos photograph clip clips
     video videos footage film recording screen scene scenes view views viewpoint viewpoints perspective
     background foreground backdrop beginning beginnings start end ending moment moments instant
     time times once twice first last next opening closing final whole entire complete still static"""
 )
 
-MAX_WORDS = 4
+MAX_PHRASE_WORDS = 4
 WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
-BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
+PHRASE_BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
 
 
-def third_person(verb: str) -> str:
+def build_third_person(verb: str) -> str:
     """The form of a verb after "he", "she" and "it"."""
     if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
         return f"{verb}es"
     return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2] not in "aeiou" else f"{verb}s"
 
 
-VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(third_person, VERBS))
+VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(build_third_person, VERBS))
 
 
 class RuleKeywords:
@@ -101,36 +101,36 @@ class RuleKeywords:
 
     def extract(self, text: str) -> list[str]:
         """Extract the keywords in order; [] for a text that says nothing of what there is to see."""
-        return [phrase for phrase in phrases_of(text) if not is_about_the_picture(phrase)]
+        return [phrase for phrase in list_phrases(text) if not is_about_picture(phrase)]
 
 
-def phrases_of(text: str) -> list[str]:
+def list_phrases(text: str) -> list[str]:
     """All phrases of a text in order, those about camera and picture too.
 
-    >>> phrases_of("The camera pans over a red box.")
+    >>> list_phrases("The camera pans over a red box.")
     ['camera pans', 'red box']
     """
-    segments = BREAK.split(text.replace("\u2019", "'").lower())
-    return [phrase for segment in segments for phrase in phrases(WORD.findall(segment))]
+    segments = PHRASE_BREAK.split(text.replace("\u2019", "'").lower())
+    return [phrase for segment in segments for phrase in split_phrases(WORD.findall(segment))]
 
 
-def is_about_the_picture(phrase: str) -> bool:
+def is_about_picture(phrase: str) -> bool:
     """Whether a phrase has no word but those of camera, picture and time, and numbers beside them.
 
-    >>> [is_about_the_picture(phrase) for phrase in ("whole picture", "three times", "picture book", "three")]
+    >>> [is_about_picture(phrase) for phrase in ("whole picture", "three times", "picture book", "three")]
     [True, True, False, False]
     """
-    words = word_set(phrase)
+    words = parse_word_set(phrase)
     return words <= PICTURE_WORDS | NUMBERS and not words <= NUMBERS
 
 
-def phrases(words: Sequence[str]) -> Iterator[str]:
+def split_phrases(words: Sequence[str]) -> Iterator[str]:
     """Yield the phrases of words in lower case that no punctuation separates."""
     run: list[str] = []
     previous = ""
     for word in [*words, ""]:
-        is_verb = looks_like_verb(word) and not opens_noun_phrase(previous)
-        if run and (len(run) == MAX_WORDS or is_verb or is_function_word(word)):
+        is_verb = is_verb_like(word) and not is_noun_phrase_opener(previous)
+        if run and (len(run) == MAX_PHRASE_WORDS or is_verb or is_function_word(word)):
             yield " ".join(run)
             run = []
         if is_verb:
@@ -147,7 +147,7 @@ def is_function_word(word: str) -> bool:
     return word.endswith("ly") and len(word) > 4 and word not in NOT_ADVERBS
 
 
-def looks_like_verb(word: str) -> bool:
+def is_verb_like(word: str) -> bool:
     """Whether a word is a common verb or ends like a participle."""
     if word in NOUNS_LIKE_VERBS or is_function_word(word):
         return False
@@ -161,7 +161,7 @@ def ends_like_participle(word: str) -> bool:
     return not is_other and any(letter in "aeiouy" for letter in stem)
 
 
-def opens_noun_phrase(word: str) -> bool:
+def is_noun_phrase_opener(word: str) -> bool:
     """Whether the next word belongs to a noun, even if it looks like a verb."""
     return word in NOUN_OPENERS or word in NUMBERS or word.isdigit()
 
@@ -174,10 +174,10 @@ class Keywords:
     cleaned: tuple[str, ...]
 
 
-def keywords_of(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -> Keywords:
+def extract_keywords(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -> Keywords:
     """Extract the keywords of a text and clean them.
 
-    >>> keywords_of("A dog chases the dog.", RuleKeywords())
+    >>> extract_keywords("A dog chases the dog.", RuleKeywords())
     Keywords(raw=('dog', 'chases', 'dog'), cleaned=('dog', 'chases'))
     """
     raw = extractor.extract(text)

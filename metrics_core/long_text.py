@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray
-from metrics_core.vectors import feature_rows, unit_mean, unit_rows
+from metrics_core.vectors import average_unit_rows, normalise_rows, require_feature_rows
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPlan:
+class TextChunks:
     """The chunks of a text, to be encoded one by one, in order. A blank text has no chunks.
 
     `tokens`: how many tokens of every chunk the encoder sees, at most the limit; the lengths for `weighted_mean`.
@@ -30,20 +30,20 @@ class ChunkPlan:
     truncated: bool
 
 
-def plan_chunks(
+def split_into_chunks(
     text: str,
     *,
     limit: int,
     split_sentences: Callable[[str], Sequence[str]],
     count_tokens: Callable[[str], int],
-) -> ChunkPlan:
+) -> TextChunks:
     """Pack the sentences of a text, in order, into as few chunks of at most `limit` tokens as possible.
 
     A text within the limit is one chunk, unchanged. A longer sentence is split between words. `count_tokens` and
     `limit` must agree on special tokens: for CLIP the limit is 75 when start and end are not counted.
     Raises ValueError when `limit` is below 1.
 
-    >>> plan = plan_chunks(
+    >>> plan = split_into_chunks(
     ...     "A man enters. He sits. He reads a book.",
     ...     limit=5,
     ...     split_sentences=lambda text: [part.strip() + "." for part in text.split(".") if part],
@@ -55,21 +55,21 @@ def plan_chunks(
     if limit < 1:
         raise ValueError(f"limit is {limit}: give the number of tokens that fit into the encoder, 1 or more.")
     if not text.strip():
-        return ChunkPlan((), (), 0, False)
+        return TextChunks((), (), 0, False)
     text_tokens = count_tokens(text)
     if text_tokens <= limit:
-        return ChunkPlan((text,), (text_tokens,), text_tokens, False)
+        return TextChunks((text,), (text_tokens,), text_tokens, False)
     pieces: list[str] = []
     for sentence in split_sentences(text) or [text]:
         fits = count_tokens(sentence) <= limit
-        pieces += [sentence] if fits else pack(sentence.split(), limit, count_tokens)
-    chunks = pack(pieces, limit, count_tokens)
+        pieces += [sentence] if fits else pack_chunks(sentence.split(), limit, count_tokens)
+    chunks = pack_chunks(pieces, limit, count_tokens)
     lengths = [count_tokens(chunk) for chunk in chunks]
     seen = tuple(min(length, limit) for length in lengths)
-    return ChunkPlan(tuple(chunks), seen, text_tokens, max(lengths) > limit)
+    return TextChunks(tuple(chunks), seen, text_tokens, max(lengths) > limit)
 
 
-def pack(pieces: Sequence[str], limit: int, count_tokens: Callable[[str], int]) -> list[str]:
+def pack_chunks(pieces: Sequence[str], limit: int, count_tokens: Callable[[str], int]) -> list[str]:
     """Join as many consecutive pieces with spaces as fit into `limit` tokens. A piece that is too long stays alone.
 
     A text must have no fewer tokens than its beginnings. The time grows in proportion to the number of pieces.
@@ -105,17 +105,17 @@ def _end_of_chunk(pieces: Sequence[str], start: int, fits: Callable[[str], bool]
     return end
 
 
-def weighted_mean(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
+def average_chunk_features(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
     """Average the normalised chunk features (n, d), weighted by the chunks' lengths (n,), into a unit vector (d,).
 
     A single chunk gives its own feature, normalised, as if the text were encoded at once. All arithmetic is in float64.
     Raises ValueError without features and for lengths that are not positive, BadFeature (a ValueError) for a feature
     that is zero or not finite and where the features cancel out.
 
-    >>> weighted_mean([[2.0, 0.0], [0.0, 5.0]], [3, 4]).round(4).tolist()
+    >>> average_chunk_features([[2.0, 0.0], [0.0, 5.0]], [3, 4]).round(4).tolist()
     [0.6, 0.8]
     """
-    rows = feature_rows("features", features)
+    rows = require_feature_rows("features", features)
     weights = np.asarray(lengths, dtype=np.float64)
     if len(rows) == 0:
         raise ValueError("There are no features to average: record a text without chunks as not scored.")
@@ -123,4 +123,4 @@ def weighted_mean(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray
         raise ValueError(
             f"lengths are {weights.tolist()}: give one positive number of tokens for each of {len(rows)} chunks."
         )
-    return unit_mean("chunks", unit_rows("chunk", rows), weights)
+    return average_unit_rows("chunks", normalise_rows("chunk", rows), weights)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.frames.fit import Fit
+from metrics_core.frames.fit import PictureFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class TextEncoder(Protocol):
         ...
 
 
-def texts_in_chunks(encoder: TextEncoder, texts: Sequence[str]) -> dict[str, int]:
+def count_chunks(encoder: TextEncoder, texts: Sequence[str]) -> dict[str, int]:
     """The texts that an encoder reads in several chunks, whose mean is their vector, with the number of chunks.
 
     An encoder that does so has a method `in_chunks`. Others read texts of any length at once, or cut them.
@@ -73,7 +73,7 @@ class ImageEncoder(Protocol):
         ...
 
     @property
-    def fit(self) -> Fit | None:
+    def fit(self) -> PictureFit | None:
         """What the model looks at of a picture; None for all of it. Loads the model.
 
         `preprocess` gives the same for a picture and for what is left of it after the fit.
@@ -142,7 +142,7 @@ class EntailmentModel(Protocol):
 class WholeTextWeigher(Protocol):
     """Corrects P(entailment) by single sentences of a text with evidence from the whole text, without a model's pass.
 
-    An EntailmentModel that needs the correction has a weigher as its attribute `whole_text`. `weigher_of` finds it.
+    An EntailmentModel that needs the correction has a weigher as its attribute `whole_text`. `find_weigher` finds it.
     """
 
     @property
@@ -158,12 +158,12 @@ class WholeTextWeigher(Protocol):
         """
         ...
 
-    def shared(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
+    def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
         """Say for each word of the hypothesis that counts what the text has of it, for people to read."""
         ...
 
 
-def weigher_of(model: EntailmentModel) -> WholeTextWeigher | None:
+def find_weigher(model: EntailmentModel) -> WholeTextWeigher | None:
     """Find a model's weigher for whole texts; None for a model whose probabilities stand as they are."""
     weigher: WholeTextWeigher | None = getattr(model, "whole_text", None)
     return weigher

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray
 
-CANCELLED = 1e-12
+LEAST_MEAN_LENGTH = 1e-12
 """A mean of unit vectors shorter than this is rounding noise and has no direction."""
 
 
@@ -15,7 +15,7 @@ class BadFeature(ValueError):
     """A feature has no direction: it is zero, NaN or infinite."""
 
 
-def feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
+def require_feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return `values` as float64 (n, d), where n may be 0. Raises ValueError for another shape."""
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim in (1, 2) and len(rows) == 0:
@@ -25,7 +25,7 @@ def feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
     return rows
 
 
-def unit_rows(name: str, rows: FloatArray) -> FloatArray:
+def normalise_rows(name: str, rows: FloatArray) -> FloatArray:
     """Scale rows (n, d) to length 1. Raises BadFeature, naming the first row without a direction."""
     peak = np.abs(rows).max(axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(peak) & (peak > 0)))
@@ -37,10 +37,10 @@ def unit_rows(name: str, rows: FloatArray) -> FloatArray:
     return unit
 
 
-def unit_mean(name: str, units: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+def average_unit_rows(name: str, units: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Average unit rows (n, d) and scale their mean (d,) to length 1. Raises BadFeature where the rows cancel out."""
     mean = np.asarray(np.average(units, axis=0, weights=weights), dtype=np.float64)
     length = float(np.linalg.norm(mean))
-    if length < CANCELLED:
+    if length < LEAST_MEAN_LENGTH:
         raise BadFeature(f"the features of the {name} cancel out: their mean has no direction")
     return mean / length

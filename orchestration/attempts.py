@@ -6,11 +6,11 @@ from datetime import datetime, timedelta, timezone
 
 import dagster as dg
 
-from orchestration.requests import UNENDED
+from orchestration.requests import UNFINISHED_STATUSES
 
 FIRST_PAUSE = timedelta(minutes=2)
-GROWTH = 4
-LIMIT = 5
+PAUSE_GROWTH = 4
+MAX_RUN_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,37 +23,37 @@ class Attempts:
     last_failed_at: datetime | None = None
 
     @classmethod
-    def of(cls, instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> "Attempts":
+    def load(cls, instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> "Attempts":
         """Read the runs of a job with these tags."""
         records = instance.get_run_records(dg.RunsFilter(job_name=job, tags=dict(tags)))
         statuses = [record.dagster_run.status for record in records]
-        failed = [record for record in records if record.dagster_run.status in _FAILED]
+        failed = [record for record in records if record.dagster_run.status in _FAILED_STATUSES]
         return cls(
-            is_running=any(status in UNENDED for status in statuses),
+            is_running=any(status in UNFINISHED_STATUSES for status in statuses),
             has_succeeded=dg.DagsterRunStatus.SUCCESS in statuses,
             n_failed=len(failed),
             last_failed_at=max((record.update_timestamp for record in failed), default=None),
         )
 
     @property
-    def next_at(self) -> datetime | None:
+    def next_attempt_at(self) -> datetime | None:
         """When the next attempt is due; None while one runs, after one succeeded, and after the last failure.
 
         >>> noon = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
-        >>> [str(Attempts(n_failed=n, last_failed_at=noon).next_at)[11:16] for n in (1, 2, 3, 4)]
+        >>> [str(Attempts(n_failed=n, last_failed_at=noon).next_attempt_at)[11:16] for n in (1, 2, 3, 4)]
         ['12:02', '12:08', '12:32', '14:08']
-        >>> Attempts(n_failed=5, last_failed_at=noon).next_at is None
+        >>> Attempts(n_failed=5, last_failed_at=noon).next_attempt_at is None
         True
         """
-        if self.is_running or self.has_succeeded or self.n_failed >= LIMIT:
+        if self.is_running or self.has_succeeded or self.n_failed >= MAX_RUN_ATTEMPTS:
             return None
         if self.last_failed_at is None:
             return datetime.min.replace(tzinfo=timezone.utc)
-        return self.last_failed_at + FIRST_PAUSE * GROWTH ** (self.n_failed - 1)
+        return self.last_failed_at + FIRST_PAUSE * PAUSE_GROWTH ** (self.n_failed - 1)
 
     def is_due(self, now: datetime) -> bool:
         """Whether the work is to be tried now."""
-        return self.next_at is not None and self.next_at <= now
+        return self.next_attempt_at is not None and self.next_attempt_at <= now
 
 
-_FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+_FAILED_STATUSES = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)

@@ -7,42 +7,46 @@ from typing import Any
 
 import dagster as dg
 
-from assets.datasets import shard_keys
-from assets.scores.registry import SCORERS, asset_name
+from assets.datasets import list_shard_keys
+from assets.scores.registry import SCORERS, build_score_asset_name
 from db.manifest.datasets import Dataset
-from orchestration.jobs import CONCLUSIONS, SUBSET
+from orchestration.jobs import CONCLUSION_ASSETS, SUBSET_ASSET
 
 
-def newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
+def load_newest_materialization_ids(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
     """The number of the newest materialisation by partition, for each asset; later ones have greater numbers."""
     storage = instance.event_log_storage
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
     return [dict(storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made)) for asset in assets]
 
 
-def of_dataset(numbers: list[dict[str, int]], dataset: Dataset, *, latest: bool) -> int:
+def compute_newest_id(ids_by_asset: list[dict[str, int]], dataset: Dataset, *, any_asset: bool) -> int:
     """The latest of a dataset's materialisations, or the latest that every asset has; 0 where there is none."""
-    partitions = [dataset.name, *shard_keys(dataset)]
-    each = [max((of_asset[key] for key in partitions if key in of_asset), default=0) for of_asset in numbers]
-    return max(each) if latest else min(each)
+    partitions = [dataset.name, *list_shard_keys(dataset)]
+    each = [max((of_asset[key] for key in partitions if key in of_asset), default=0) for of_asset in ids_by_asset]
+    return max(each) if any_asset else min(each)
 
 
-def stored_results(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
+def load_current_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
     """The metadata of conclusions and subset, by asset as their runs give it, where they need not be made anew.
 
     None where one is missing or older than a score, and where a file of theirs is gone. Ratings and labels do not
     count: an ingest that changes nothing materialises them too, so its caller must know that it changed nothing.
     """
-    scored = of_dataset(newest(instance, [asset_name(metric) for metric in SCORERS]), dataset, latest=True)
-    results = [*CONCLUSIONS, SUBSET]
-    if of_dataset(newest(instance, results), dataset, latest=False) <= scored:
+    scored = compute_newest_id(
+        load_newest_materialization_ids(instance, [build_score_asset_name(metric) for metric in SCORERS]),
+        dataset,
+        any_asset=True,
+    )
+    results = [*CONCLUSION_ASSETS, SUBSET_ASSET]
+    if compute_newest_id(load_newest_materialization_ids(instance, results), dataset, any_asset=False) <= scored:
         return None
-    found = {asset: _metadata(instance, asset, dataset.name) for asset in results}
+    found = {asset: _load_metadata(instance, asset, dataset.name) for asset in results}
     paths = [Path(values["path"]) for values in found.values() if "path" in values]
     return found if all(path.is_file() for path in paths) else None
 
 
-def _metadata(instance: dg.DagsterInstance, asset: str, partition: str) -> dict[str, Any]:
+def _load_metadata(instance: dg.DagsterInstance, asset: str, partition: str) -> dict[str, Any]:
     wanted = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
     (record,) = instance.fetch_materializations(wanted, limit=1).records
     made = record.asset_materialization

@@ -7,10 +7,10 @@ from typing import Any
 
 from dagster_postgres import DagsterPostgresStorage
 
-from assets.home_files import make_home_folder
-from db.server.leases import lease
-from db.server.urls import DAGSTER, dagster_url, sibling_url
-from orchestration.platform import installed
+from assets.home_files import create_home_folder
+from db.server.leases import hold_lease
+from db.server.urls import DAGSTER, build_sibling_url, format_dagster_url
+from orchestration.installation import get_installation
 
 
 class HomeStorage(DagsterPostgresStorage):
@@ -27,12 +27,12 @@ class HomeStorage(DagsterPostgresStorage):
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> HomeStorage:
         """Make the databases where they are missing, and open the storage. Raises the errors of the settings."""
-        url = installed().engine.url
+        url = get_installation().engine.url
         # Dagster's own commands would let other accounts read it.
-        make_home_folder(installed().home, "dagster")
+        create_home_folder(get_installation().home, "dagster")
         # Two processes that make Dagster's tables at once would make one of them fail.
-        with lease(sibling_url(url, DAGSTER), "storage"):
-            storage = cls(dagster_url(url), inst_data=inst_data)
+        with hold_lease(build_sibling_url(url, DAGSTER), "storage"):
+            storage = cls(format_dagster_url(url), inst_data=inst_data)
         events: Any = storage.event_log_storage
         # Asked for every event, often twice: one statement of five. Opening the storage has made them all.
         events.has_table = cache(events.has_table)

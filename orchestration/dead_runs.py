@@ -12,13 +12,13 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.engine import URL
 
-from db.server.leases import Leases, lease_if_free
-from db.server.processes import is_alive
-from db.server.urls import DAGSTER, sibling_url
-from orchestration.requests import UNENDED
+from db.server.leases import Leases, hold_lease_if_free
+from db.server.processes import is_process_alive
+from db.server.urls import DAGSTER, build_sibling_url
+from orchestration.requests import UNFINISHED_STATUSES
 
 # Seconds between two looks at a lease whether it is still held.
-PAUSE_S = 2.0
+LEASE_PAUSE_S = 2.0
 # Tags of a run: where it is executed, and its own id, since a run that is started again inherits its predecessor's tags
 # but has no lease yet. Dagster shows no tag that begins so.
 HOST, PID, LEASED = ".dagster/reelsieve_host", ".dagster/reelsieve_pid", ".dagster/reelsieve_leased"
@@ -28,70 +28,70 @@ COMMAND = "command"
 MAX_RETRIES = "dagster/max_retries"
 
 
-def own_tags(run_id: str) -> dict[str, str]:
+def build_run_tags(run_id: str) -> dict[str, str]:
     """Who executes a run of the command line. Dagster's daemon does not retry it: the command said how it ended."""
     program, *arguments = sys.argv
     command = {COMMAND: f"reelsieve {arguments[0]}"} if Path(program).name == "reelsieve" and arguments else {}
     return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: run_id, MAX_RETRIES: "0", **command}
 
 
-def close_dead_runs(of: dg.DagsterInstance, database: URL) -> None:
+def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
     """Mark runs whose process is gone as failed, and free their places at the encoder.
 
     database: the curation database, on whose server the leases of runs are.
 
     A run that holds its lease is alive, on any host. A run that waits for its start has no lease; Dagster watches it.
     """
-    for run in of.get_runs(dg.RunsFilter(statuses=UNENDED)):
+    for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED_STATUSES)):
         if run.tags.get(LEASED) == run.run_id:
-            with lease_if_free(ledger(database), lease_name(run.run_id)) as is_dead:
+            with hold_lease_if_free(lease_database_url(database), run_lease_name(run.run_id)) as is_dead:
                 if is_dead:
-                    _close(of, run.run_id)
+                    _close(instance, run.run_id)
         elif LEASED not in run.tags and HOST in run.tags and _has_died_here(run):
-            _close(of, run.run_id)
+            _close(instance, run.run_id)
     # Dagster's daemon frees the places of the web interface's runs too, but only while it runs.
-    for run_id in of.event_log_storage.get_concurrency_run_ids():
-        holder = of.get_run_by_id(run_id)
+    for run_id in instance.event_log_storage.get_concurrency_run_ids():
+        holder = instance.get_run_by_id(run_id)
         if holder is None or holder.is_finished:
-            of.event_log_storage.free_concurrency_slots_for_run(run_id)
+            instance.event_log_storage.free_concurrency_slots_for_run(run_id)
 
 
-def hold_lease(of: dg.DagsterInstance, database: URL, run_id: str) -> None:
+def hold_run_lease(instance: dg.DagsterInstance, database: URL, run_id: str) -> None:
     """Take the lease of a run that this process was started for, and hold it until the process ends.
 
     Giving it back any earlier would make the run look dead until Dagster has written that it ended.
     """
-    held = Leases(ledger(database))
-    held.take(lease_name(run_id))
-    of.add_run_tags(run_id, {LEASED: run_id})
-    threading.Thread(target=_renew, args=(held,), name="lease", daemon=True).start()
+    held = Leases(lease_database_url(database))
+    held.take(run_lease_name(run_id))
+    instance.add_run_tags(run_id, {LEASED: run_id})
+    threading.Thread(target=_renew_forever, args=(held,), name="lease", daemon=True).start()
 
 
-def lease_name(run_id: str) -> str:
+def run_lease_name(run_id: str) -> str:
     """The name of the lease that a run's process holds while it executes it."""
     return f"run {run_id}"
 
 
-def ledger(database: URL) -> URL:
+def lease_database_url(database: URL) -> URL:
     """Return the URL of Dagster's database on the server of a curation database; there the leases of runs are taken.
 
     Several curation databases may share it.
     """
-    return sibling_url(database, DAGSTER)
+    return build_sibling_url(database, DAGSTER)
 
 
-def _renew(held: Leases) -> None:
+def _renew_forever(held: Leases) -> None:
     while True:
-        time.sleep(PAUSE_S)
+        time.sleep(LEASE_PAUSE_S)
         held.renew()
 
 
-def _close(of: dg.DagsterInstance, run_id: str) -> None:
-    run = of.get_run_by_id(run_id)
+def _close(instance: dg.DagsterInstance, run_id: str) -> None:
+    run = instance.get_run_by_id(run_id)
     # It may have ended well since it was listed.
     if run is not None and not run.is_finished:
-        of.report_run_failed(run, "its process ended before it did")
-        of.event_log_storage.free_concurrency_slots_for_run(run_id)
+        instance.report_run_failed(run, "its process ended before it did")
+        instance.event_log_storage.free_concurrency_slots_for_run(run_id)
 
 
 def _has_died_here(run: dg.DagsterRun) -> bool:
@@ -100,4 +100,4 @@ def _has_died_here(run: dg.DagsterRun) -> bool:
     In a container the next process soon gets the id of the dead one, so this process's own id counts as gone too.
     """
     pid = int(run.tags[PID])
-    return run.tags[HOST] == socket.gethostname() and (pid == os.getpid() or not is_alive(pid))
+    return run.tags[HOST] == socket.gethostname() and (pid == os.getpid() or not is_process_alive(pid))

@@ -14,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assets.home_files import is_open_to_others
+from assets.home_files import is_readable_by_others
 from assets.reports.labels import STAND_INS
 from assets.scores.registry import BROKEN
 from assets.sources.base import Source
 from metrics_core.models.revision import ModelNotFound
-from orchestration.platform import Installation
+from orchestration.installation import Installation
 
 ENOUGH_DISK_GB = 2
 # What is written for trial: more than a file system keeps aside for small files.
@@ -29,7 +29,7 @@ _TRIAL = "CREATE TABLE trial_of_doctor AS SELECT repeat(md5(n::text), 32) AS x F
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check: `detail` describes a part that works, or gives the remedy for one that does not."""
 
     what: str
@@ -41,15 +41,15 @@ class Finding:
         return asdict(self)
 
 
-def examine(installation: Installation) -> list[Finding]:
+def run_doctor_checks(installation: Installation) -> list[CheckResult]:
     """All findings, in the order in which a newcomer would mend them."""
-    found = [_guarded(name, check) for name, check in _checks(installation).items()]
+    found = [_run_check(name, check) for name, check in _list_checks(installation).items()]
     # Some turn out to be broken when they are made, or when the database is opened.
-    broken = [*BROKEN, *installation.curation.broken.values()]
-    return [Finding(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken] + found
+    broken = [*BROKEN, *installation.curation.broken_metrics.values()]
+    return [CheckResult(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken] + found
 
 
-def _checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
+def _list_checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
     """Return the checks by what they check, the models' last."""
     return {
         "Python": _python,
@@ -63,17 +63,17 @@ def _checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, st
         "media": partial(_media, installation),
         "device": _device,
         "web interface": _web,
-        **_models(installation),
+        **_list_model_checks(installation),
     }
 
 
-def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Finding:
-    from orchestration.cli.errors import judge
+def _run_check(name: str, check: Callable[[], tuple[bool, str]]) -> CheckResult:
+    from orchestration.cli.errors import report_error
 
     try:
-        return Finding(name, *check())
+        return CheckResult(name, *check())
     except Exception as error:
-        return Finding(name, False, judge(error).sentence)
+        return CheckResult(name, False, report_error(error).sentence)
 
 
 def _python() -> tuple[bool, str]:
@@ -99,9 +99,9 @@ def _packages() -> tuple[bool, str]:
 def _home(installation: Installation) -> tuple[bool, str]:
     home = installation.home
     free = shutil.disk_usage(home).free / 1e9
-    if fault := _fault_of(home, "REELSIEVE_HOME"):
+    if fault := _explain_unwritable(home, "REELSIEVE_HOME"):
         return False, fault
-    if is_open_to_others(home):
+    if is_readable_by_others(home):
         quoted = shlex.quote(str(home))
         # As root the server runs as another user, who must pass through.
         passage = f" && chmod go+x {quoted}" if os.geteuid() == 0 else ""
@@ -111,11 +111,11 @@ def _home(installation: Installation) -> tuple[bool, str]:
 
 def _temporary() -> tuple[bool, str]:
     folder = Path(tempfile.gettempdir())
-    fault = _fault_of(folder, "TMPDIR")
+    fault = _explain_unwritable(folder, "TMPDIR")
     return not fault, fault or str(folder)
 
 
-def _fault_of(folder: Path, variable: str) -> str | None:
+def _explain_unwritable(folder: Path, variable: str) -> str | None:
     """Why a folder cannot be written to, with the remedy, if that is so; the variable names another one."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -134,7 +134,7 @@ def _database(installation: Installation) -> tuple[bool, str]:
         vector = connection.exec_driver_sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").scalar()
         # Undone with the connection. Where the disk is full, the error says it.
         connection.exec_driver_sql(_TRIAL.format(TRIAL_BYTES >> 10))
-    kind = "from CURATION_DB_URL" if installation.settings.database else "embedded"
+    kind = "from CURATION_DB_URL" if installation.settings.database_url else "embedded"
     return (
         vector is not None,
         f"Postgres {server} ({kind}, database {installation.database_url.database}), pgvector {vector}",
@@ -149,15 +149,15 @@ def _reader(installation: Installation) -> tuple[bool, str]:
     return True, notes[0] if notes else "the read-only role behind reelsieve sql answers"
 
 
-def _models(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
+def _list_model_checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
     """One check for every model behind a metric; it makes the model do a piece of work."""
-    from assets.sources.base import chain
+    from assets.sources.base import walk_sources
 
-    sources = [source for scorer in installation.curation.scorers.values() for source in chain(scorer.sources)]
-    return {_name(source): partial(_tried, source) for source in sources}
+    sources = [source for scorer in installation.curation.scorers.values() for source in walk_sources(scorer.sources)]
+    return {_format_source_name(source): partial(_try_source, source) for source in sources}
 
 
-def _name(source: Source[Any]) -> str:
+def _format_source_name(source: Source[Any]) -> str:
     """The asset and its model; only the asset where the model is missing, as its check then reports."""
     try:
         return f"{source.asset}: {source.model.model_id}"
@@ -165,7 +165,7 @@ def _name(source: Source[Any]) -> str:
         return source.asset
 
 
-def _tried(source: Source[Any]) -> tuple[bool, str]:
+def _try_source(source: Source[Any]) -> tuple[bool, str]:
     detail = f"revision {source.model.revision[:19]}, {source.try_out()}"
     remedy = STAND_INS.get(source.model.model_id)
     return True, f"{detail}; {remedy}" if remedy else detail
@@ -180,9 +180,9 @@ def _splitter(installation: Installation) -> tuple[bool, str]:
 
 
 def _decoders() -> tuple[bool, str]:
-    from metrics_core.frames import default_readers
+    from metrics_core.frames import make_default_readers
 
-    return True, ", ".join(reader.name for reader in default_readers())
+    return True, ", ".join(reader.name for reader in make_default_readers())
 
 
 def _media(installation: Installation) -> tuple[bool, str]:
@@ -196,7 +196,7 @@ def _media(installation: Installation) -> tuple[bool, str]:
     if missing:
         return False, f"media root {missing[0]} is no folder here: mount it, or correct REELSIEVE_MEDIA_ROOTS"
     media.cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if fault := _fault_of(media.cache_folder, "REELSIEVE_MEDIA_CACHE"):
+    if fault := _explain_unwritable(media.cache_folder, "REELSIEVE_MEDIA_CACHE"):
         return False, fault
     roots = ", ".join(media.media_roots) or "none"
     return True, f"roots: {roots}; copies in {media.cache_folder}, at most {media.media_cache_gb:g} GB"

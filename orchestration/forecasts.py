@@ -5,75 +5,79 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from assets.datasets import chosen_shards, dataset_of_key
-from assets.holdings import Holdings, of_dataset
-from assets.plan import Plan, inputs_of, make_plan
+from assets.datasets import choose_shards, require_dataset
+from assets.holdings import Holdings, load_dataset_holdings
+from assets.plan import Plan, build_plan, list_scorer_inputs
 from assets.scores.base import Scorer
-from assets.scores.pending import forecast, reasons_in_words, why_none
+from assets.scores.pending import count_shard_refusals, forecast_shard, format_refusals
 from assets.sources.base import Forecast
-from orchestration.platform import Installation
+from orchestration.installation import Installation
 
 
 def forecast_scoring(
     installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> list[dict[str, Any]]:
     """For each metric the pending samples, and what a scoring would ask of models that cost."""
-    found = dataset_of_key(installation.engine, dataset)
-    chosen = chosen_shards(found, shards).values()
+    found = require_dataset(installation.engine, dataset)
+    chosen = choose_shards(found, shards).values()
     rows = []
     for metric in metrics:
         forecasts = [
-            forecast(installation.engine, installation.curation.scorers[metric], found, shard) for shard in chosen
+            forecast_shard(installation.engine, installation.curation.scorers[metric], found, shard) for shard in chosen
         ]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
         for _, parts in forecasts:
             for part in parts:
                 by_role.setdefault((part.role, part.model), []).append(part)
         row = {"metric": metric, "pending": sum(n for n, _ in forecasts)}
-        asked = [_summed(role, model, parts) for (role, model), parts in by_role.items()]
-        rows += [{**row, **part} for part in asked or [_summed(None, None, [])]]
+        asked = [_sum_forecasts(role, model, parts) for (role, model), parts in by_role.items()]
+        rows += [{**row, **part} for part in asked or [_sum_forecasts(None, None, [])]]
     return rows
 
 
-def metrics_without_values(
+def explain_unscorable_metrics(
     installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Each metric that can score none of the samples, with a sentence that says why, as far as that is known before."""
-    found = dataset_of_key(installation.engine, dataset)
-    chosen = chosen_shards(found, shards).values()
+    found = require_dataset(installation.engine, dataset)
+    chosen = choose_shards(found, shards).values()
     for metric in metrics:
-        if reasons := why_none(installation.engine, installation.curation.scorers[metric], found, chosen):
-            n, why = reasons_in_words(reasons)
+        if reasons := count_shard_refusals(installation.engine, installation.curation.scorers[metric], found, chosen):
+            n, why = format_refusals(reasons)
             cannot = f"can score none of the {n:,} samples" if n > 1 else "cannot score the only sample"
             yield metric, f"{metric} {cannot}: {why}"
 
 
-def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:
+def _sum_forecasts(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:
     money = [part.money for part in parts if part.money is not None]
     return {
         "role": role,
         "model": model,
-        "calls at most": sum(part.calls for part in parts),
+        "calls at most": sum(part.n_requests for part in parts),
         "tokens in": sum(part.tokens_in for part in parts),
         "tokens out": sum(part.tokens_out for part in parts),
         "money": sum(money) if parts and len(money) == len(parts) else None,
     }
 
 
-def plan_of(installation: Installation, holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
+def build_holdings_plan(installation: Installation, holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
     """The plan of what is there, for these metrics, or all that can be used. Opens no database and loads no model."""
-    return make_plan(holdings, _scorers(installation, metrics))
+    return build_plan(holdings, _choose_scorers(installation, metrics))
 
 
-def plan_of_dataset(installation: Installation, dataset: str, metrics: Collection[str] | None = None) -> Plan:
+def load_dataset_plan(installation: Installation, dataset: str, metrics: Collection[str] | None = None) -> Plan:
     """The plan of what is stored, likewise. Raises UnknownDataset."""
-    found = dataset_of_key(installation.engine, dataset)
+    found = require_dataset(installation.engine, dataset)
     with installation.engine.connect() as connection:
-        return plan_of(
-            installation, of_dataset(connection, found, inputs_of(_scorers(installation, metrics).values())), metrics
+        return build_holdings_plan(
+            installation,
+            load_dataset_holdings(
+                connection, found, list_scorer_inputs(_choose_scorers(installation, metrics).values())
+            ),
+            metrics,
         )
 
 
-def _scorers(installation: Installation, metrics: Collection[str] | None) -> dict[str, Scorer]:
+def _choose_scorers(installation: Installation, metrics: Collection[str] | None) -> dict[str, Scorer]:
     chosen = installation.curation.metrics if metrics is None else metrics
     return {metric: installation.curation.scorers[metric] for metric in chosen}

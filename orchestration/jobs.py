@@ -5,15 +5,18 @@ from datetime import datetime, timedelta, timezone
 import dagster as dg
 
 from assets.ecs.assets import ecs_thresholds
-from assets.scores.registry import METRICS, SCORERS, asset_name, scoring_assets
-from db.scores.present import SIMPLE_SCORES
-from orchestration.retention import KEEP_DAYS, prune_dagster, superseded_runs
+from assets.scores.registry import METRICS, SCORERS, build_score_asset_name, list_scoring_assets
+from db.scores.sample_scores import SIMPLE_SCORES
+from orchestration.retention import KEEP_DAYS, delete_runs_and_ticks, list_superseded_runs
 
-FACTS = ["text_fact", "video_fact"]
+FACT_ASSETS = ["text_fact", "video_fact"]
 # What needs no model: facts, and the simple scores without one.
-WITHOUT_MODEL = [*FACTS, *(asset_name(name) for name in SIMPLE_SCORES if not SCORERS[name].rests_on)]
-CONCLUSIONS = ["threshold", "rating_threshold", "agreement", "dataset_report"]
-SUBSET = "training_subset"
+MODEL_FREE_ASSETS = [
+    *FACT_ASSETS,
+    *(build_score_asset_name(name) for name in SIMPLE_SCORES if not SCORERS[name].rests_on),
+]
+CONCLUSION_ASSETS = ["threshold", "rating_threshold", "agreement", "dataset_report"]
+SUBSET_ASSET = "training_subset"
 
 ingest_job = dg.define_asset_job(
     "ingest_job",
@@ -23,13 +26,13 @@ ingest_job = dg.define_asset_job(
 )
 scoring_job = dg.define_asset_job(
     "scoring_job",
-    selection=dg.AssetSelection.assets(*scoring_assets(METRICS)),
+    selection=dg.AssetSelection.assets(*list_scoring_assets(METRICS)),
     executor_def=dg.in_process_executor,
     description="Embed and score what a shard lacks, and check the scores.",
 )
 facts_job = dg.define_asset_job(
     "facts_job",
-    selection=dg.AssetSelection.assets(*WITHOUT_MODEL),
+    selection=dg.AssetSelection.assets(*MODEL_FREE_ASSETS),
     executor_def=dg.in_process_executor,
     description="Describe captions and videos, and compare captions with references, without a model.",
 )
@@ -41,14 +44,14 @@ calibration_job = dg.define_asset_job(
 )
 dataset_job = dg.define_asset_job(
     "dataset_job",
-    selection=dg.AssetSelection.assets(*CONCLUSIONS),
+    selection=dg.AssetSelection.assets(*CONCLUSION_ASSETS),
     executor_def=dg.in_process_executor,
     description="Thresholds, agreement with people and report of a dataset.",
 )
 # No conclusion: scores do not say how much to take, so that somebody must.
 subset_job = dg.define_asset_job(
     "subset_job",
-    selection=dg.AssetSelection.assets(SUBSET),
+    selection=dg.AssetSelection.assets(SUBSET_ASSET),
     executor_def=dg.in_process_executor,
     description="Freeze what the recipe of its configuration takes of a dataset, and write it as Parquet.",
 )
@@ -62,8 +65,8 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
     A run stays as long as it is the last that materialised something.
     """
     before = datetime.now(timezone.utc) - timedelta(days=KEEP_DAYS)
-    superseded = superseded_runs(context.instance, before)
-    prune_dagster(context.instance, context.resources.curation.engine.url, superseded, before)
+    superseded = list_superseded_runs(context.instance, before)
+    delete_runs_and_ticks(context.instance, context.resources.curation.engine.url, superseded, before)
     context.log.info(f"deleted {len(superseded)} runs from before {before:%Y-%m-%d}")
 
 

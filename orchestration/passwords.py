@@ -17,17 +17,17 @@ _SPELLINGS = (
 )
 
 
-def without_passwords(text: str) -> str:
+def hide_passwords(text: str) -> str:
     """The text with stars for every password of the environment and for everything spelled like a password."""
     # The longest first: one password may be part of another.
-    for password in sorted(set(_passwords()), key=len, reverse=True):
+    for password in sorted(set(_list_passwords()), key=len, reverse=True):
         text = text.replace(password, HIDDEN)
     for spelling in _SPELLINGS:
         text = spelling.sub(rf"\g<before>{HIDDEN}", text)
     return text
 
 
-def _passwords() -> Iterator[str]:
+def _list_passwords() -> Iterator[str]:
     """The passwords of the environment, as written and percent-decoded."""
     if password := os.environ.get("PGPASSWORD"):
         yield password

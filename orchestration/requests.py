@@ -7,9 +7,9 @@ from itertools import groupby
 
 import dagster as dg
 
-from assets.partitions import DATASETS, SHARDS, shards_between
+from assets.partitions import DATASETS, SHARDS, list_tagged_partitions
 
-UNENDED = [
+UNFINISHED_STATUSES = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -18,13 +18,13 @@ UNENDED = [
 ]
 
 
-def stretches(known: Iterable[str], chosen: Collection[str], wanted: Collection[str]) -> list[list[str]]:
+def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted: Collection[str]) -> list[list[str]]:
     """Cut the chosen shards into as few runs as Dagster allows, which knows a range by its first and its last shard.
 
     Each goes from its first to its last wanted shard and contains no shard that is not chosen, and none of another
     dataset. known: all partitions in Dagster's order.
 
-    >>> stretches(["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"], wanted=["a:0", "a:2", "b:0"])
+    >>> group_shards_into_runs(["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"], wanted=["a:0", "a:2", "b:0"])
     [['a:0', 'a:1', 'a:2'], ['b:0']]
     """
     found = []
@@ -36,14 +36,14 @@ def stretches(known: Iterable[str], chosen: Collection[str], wanted: Collection[
     return found
 
 
-def busy_datasets(instance: dg.DagsterInstance) -> set[str]:
+def list_busy_datasets(instance: dg.DagsterInstance) -> set[str]:
     """Return the datasets with a run that has not ended, over the whole dataset or over some of its shards."""
-    return datasets_of_runs(instance, instance.get_runs(dg.RunsFilter(statuses=UNENDED)))
+    return list_run_datasets(instance, instance.get_runs(dg.RunsFilter(statuses=UNFINISHED_STATUSES)))
 
 
-def datasets_of_runs(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> set[str]:
+def list_run_datasets(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> set[str]:
     """Return the datasets that runs name by their partitions, as a whole or by some of their shards."""
     names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
     places = {key: place for place, key in enumerate(names)}
     # A dataset's name has no colon.
-    return {key.rpartition(":")[0] or key for run in runs for key in shards_between(run.tags, places)}
+    return {key.rpartition(":")[0] or key for run in runs for key in list_tagged_partitions(run.tags, places)}

@@ -12,15 +12,15 @@ import dagster as dg
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.sources.base import chain
+from assets.sources.base import walk_sources
 from db.server.engine import open_engine
-from db.server.retention import Unneeded, free_evidence, unneeded_evidence
-from db.server.urls import DAGSTER, sibling_url
+from db.server.retention import UnneededRows, delete_evidence, list_unneeded_evidence
+from db.server.urls import DAGSTER, build_sibling_url
 from metrics_core.models.revision import ModelNotFound
-from orchestration.platform import Installation
+from orchestration.installation import Installation
 
 KEEP_DAYS = 30
-_ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+_FINISHED_STATUSES = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _SIZES = {
     "runs": "SELECT count(*), coalesce(sum(length(run_body)), 0) FROM runs WHERE run_id = ANY(:runs)",
     "events": "SELECT count(*), coalesce(sum(length(event)), 0) FROM event_logs WHERE run_id = ANY(:runs)",
@@ -31,25 +31,25 @@ _SIZES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Prunable:
+class PrunableData:
     """What can be freed: ids of runs, the time before which ticks are old, and evidence; `rows` describe it all."""
 
     runs: list[str]
     before: datetime
-    evidence: list[Unneeded]
+    evidence: list[UnneededRows]
     rows: list[dict[str, Any]]
 
 
-def prunable(installation: Installation, days: int) -> Prunable:
+def load_prunable_data(installation: Installation, days: int) -> PrunableData:
     """Look for what can be freed. Deletes nothing.
 
     days: how long finished runs and ticks of Dagster are kept. A run stays as long as it is the last that materialised
     something: with it Dagster would take that for missing.
     """
     before = datetime.now(timezone.utc) - timedelta(days=days)
-    runs = superseded_runs(installation.instance, before)
+    runs = list_superseded_runs(installation.instance, before)
     rows = []
-    storage = _dagster_engine(installation.database_url)
+    storage = _open_dagster_engine(installation.database_url)
     with storage.connect() as connection:
         for what, query in _SIZES.items():
             names = {"runs": runs, "before": before.replace(tzinfo=None)}
@@ -58,25 +58,25 @@ def prunable(installation: Installation, days: int) -> Prunable:
             rows.append({"what": f"Dagster's {what}, older than {days} days", "rows": n, "bytes": n_bytes})
     storage.dispose()
     with installation.engine.connect() as connection:
-        evidence = unneeded_evidence(connection, _in_use(installation))
+        evidence = list_unneeded_evidence(connection, _list_used_models(installation))
     rows += [{"what": f"{each.table} of {each.model}", "rows": each.rows, "bytes": each.bytes} for each in evidence]
-    return Prunable(runs, before, evidence, [row for row in rows if row["rows"]])
+    return PrunableData(runs, before, evidence, [row for row in rows if row["rows"]])
 
 
-def prune(installation: Installation, found: Prunable) -> None:
+def delete_prunable_data(installation: Installation, prunable: PrunableData) -> None:
     """Delete what `prunable` found."""
-    prune_dagster(installation.instance, installation.database_url, found.runs, found.before)
-    free_evidence(installation.engine, found.evidence)
+    delete_runs_and_ticks(installation.instance, installation.database_url, prunable.runs, prunable.before)
+    delete_evidence(installation.engine, prunable.evidence)
 
 
-def prune_dagster(of: dg.DagsterInstance, database: URL, runs: Collection[str], before: datetime) -> None:
+def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Collection[str], before: datetime) -> None:
     """Delete runs with their events and check results, and ticks from before a time.
 
     database: the curation database, on whose server Dagster's is.
     """
     for run_id in runs:
-        of.delete_run(run_id)
-    storage = _dagster_engine(database)
+        instance.delete_run(run_id)
+    storage = _open_dagster_engine(database)
     with storage.begin() as connection:
         # Dagster leaves these behind.
         gone = sa.text("DELETE FROM asset_check_executions WHERE run_id = ANY(:runs)")
@@ -86,14 +86,14 @@ def prune_dagster(of: dg.DagsterInstance, database: URL, runs: Collection[str], 
     storage.dispose()
 
 
-def superseded_runs(of: dg.DagsterInstance, before: datetime) -> list[str]:
+def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
     """Return the finished runs from before a time whose every materialisation was followed by a later one."""
-    old = of.get_run_ids(dg.RunsFilter(created_before=before, statuses=_ENDED))
+    old = instance.get_run_ids(dg.RunsFilter(created_before=before, statuses=_FINISHED_STATUSES))
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
-    storage = of.event_log_storage
+    storage = instance.event_log_storage
     newest = {
         place
-        for asset in of.all_asset_keys()
+        for asset in instance.all_asset_keys()
         for place in storage.get_latest_storage_id_by_partition(asset, made).values()
     }
     return [
@@ -101,31 +101,31 @@ def superseded_runs(of: dg.DagsterInstance, before: datetime) -> list[str]:
         for run_id in old
         if all(
             event.partition_key and event.storage_id not in newest
-            for event in of.get_records_for_run(run_id, of_type=made).records
+            for event in instance.get_records_for_run(run_id, of_type=made).records
         )
     ]
 
 
-def _in_use(installation: Installation) -> set[tuple[str, str]]:
+def _list_used_models(installation: Installation) -> set[tuple[str, str]]:
     """Name and revision of the models that the present settings name, as far as they can be found."""
     found: set[tuple[str, str]] = set()
     for scorer in installation.curation.scorers.values():
         with suppress(ModelNotFound):
-            found |= set(_identities(scorer.models()))
-        for source in chain(scorer.sources):
+            found |= set(_list_identities(scorer.models()))
+        for source in walk_sources(scorer.sources):
             with suppress(ModelNotFound):
                 found.add((source.model.model_id, source.model.revision))
     return found
 
 
-def _identities(models: object) -> Iterator[tuple[str, str]]:
+def _list_identities(models: object) -> Iterator[tuple[str, str]]:
     """Name and revision of all models in nested plain data."""
     if isinstance(models, Mapping):
         if "model_id" in models:
             yield str(models["model_id"]), str(models.get("revision"))
         for value in models.values():
-            yield from _identities(value)
+            yield from _list_identities(value)
 
 
-def _dagster_engine(database: URL) -> Engine:
-    return open_engine(sibling_url(database, DAGSTER))
+def _open_dagster_engine(database: URL) -> Engine:
+    return open_engine(build_sibling_url(database, DAGSTER))

@@ -17,19 +17,27 @@ import psycopg
 import sqlalchemy as sa
 from dagster_postgres.utils import DagsterPostgresException
 
-from assets.home_files import private_files
-from assets.partitions import partitions_named, range_tags
-from assets.results import Results, ShardsFailed
-from assets.scores.registry import source_kinds
+from assets.home_files import keep_files_private
+from assets.partitions import build_range_tags, format_tagged_partitions
+from assets.results import RunResults, ShardsFailed
+from assets.scores.registry import list_source_classes
 from assets.sources.pool import MODEL_POOL
-from db.server.leases import Leases, lease
-from orchestration.dead_runs import HOST, PAUSE_S, PID, close_dead_runs, lease_name, ledger, own_tags
+from db.server.leases import Leases, hold_lease
+from orchestration.dead_runs import (
+    HOST,
+    LEASE_PAUSE_S,
+    PID,
+    build_run_tags,
+    close_dead_runs,
+    lease_database_url,
+    run_lease_name,
+)
 from orchestration.definitions import defs
-from orchestration.platform import Installation
-from orchestration.terminal import LOGGER, WithoutOutages, say
+from orchestration.installation import Installation
+from orchestration.terminal import LOGGER_NAME, OutageFilterStream, print_line
 
 # The tag of a run in which shards failed: their partition keys. The others were done.
-FAILED = "failed_shards"
+FAILED_SHARDS_TAG = "failed_shards"
 
 
 class RunFailed(RuntimeError):
@@ -38,12 +46,12 @@ class RunFailed(RuntimeError):
 
 def run_job(
     installation: Installation,
-    name: str,
+    job: str,
     partition: str,
     run_config: Mapping[str, Any],
     assets: list[str] | None = None,
-    through: str | None = None,
-    results: Results | None = None,
+    last_partition: str | None = None,
+    results: RunResults | None = None,
 ) -> dg.ExecuteInProcessResult:
     """Run a job, or of its assets the chosen ones, in this process; an asset's own error comes out as it was raised.
 
@@ -51,21 +59,21 @@ def run_job(
     takes what the assets report.
     Raises CheckFailed for a blocking check, and KeyboardInterrupt where the run was stopped by hand.
     """
-    results = results or Results()
-    done = execute(installation, name, partition, run_config, assets, through or partition, results)
-    if error := results.error():
+    results = results or RunResults()
+    done = run_partitions(installation, job, partition, run_config, assets, last_partition or partition, results)
+    if error := results.build_error():
         raise error
     return done
 
 
-def execute(
+def run_partitions(
     installation: Installation,
-    name: str,
+    job: str,
     first: str,
     run_config: Mapping[str, Any],
     assets: list[str] | None,
     last: str,
-    results: Results,
+    results: RunResults,
 ) -> dg.ExecuteInProcessResult:
     """Run a job over the partitions from first to last. Shards that failed are noted in `results`, not raised."""
     close_dead_runs(installation.instance, installation.database_url)
@@ -78,40 +86,40 @@ def execute(
             errors.append(context.op_exception)
 
     installation.curation.results = results
-    quiet = redirect_stderr(cast(TextIO, WithoutOutages(sys.stderr)))
+    quiet = redirect_stderr(cast(TextIO, OutageFilterStream(sys.stderr)))
     # Held before others can see the run, so that nobody takes it for dead.
     with (
-        lease(ledger(installation.database_url), lease_name(run_id)) as held,
-        watching(installation, run_id, held),
+        hold_lease(lease_database_url(installation.database_url), run_lease_name(run_id)) as held,
+        watch_run(installation, run_id, held),
         quiet,
-        private_files(),
+        keep_files_private(),
     ):
         done = (
-            definitions()
-            .resolve_job_def(name)
+            get_definitions()
+            .resolve_job_def(job)
             .with_hooks({keep_error})
             .execute_in_process(
-                {**run_config, "loggers": {LOGGER: {"config": {}}}},
+                {**run_config, "loggers": {LOGGER_NAME: {"config": {}}}},
                 installation.instance,
                 asset_selection=[dg.AssetKey(asset) for asset in assets or []],
-                tags={**own_tags(run_id), **range_tags(first, last)},
+                tags={**build_run_tags(run_id), **build_range_tags(first, last)},
                 run_id=run_id,
                 # One step that fails keeps no other one from being done, unless that rests on it.
                 raise_on_error=False,
             )
         )
-    failed = results.failed()
+    failed = results.collect_errors()
     if failed:
-        installation.instance.add_run_tags(run_id, {FAILED: ",".join(failed)})
+        installation.instance.add_run_tags(run_id, {FAILED_SHARDS_TAG: ",".join(failed)})
     unforeseen = [error for error in errors if not (failed and isinstance(error, ShardsFailed | dg.DagsterError))]
     if unforeseen:
         raise unforeseen[0]
     if not done.success and not errors:
-        raise _interrupt(done)
+        raise _build_end_error(done)
     return done
 
 
-def _interrupt(done: dg.ExecuteInProcessResult) -> BaseException:
+def _build_end_error(done: dg.ExecuteInProcessResult) -> BaseException:
     """What ended a run although no step failed; Dagster only notes it."""
     error = done.get_run_failure_event().job_failure_data.error
     if error is not None and error.cls_name in (
@@ -122,23 +130,23 @@ def _interrupt(done: dg.ExecuteInProcessResult) -> BaseException:
     return RunFailed(f"run {done.run_id[:8]} ended before its steps did: look at it with reelsieve ui")
 
 
-def options_by_source(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
+def build_run_config(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
     """The run configuration that gives each option to the sources that know it."""
     by_asset = {
         asset: {name: value for name, value in options.items() if name in kind.options}
-        for asset, kind in source_kinds(metrics).items()
+        for asset, kind in list_source_classes(metrics).items()
     }
     return {"ops": {asset: {"config": known} for asset, known in by_asset.items() if known}}
 
 
 @lru_cache(maxsize=1)
-def definitions() -> dg.Definitions:
+def get_definitions() -> dg.Definitions:
     """The project's definitions, made once per process."""
     return defs()
 
 
 @contextmanager
-def watching(installation: Installation, run_id: str, held: Leases) -> Iterator[None]:
+def watch_run(installation: Installation, run_id: str, held: Leases) -> Iterator[None]:
     """Renew the lease of a run in a second thread until the block ends; this thread executes the run.
 
     While the run waits for the encoder, dead runs that hold it are closed, and every live one is named once on the
@@ -146,7 +154,7 @@ def watching(installation: Installation, run_id: str, held: Leases) -> Iterator[
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as pool:
-        watch = pool.submit(_watch, installation, run_id, held, ended)
+        watch = pool.submit(_watch_until_end, installation, run_id, held, ended)
         try:
             yield
         finally:
@@ -154,25 +162,27 @@ def watching(installation: Installation, run_id: str, held: Leases) -> Iterator[
     watch.result()
 
 
-def _watch(installation: Installation, run_id: str, held: Leases, ended: threading.Event) -> None:
+def _watch_until_end(installation: Installation, run_id: str, held: Leases, ended: threading.Event) -> None:
     told: set[str] = set()
-    while not ended.wait(PAUSE_S):
+    while not ended.wait(LEASE_PAUSE_S):
         if not held.renew():
             continue
         try:
-            if ahead := _ahead_of(installation, run_id):
+            if ahead := _load_runs_ahead(installation, run_id):
                 close_dead_runs(installation.instance, installation.database_url)
-                ahead = {other: since for other, since in _ahead_of(installation, run_id).items() if other not in told}
+                ahead = {
+                    other: since for other, since in _load_runs_ahead(installation, run_id).items() if other not in told
+                }
                 for other, since in ahead.items():
-                    holder = _described(installation, other)
-                    say("run", f"waits for the encoder of this machine, which {holder} has held since {since}")
+                    holder = _describe_run(installation, other)
+                    print_line("run", f"waits for the encoder of this machine, which {holder} has held since {since}")
                 told |= ahead.keys()
         except (psycopg.OperationalError, sa.exc.DBAPIError, DagsterPostgresException):
             # The run meets the same outage at its next statement and reports it.
             continue
 
 
-def _ahead_of(installation: Installation, run_id: str) -> dict[str, str]:
+def _load_runs_ahead(installation: Installation, run_id: str) -> dict[str, str]:
     """The runs that hold the encoder while this run waits for it, each with the local time since when; else none."""
     pool = installation.instance.event_log_storage.get_concurrency_info(MODEL_POOL)
     claimed = {(slot.run_id, slot.step_key) for slot in pool.claimed_slots}
@@ -180,21 +190,21 @@ def _ahead_of(installation: Installation, run_id: str) -> dict[str, str]:
         return {}
     # A step stays listed as pending while it holds its place; the time is when the place was given to it.
     return {
-        step.run_id: _local(step.assigned_timestamp)
+        step.run_id: _format_local_time(step.assigned_timestamp)
         for step in pool.pending_steps
         if step.run_id != run_id and step.assigned_timestamp is not None
     }
 
 
-def _described(installation: Installation, run_id: str) -> str:
+def _describe_run(installation: Installation, run_id: str) -> str:
     run = installation.instance.get_run_by_id(run_id)
     if run is None:
         return f"run {run_id[:8]}, which was deleted,"
-    work = f"run {run_id[:8]} ({run.job_name} of {partitions_named(run.tags)})"
+    work = f"run {run_id[:8]} ({run.job_name} of {format_tagged_partitions(run.tags)})"
     if HOST not in run.tags:
         return f"{work} of the web interface"
     return f"{work} on host {run.tags[HOST]}, process {run.tags[PID]},"
 
 
-def _local(moment: datetime) -> str:
+def _format_local_time(moment: datetime) -> str:
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import shard_keys
-from assets.partitions import SHARDS, range_tags
-from assets.scores.pending import activate_if_complete, pending_by_shard
+from assets.datasets import list_shard_keys
+from assets.partitions import SHARDS, build_range_tags
+from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
 from db.manifest.datasets import list_datasets
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import prune_job, scoring_job
-from orchestration.requests import busy_datasets, stretches
+from orchestration.requests import group_shards_into_runs, list_busy_datasets
 
 
 @dg.schedule(
@@ -26,31 +26,31 @@ def score_missing(
     """Runs over the shards with something left to score, but for the datasets of runs that have not ended."""
     close_dead_runs(context.instance, curation.engine.url)
     # Before the scores are looked at: a run that ends in between has then scored its shards.
-    busy = busy_datasets(context.instance)
-    wanted = _pending(curation)
+    busy = list_busy_datasets(context.instance)
+    wanted = _count_pending_samples(curation)
     free = [key for key in wanted if key.rpartition(":")[0] not in busy]
     known = context.instance.get_dynamic_partitions(str(SHARDS.name))
-    for shards in stretches(known, known, free):
-        yield dg.RunRequest(run_key=f"{shards[0]} to {shards[-1]}", tags=range_tags(shards[0], shards[-1]))
+    for shards in group_shards_into_runs(known, known, free):
+        yield dg.RunRequest(run_key=f"{shards[0]} to {shards[-1]}", tags=build_range_tags(shards[0], shards[-1]))
     if wanted and not free:
         yield dg.SkipReason(f"{len(wanted)} shards wait for runs of their datasets to end")
     if not wanted:
         yield dg.SkipReason("every sample of every dataset is scored")
 
 
-def _pending(curation: Curation) -> dict[str, int]:
+def _count_pending_samples(curation: Curation) -> dict[str, int]:
     """Count the samples that some scorer has still to score, by shard; shards without any are left out."""
     with curation.engine.connect() as connection:
         datasets = list_datasets(connection)
     pending: Counter[tuple[str, int]] = Counter()
     for scorer in curation.scorers.values():
-        counts = pending_by_shard(curation.engine, scorer, datasets)
-        activate_if_complete(curation.engine, scorer, datasets, counts)
+        counts = count_pending_by_shard(curation.engine, scorer, datasets)
+        update_active_scorer_if_complete(curation.engine, scorer, datasets, counts)
         pending.update(counts)
     return {
         key: pending[dataset.name, shard]
         for dataset in datasets
-        for shard, key in enumerate(shard_keys(dataset))
+        for shard, key in enumerate(list_shard_keys(dataset))
         if pending[dataset.name, shard]
     }
 

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from assets.home import NAME, homes_nearby
-from db.server.processes import has_embedded, is_embedded_running, running_homes
+from assets.home import HOME_NAME, list_homes_nearby
+from db.server.processes import has_embedded_data, is_embedded_running, list_running_homes
 
 
-def note_of_second_server(
-    home: Path, running_now: Callable[[], list[Path]] = running_homes, *, only_looks: bool = False
+def explain_second_server(
+    home: Path, list_running_homes: Callable[[], list[Path]] = list_running_homes, *, is_read_only: bool = False
 ) -> str | None:
     """The sentence for a command that starts the server of this home while another one runs, or another home is near.
 
@@ -20,17 +20,17 @@ def note_of_second_server(
     """
     if is_embedded_running(home):
         return None
-    running = [other for other in running_now() if other != home]
-    nearby = [] if has_embedded(home) else homes_nearby(home.parent)
+    running = [other for other in list_running_homes() if other != home]
+    nearby = [] if has_embedded_data(home) else list_homes_nearby(home.parent)
     if not running and not nearby:
         return None
-    starts = "finds no data" if only_looks else "starts a second server" if running else "makes a new home"
+    starts = "finds no data" if is_read_only else "starts a second server" if running else "makes a new home"
     other = (
-        f"{'a server' if only_looks else 'another one'} runs in {running[0]}"
+        f"{'a server' if is_read_only else 'another one'} runs in {running[0]}"
         if running
         else f"there is one in {nearby[0]}"
     )
     meant = (running or nearby)[0]
     # A home of another name is not found from any folder.
-    there = f"run the command in {meant.parent}, or " if meant.name == NAME else ""
+    there = f"run the command in {meant.parent}, or " if meant.name == HOME_NAME else ""
     return f"this {starts} in {home}, and {other}: to use that, {there}set REELSIEVE_HOME={shlex.quote(str(meant))}"

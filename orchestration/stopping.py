@@ -25,7 +25,7 @@ import psutil
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # It has to be gone within 5 seconds, also on a busy machine.
 PATIENCE_S = 3.0
-STOPPED = "stopped; the same command goes on from here"
+STOPPED_MESSAGE = "stopped; the same command goes on from here"
 
 
 class StopSignals:
@@ -60,7 +60,7 @@ class StopSignals:
         if not self._is_main:
             return
         self._is_raised = True  # too late for an interrupt
-        number = self.received()
+        number = self.find_signal()
         if number is None:
             for each in SIGNALS:
                 signal.signal(each, signal.SIG_DFL)
@@ -72,7 +72,7 @@ class StopSignals:
                 sys.stdout.flush()
             self._end(128 + number)
 
-    def received(self) -> int | None:
+    def find_signal(self) -> int | None:
         """The number of the first of these signals that came, if any, also where another handler took it."""
         if self._is_main:
             with self._lock, suppress(BlockingIOError):
@@ -88,7 +88,7 @@ class StopSignals:
             raise KeyboardInterrupt
 
     def _watch(self) -> None:
-        while (number := self.received()) is None:
+        while (number := self.find_signal()) is None:
             if self._is_over:
                 self._reader.close()
                 return
@@ -109,16 +109,16 @@ class StopSignals:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         # Where nobody reads, writing would wait.
         if select.select([], [self._stderr], [], 0)[1]:
-            os.write(self._stderr, f"{STOPPED}\n".encode())
+            os.write(self._stderr, f"{STOPPED_MESSAGE}\n".encode())
         for process in {*self._family, *psutil.Process().children(recursive=True)}:
             with suppress(psutil.Error):
-                if not cleans_up(process):
+                if not is_cleanup_process(process):
                     process.kill()
         os._exit(code)
 
 
 @contextmanager
-def dying_along(folder: str) -> Iterator[None]:
+def clean_up_after_kill(folder: str) -> Iterator[None]:
     """Have the children of this process and the folder removed where it is killed, which nothing else would tell them.
 
     folder: one that only they need.
@@ -136,9 +136,9 @@ def dying_along(folder: str) -> Iterator[None]:
         waiting.wait()
 
 
-def cleans_up(process: psutil.Process) -> bool:
+def is_cleanup_process(process: psutil.Process) -> bool:
     """Return whether a process waits for the end of others, removes what they leave, and ends by itself."""
-    # A shell does so in `dying_along`, Python's resource tracker for semaphores.
+    # A shell does so in `clean_up_after_kill`, Python's resource tracker for semaphores.
     return process.name() == "sh" or any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 
 

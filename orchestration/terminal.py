@@ -9,11 +9,11 @@ from typing import Any, TextIO
 import dagster as dg
 from rich.markup import escape
 
-from assets.scores.brought import BrokenMetric
-from orchestration.cli.output import Terminal
+from assets.scores.installed_metrics import BrokenMetric
+from orchestration.cli.output import SafeConsole
 
-LOGGER = "terminal"
-console = Terminal(stderr=True)
+LOGGER_NAME = "terminal"
+console = SafeConsole(stderr=True)
 # How Dagster's sentences begin about an event that it cannot store.
 _OUTAGES = (
     "Exception while writing logger call",
@@ -22,23 +22,23 @@ _OUTAGES = (
 )
 
 
-def say(who: str, message: str) -> None:
+def print_line(speaker: str, message: str) -> None:
     """Print one line on standard error: the name of the speaker and the message."""
-    console.print(f"[dim]{who}:[/dim] {escape(message)}")
+    console.print(f"[dim]{speaker}:[/dim] {escape(message)}")
 
 
-def warn(sentence: str) -> None:
+def print_warning(sentence: str) -> None:
     """Print a sentence on standard error that nobody should miss."""
     console.print(f"[bold red]warning: {escape(sentence)}[/bold red]", soft_wrap=True)
 
 
-def warn_of_broken(metrics: Iterable[BrokenMetric]) -> None:
+def warn_of_broken_metrics(metrics: Iterable[BrokenMetric]) -> None:
     """Print a warning that these metrics of installed packages are left out, and why."""
     these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in metrics)
-    warn(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
+    print_warning(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
 
 
-class WithoutOutages:
+class OutageFilterStream:
     """A stream without what Dagster says of an event that it cannot store: statement, parameters and event.
 
     The error itself is raised, and said in one sentence at the end.
@@ -55,7 +55,7 @@ class WithoutOutages:
         return getattr(self._stream, name)
 
 
-class _Lines(logging.Handler):
+class _LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         meta = getattr(record, "dagster_meta", {})
         if meta.get("dagster_event") is None:
@@ -63,12 +63,12 @@ class _Lines(logging.Handler):
             message = str(meta.get("orig_message", record.getMessage()))
             # Of a step that rests on one that failed, which has said why.
             if not message.startswith("Dependencies for step"):
-                say(step, message)
+                print_line(step, message)
 
 
 @dg.logger({}, description="The assets' log lines on the terminal, without Dagster's own events.")
 def terminal_logger(_context: dg.InitLoggerContext) -> logging.Logger:
     """The logger that the command line asks for."""
-    logger = logging.Logger(LOGGER, level=logging.INFO)
-    logger.addHandler(_Lines())
+    logger = logging.Logger(LOGGER_NAME, level=logging.INFO)
+    logger.addHandler(_LineHandler())
     return logger

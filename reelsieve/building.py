@@ -17,7 +17,7 @@ from setuptools.command.build_py import build_py
 ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo")
 INSIDE = "reelsieve.rooms"
 # What Dagster reads of the repository beside the rooms: its instance, and for its command dg where the definitions are.
-BESIDE = ("dagster.yaml",)
+COPIED_FILES = ("dagster.yaml",)
 _DG = f'[tool.dg]\ndirectory_type = "project"\n\n[tool.dg.project]\nroot_module = "{INSIDE}.orchestration"\n'
 _ROOM = "|".join(ROOMS)
 _FROM = re.compile(rf"^(\s*from )({_ROOM})(?=[. ])", re.MULTILINE)
@@ -41,18 +41,18 @@ class InOnePackage(build_py):
             shutil.rmtree(inside / room, ignore_errors=True)
             shutil.move(top / room, inside / room)
         for path in top.rglob("*.py"):
-            path.write_text(moved(path.read_text(encoding="utf-8"), inside), encoding="utf-8")
-        for name in BESIDE:
+            path.write_text(qualify_room_names(path.read_text(encoding="utf-8"), inside), encoding="utf-8")
+        for name in COPIED_FILES:
             text = Path(name).read_text(encoding="utf-8")
-            (inside / name).write_text(_named_in_full(text, inside), encoding="utf-8")
+            (inside / name).write_text(_qualify_names(text, inside), encoding="utf-8")
         (inside / "pyproject.toml").write_text(_DG)
         (top / "reelsieve" / "building.py").unlink()
 
 
-def moved(source: str, inside: Path) -> str:
+def qualify_room_names(source: str, inside: Path) -> str:
     """A module's source with the rooms in the folder `inside`.
 
-    >>> print(moved("from db.sql import read_sql\\nimport demo\\nfrom databases import x", Path("rooms")))
+    >>> print(qualify_room_names("from db.sql import read_sql\\nimport demo\\nfrom databases import x", Path("rooms")))
     from reelsieve.rooms.db.sql import read_sql
     from reelsieve.rooms import demo
     from databases import x
@@ -68,11 +68,11 @@ def moved(source: str, inside: Path) -> str:
         (line, start), (last, end) = token.start, token.end
         if line == last and _DOTTED.fullmatch(token.string[1:-1]):
             text = lines[line - 1]
-            lines[line - 1] = text[:start] + _named_in_full(token.string, inside) + text[end:]
+            lines[line - 1] = text[:start] + _qualify_names(token.string, inside) + text[end:]
     return "".join(lines)
 
 
-def _named_in_full(text: str, inside: Path) -> str:
+def _qualify_names(text: str, inside: Path) -> str:
     """The text with the full name of every module that lies in the folder."""
 
     def in_full(match: re.Match[str]) -> str:

@@ -14,31 +14,31 @@ from pydantic import Field
 
 from assets.curation import Curation
 from assets.datasets import check_dataset_name
-from assets.one_dataset import dataset_assets
-from assets.results import Results
+from assets.one_dataset import build_dataset_assets
+from assets.results import RunResults
 from assets.scores.registry import METRICS
-from db.selection.recipes import recipe_of
-from db.spelling import did_you_mean
-from orchestration.at_work import run_at_work
-from orchestration.definitions import CURATION, of_datasets
-from orchestration.platform import installed
-from orchestration.settings import settings
-from reelsieve.errors import ReelsieveError, plainly
+from db.selection.recipes import parse_recipe
+from db.spelling import find_similar_name
+from orchestration.dataset_holds import hold_run_datasets
+from orchestration.definitions import CURATION, build_dataset_definitions
+from orchestration.installation import get_installation
+from orchestration.settings import get_settings
+from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 
 
 @dg.resource(description="Database, scorers and folders of Reelsieve.")
-def curation_beside(context: dg.InitResourceContext) -> Iterator[Curation]:
+def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
     """The resource that Reelsieve's assets ask for; nobody drops or renames the run's dataset meanwhile.
 
     Whether their run lives, the other Dagster watches itself.
     """
-    found = installed().curation
-    found.results = Results()
-    with run_at_work(found, context):
+    found = get_installation().curation
+    found.results = RunResults()
+    with hold_run_datasets(found, context):
         yield found
 
 
-@plainly
+@raise_reelsieve_errors
 def definitions(*yours: dg.Definitions) -> dg.Definitions:
     """Reelsieve's assets, checks, jobs, schedule and sensors, merged with definitions of your own.
 
@@ -55,27 +55,27 @@ def definitions(*yours: dg.Definitions) -> dg.Definitions:
     ...
     reelsieve.ReelsieveError: asset video is yours and Reelsieve's: rename yours, or give it a key prefix
     """
-    ours = of_datasets()
+    ours = build_dataset_definitions()
     for each in yours:
         _refuse_equal_names(each, ours)
-    return dg.Definitions.merge(*yours, ours, dg.Definitions(resources={CURATION: curation_beside}))
+    return dg.Definitions.merge(*yours, ours, dg.Definitions(resources={CURATION: guest_curation_resource}))
 
 
 def _refuse_equal_names(yours: dg.Definitions, ours: dg.Definitions) -> None:
     resource = (yours.resources or {}).get(CURATION)
     # That of a component is ours, too.
-    if resource not in (None, curation_beside):
+    if resource not in (None, guest_curation_resource):
         raise ReelsieveError(f"resource {CURATION} is yours and Reelsieve's: rename yours")
     for kind, names in _NAMES.items():
         both = sorted({*names(yours)} & {*names(ours)})
-        if both and resource is curation_beside:
+        if both and resource is guest_curation_resource:
             raise ReelsieveError(f"{kind} {both[0]} stands in these definitions already: merge Reelsieve's once")
         if both:
             remedy = "rename yours, or give it a key prefix" if kind == "asset" else "rename yours"
             raise ReelsieveError(f"{kind} {both[0]} is yours and Reelsieve's: {remedy}")
 
 
-def _assets(of: dg.Definitions) -> Iterable[str]:
+def _list_asset_keys(of: dg.Definitions) -> Iterable[str]:
     for each in of.assets or ():
         if isinstance(each, dg.AssetsDefinition):
             yield from (key.to_user_string() for key in each.keys)
@@ -83,7 +83,7 @@ def _assets(of: dg.Definitions) -> Iterable[str]:
             yield each.key.to_user_string()
 
 
-def _partitions(of: dg.Definitions) -> Iterable[str]:
+def _list_partition_sets(of: dg.Definitions) -> Iterable[str]:
     for each in of.assets or ():
         found = each.partitions_def if isinstance(each, dg.AssetsDefinition | dg.AssetSpec) else None
         if isinstance(found, dg.DynamicPartitionsDefinition) and found.name:
@@ -92,11 +92,11 @@ def _partitions(of: dg.Definitions) -> Iterable[str]:
 
 # By what it is a name of, the names that definitions have. They are not resolved: yours may rest on ours.
 _NAMES: Mapping[str, Callable[[dg.Definitions], Iterable[str]]] = {
-    "asset": _assets,
+    "asset": _list_asset_keys,
     "job": lambda of: (job.name for job in of.jobs or ()),
     "schedule": lambda of: (schedule.name for schedule in of.schedules or ()),
     "sensor": lambda of: (sensor.name for sensor in of.sensors or ()),
-    "dynamic partition set": _partitions,
+    "dynamic partition set": _list_partition_sets,
 }
 
 
@@ -113,18 +113,18 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
         dict[str, Any] | None, Field(description="Recipe of the training subset. Without one no subset is made.")
     ] = None
 
-    @plainly
+    @raise_reelsieve_errors
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The assets of the dataset. Raises ReelsieveError for an unknown metric, a bad name and a bad recipe."""
         folder = (context.path / Path(self.folder).expanduser()).resolve()
-        check_dataset_name(self.dataset, folder, settings().home_folder)
+        check_dataset_name(self.dataset, folder, get_settings().home_folder)
         for metric in self.metrics:
             if metric not in METRICS:
-                meant = did_you_mean(metric, METRICS)
+                meant = find_similar_name(metric, METRICS)
                 hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(METRICS)}"
                 raise ReelsieveError(f"there is no metric {metric!r}: {hint}")
-        rule = None if self.recipe is None else recipe_of(self.recipe)
+        rule = None if self.recipe is None else parse_recipe(self.recipe)
         return dg.Definitions(
-            assets=dataset_assets(self.dataset, folder, tuple(dict.fromkeys(self.metrics)), rule),
-            resources={CURATION: curation_beside},
+            assets=build_dataset_assets(self.dataset, folder, tuple(dict.fromkeys(self.metrics)), rule),
+            resources={CURATION: guest_curation_resource},
         )

@@ -18,27 +18,27 @@ class ReelsieveError(ValueError):
 ReelsieveError.__module__ = "reelsieve"
 
 
-def plainly(function: Callable[P, R]) -> Callable[P, R]:
+def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
     """Turn every error that is no fault of the program into a ReelsieveError with its sentence."""
 
     @wraps(function)
     def wrapped(*args: P.args, **named: P.kwargs) -> R:
         # Imported late: the package of assets refuses another version of Dagster, in a sentence of the command line.
-        from assets.work import one_work
+        from assets.dataset_changes import report_dataset_changes
 
         try:
-            with one_work():
+            with report_dataset_changes():
                 return function(*args, **named)
         except ReelsieveError:
             raise
         except Exception as error:
             # Imported late: with it come the drivers of the database.
-            from orchestration.cli.errors import explain
-            from orchestration.passwords import without_passwords
+            from orchestration.cli.errors import explain_user_error
+            from orchestration.passwords import hide_passwords
 
-            sentence = explain(error)
+            sentence = explain_user_error(error)
             if sentence is None:
                 raise
-            raise ReelsieveError(without_passwords(sentence)) from None
+            raise ReelsieveError(hide_passwords(sentence)) from None
 
     return wrapped

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reelsieve.errors import ReelsieveError, plainly
+from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 from reelsieve.functions import FunctionMetric
-from reelsieve.samples import make_sample, make_scorer, of_video
+from reelsieve.samples import build_sample, make_scorer, read_video
 
 if TYPE_CHECKING:
     from assets.scores.base import Outcome
-    from db.evidence.frames import PendingVideo
+    from db.evidence.frames import StoredVideo
     from db.schema.inputs import VideoState
-    from db.scores.work import PendingSample
+    from db.scores.pending import PendingSample
 
 Frame = TypeVar("Frame")
 # The status of a row that cannot be a sample, as ingest would refuse it.
@@ -23,7 +23,7 @@ REFUSED = "refused"
 EXACT = ("keypoints", "question", "answer")
 
 
-@plainly
+@raise_reelsieve_errors
 def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any) -> Frame:
     """Score every row of a table, and return it with columns METRIC, METRIC_status and METRIC_reason for each metric.
 
@@ -44,25 +44,27 @@ def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any
     0        1.0               ok
     1        NaN     no_reference
     """
-    kind = kind_of(frame)
-    scorers = _scorers(metrics, settings)
-    rows = _Rows.of(kind.names(frame))
-    samples, refused, files = rows.read(kind.rows(frame, rows.wanted), looks=_any_looks(scorers.values()))
+    kind = find_table_adapter(frame)
+    scorers = _make_scorers(metrics, settings)
+    rows = _SampleColumns.find(kind.list_columns(frame))
+    samples, refused, files = rows.read_samples(
+        kind.read_rows(frame, rows.column_names), needs_videos=_needs_videos(scorers.values())
+    )
     new: dict[str, list[Any]] = {}
     for metric, scorer in scorers.items():
-        outcomes = {**refused, **_scored(scorer, samples, files)}
+        outcomes = {**refused, **_score_samples(scorer, samples, files)}
         in_order = [outcomes[number] for number in range(len(outcomes))]
         new[metric] = [outcome.value for outcome in in_order]
         new[f"{metric}_status"] = [outcome.status for outcome in in_order]
         new[f"{metric}_reason"] = [outcome.reason for outcome in in_order]
-    joined: Frame = kind.joined(frame, new)
+    joined: Frame = kind.add_columns(frame, new)
     return joined
 
 
-def _scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The scorers by metric, each with its own of the settings. Raises ReelsieveError for what no metric is or has."""
     from assets.scores.registry import SCORERS
-    from db.spelling import did_you_mean
+    from db.spelling import find_similar_name
 
     if metrics is None or isinstance(metrics, int | float):
         raise ReelsieveError(f"metrics is {metrics}: name some of {', '.join(SCORERS)}")
@@ -73,41 +75,43 @@ def _scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any
     names = [str(one) for one in wanted if not isinstance(one, FunctionMetric)]
     for name in names:
         if name not in SCORERS:
-            meant = did_you_mean(name, SCORERS)
+            meant = find_similar_name(name, SCORERS)
             hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(SCORERS)}"
             raise ReelsieveError(f"there is no metric {name!r}: {hint}")
     fields = {name: SCORERS[name].settings.model_fields for name in names}
     known = {setting for each in fields.values() for setting in each}
     if unknown := [setting for setting in settings if setting not in known]:
-        meant = did_you_mean(unknown[0], known)
+        meant = find_similar_name(unknown[0], known)
         hint = f": did you mean {meant}?" if meant else ""
         raise ReelsieveError(f"no metric named has a setting {unknown[0]!r}{hint}")
     own = {name: {one: settings[one] for one in settings if one in fields[name]} for name in names}
     return {name: make_scorer(name, own[name]) for name in names} | of_functions
 
 
-def _any_looks(scorers: Iterable[Any]) -> bool:
+def _needs_videos(scorers: Iterable[Any]) -> bool:
     """Whether a scorer looks at videos."""
     from db.schema.inputs import VIDEO
 
     return any(VIDEO in scorer.inputs for scorer in scorers)
 
 
-def _scored(scorer: Any, samples: Sequence[PendingSample], files: Mapping[int, PendingVideo]) -> dict[int, Outcome]:
+def _score_samples(
+    scorer: Any, samples: Sequence[PendingSample], files: Mapping[int, StoredVideo]
+) -> dict[int, Outcome]:
     """The outcomes of samples by their numbers, some hundred samples at a time."""
-    from assets.scores.run import score_now
+    from assets.scores.run import score_without_database
     from assets.sources.base import BATCH_SIZE
 
     outcomes: dict[int, Outcome] = {}
     for start in range(0, len(samples), BATCH_SIZE):
         batch = samples[start : start + BATCH_SIZE]
-        found = score_now(scorer, batch, lambda ids: [files[one] for one in sorted(ids) if one in files])
+        found = score_without_database(scorer, batch, lambda ids: [files[one] for one in sorted(ids) if one in files])
         outcomes |= {sample.sample_id: outcome for sample, outcome in zip(batch, found, strict=True)}
     return outcomes
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _SampleColumns:
     """The columns of a table by what they mean, None where it has no such column."""
 
     caption: str | None
@@ -119,7 +123,7 @@ class _Rows:
     answer: str | None
 
     @classmethod
-    def of(cls, names: Sequence[Any]) -> _Rows:
+    def find(cls, names: Sequence[Any]) -> _SampleColumns:
         """Find the columns by their names. Raises ReelsieveError where nothing can be scored."""
         from assets.new_manifest.columns import CAPTION_NAMES, guess_columns
 
@@ -142,13 +146,13 @@ class _Rows:
         )
 
     @property
-    def wanted(self) -> list[str]:
+    def column_names(self) -> list[str]:
         """The columns that are read."""
         return [name for name in self.__dict__.values() if name is not None]
 
-    def read(
-        self, rows: Sequence[Mapping[str, Any]], *, looks: bool
-    ) -> tuple[list[PendingSample], dict[int, Outcome], dict[int, PendingVideo]]:
+    def read_samples(
+        self, rows: Sequence[Mapping[str, Any]], *, needs_videos: bool
+    ) -> tuple[list[PendingSample], dict[int, Outcome], dict[int, StoredVideo]]:
         """The samples, the outcomes of rows that are none, by row, and the files of videos by the videos' numbers.
 
         looks: whether videos are looked at. A video has a number of its own for each set of references and keypoints,
@@ -159,13 +163,13 @@ class _Rows:
         samples: list[PendingSample] = []
         refused: dict[int, Outcome] = {}
         videos: dict[str, tuple[int, VideoState]] = {}
-        files: dict[int, PendingVideo] = {}
+        files: dict[int, StoredVideo] = {}
         for number, row in enumerate(rows):
             try:
-                path = self._cell(row, "video") if looks else None
+                path = self._cell(row, "video") if needs_videos else None
                 about = [path, self._cell(row, "references") or (), self._cell(row, "keypoints") or ()]
                 if (key := repr(about)) not in videos:
-                    videos[key] = len(videos), _look(path, len(videos), files)
+                    videos[key] = len(videos), _read_video_state(path, len(videos), files)
                 samples.append(self._sample(row, number, *videos[key], *about[1:]))
             except ReelsieveError as error:
                 refused[number] = Outcome(None, REFUSED, str(error))
@@ -178,7 +182,7 @@ class _Rows:
         is_pair = isinstance(question, str) and isinstance(answer, str)
         caption = f"{question.strip()} {answer.strip()}" if is_pair else self._cell(row, "caption")
         system = str(self._cell(row, "system") or "")
-        made = make_sample(caption, references, keypoints, state, number=number, video=video, system=system)
+        made = build_sample(caption, references, keypoints, state, number=number, video=video, system=system)
         return replace(made, kind="qa", question=question, answer=answer) if is_pair else made
 
     def _cell(self, row: Mapping[str, Any], meaning: str) -> Any:
@@ -186,12 +190,12 @@ class _Rows:
         return None if name is None else row[name]
 
 
-def _look(path: Any, number: int, files: dict[int, PendingVideo]) -> VideoState:
+def _read_video_state(path: Any, number: int, files: dict[int, StoredVideo]) -> VideoState:
     """The state of a video, whose file is added to `files` where it decodes. A file that is missing is a state, too."""
     from db.schema.inputs import VideoState
 
     try:
-        state, found = of_video(path, number)
+        state, found = read_video(path, number)
     except ReelsieveError as error:
         return VideoState("undecodable", str(error).removeprefix("video: "))
     files |= {one.video_id: one for one in found}
@@ -199,20 +203,20 @@ def _look(path: Any, number: int, files: dict[int, PendingVideo]) -> VideoState:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _TableAdapter:
     """A kind of table: its columns, its rows with some of them, and the table with further columns."""
 
-    names: Callable[[Any], Sequence[Any]]
-    rows: Callable[[Any, list[str]], list[dict[str, Any]]]
-    joined: Callable[[Any, dict[str, list[Any]]], Any]
+    list_columns: Callable[[Any], Sequence[Any]]
+    read_rows: Callable[[Any, list[str]], list[dict[str, Any]]]
+    add_columns: Callable[[Any, dict[str, list[Any]]], Any]
 
 
-def kind_of(frame: object) -> _Kind:
+def find_table_adapter(frame: object) -> _TableAdapter:
     """How to read a table, by its class: no library is imported that its maker has not."""
     for one in type(frame).__mro__:
-        if kind := _KINDS.get(f"{one.__module__.partition('.')[0]}.{one.__name__}"):
+        if kind := _TABLE_ADAPTERS.get(f"{one.__module__.partition('.')[0]}.{one.__name__}"):
             return kind
-    known = ", ".join(_KINDS)
+    known = ", ".join(_TABLE_ADAPTERS)
     raise ReelsieveError(f"{type(frame).__module__}.{type(frame).__name__} is no table: give one of {known}")
 
 
@@ -232,33 +236,33 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _with_pandas(frame: Any, new: dict[str, list[Any]]) -> Any:
-    made = _arrow(new).to_pandas()
+def _add_to_pandas(frame: Any, new: dict[str, list[Any]]) -> Any:
+    made = _build_arrow_table(new).to_pandas()
     return frame.assign(**{name: made[name].array for name in new})
 
 
-def _with_datasets(frame: Any, new: dict[str, list[Any]]) -> Any:
+def _add_to_datasets(frame: Any, new: dict[str, list[Any]]) -> Any:
     import datasets
 
-    table = _arrow(new)
+    table = _build_arrow_table(new)
     kept = frame.remove_columns([name for name in new if name in frame.column_names])
     return datasets.concatenate_datasets([kept, datasets.Dataset(datasets.table.InMemoryTable(table))], axis=1)
 
 
-def _with_polars(frame: Any, new: dict[str, list[Any]]) -> Any:
+def _add_to_polars(frame: Any, new: dict[str, list[Any]]) -> Any:
     import polars as pl
 
-    return frame.with_columns(pl.DataFrame(_arrow(new)).get_columns())
+    return frame.with_columns(pl.DataFrame(_build_arrow_table(new)).get_columns())
 
 
-def _with_arrow(frame: Any, new: dict[str, list[Any]]) -> Any:
+def _add_to_arrow(frame: Any, new: dict[str, list[Any]]) -> Any:
     kept = frame.drop_columns([name for name in new if name in frame.column_names])
-    for name, column in zip(new, _arrow(new).columns, strict=True):
+    for name, column in zip(new, _build_arrow_table(new).columns, strict=True):
         kept = kept.append_column(name, column)
     return kept
 
 
-def _arrow(new: dict[str, list[Any]]) -> Any:
+def _build_arrow_table(new: dict[str, list[Any]]) -> Any:
     """New columns with their types, which a column without a value does not show."""
     import pyarrow as pa
 
@@ -266,17 +270,17 @@ def _arrow(new: dict[str, list[Any]]) -> Any:
     return pa.table({name: pa.array(values, kinds[name]) for name, values in new.items()})
 
 
-_KINDS = {
-    "pandas.DataFrame": _Kind(lambda frame: list(frame.columns), _rows_of_pandas, _with_pandas),
-    "polars.DataFrame": _Kind(
-        lambda frame: frame.columns, lambda frame, names: frame.select(names).to_dicts(), _with_polars
+_TABLE_ADAPTERS = {
+    "pandas.DataFrame": _TableAdapter(lambda frame: list(frame.columns), _rows_of_pandas, _add_to_pandas),
+    "polars.DataFrame": _TableAdapter(
+        lambda frame: frame.columns, lambda frame, names: frame.select(names).to_dicts(), _add_to_polars
     ),
-    "datasets.Dataset": _Kind(
+    "datasets.Dataset": _TableAdapter(
         lambda frame: frame.column_names,
         lambda frame, names: frame.select_columns(names).with_format("arrow")[:].to_pylist(),
-        _with_datasets,
+        _add_to_datasets,
     ),
-    "pyarrow.Table": _Kind(
-        lambda frame: frame.column_names, lambda frame, names: frame.select(names).to_pylist(), _with_arrow
+    "pyarrow.Table": _TableAdapter(
+        lambda frame: frame.column_names, lambda frame, names: frame.select(names).to_pylist(), _add_to_arrow
     ),
 }

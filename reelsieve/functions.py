@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from assets.scores.base import Explanation, Outcome
     from assets.sources.base import Evidence
     from db.schema.inputs import Input
-    from db.scores.work import PendingSample
+    from db.scores.pending import PendingSample
 
 # What a function may ask for: the caption, and what people wrote about its video.
 PARAMETERS = ("text", "references", "keypoints")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-STATUS = re.compile(r"[a-z][a-z_]{1,39}")
+STATUS_PATTERN = re.compile(r"[a-z][a-z_]{1,39}")
 
 
 class FunctionMetric:
@@ -98,29 +98,33 @@ class FunctionMetric:
     def _score_one(self, sample: PendingSample) -> Outcome:
         from assets.scores.base import Outcome
 
-        values = self._values(sample)
+        values = self._list_arguments(sample)
         try:
             found = self._function(*(values[name] for name in self._parameters))
         except Exception as error:
             return Outcome(
                 None, "failed", _one_line(f"{self.metric} raised {type(error).__name__}: {_show(str, error)}")
             )
-        return self._checked(found) if isinstance(found, Outcome) else self._outcome(found)
+        return self._check_outcome(found) if isinstance(found, Outcome) else self._build_outcome(found)
 
-    def _checked(self, outcome: Outcome) -> Outcome:
+    def _check_outcome(self, outcome: Outcome) -> Outcome:
         """An outcome of the function that can be stored: a number in range, or a status and a reason of plain text."""
         from assets.scores.base import Outcome
 
         if outcome.status == "ok":
-            return replace(self._outcome(outcome.value), components=outcome.components)
-        if outcome.value is not None or not isinstance(outcome.status, str) or not STATUS.fullmatch(outcome.status):
+            return replace(self._build_outcome(outcome.value), components=outcome.components)
+        if (
+            outcome.value is not None
+            or not isinstance(outcome.status, str)
+            or not STATUS_PATTERN.fullmatch(outcome.status)
+        ):
             wanted = "give an Outcome a value, or a status such as no_audio"
             shown = f"value {_show(repr, outcome.value)} and status {_show(repr, outcome.status)}"
             return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {wanted}"))
         reason = f"{self.metric} says why in no word" if outcome.reason is None else _show(str, outcome.reason)
         return replace(outcome, reason=_one_line(reason))
 
-    def _values(self, sample: PendingSample) -> dict[str, Any]:
+    def _list_arguments(self, sample: PendingSample) -> dict[str, Any]:
         from db.schema.inputs import KEYPOINTS, REFERENCES
 
         values: dict[str, Any] = {"text": sample.text}
@@ -128,13 +132,13 @@ class FunctionMetric:
             values[one.name] = [each.text for each in sample.inputs.get(one.name, ())]
         return values
 
-    def _outcome(self, found: Any) -> Outcome:
+    def _build_outcome(self, found: Any) -> Outcome:
         from assets.scores.base import Outcome
 
         if found is None:
             return Outcome(None, "undefined", f"{self.metric} gives this caption no value")
         low, high = self.value_range
-        value = to_float(found)
+        value = convert_to_float(found)
         if value is None or math.isnan(value):
             wanted = "return a number, None, or an Outcome with a status and a reason"
             return Outcome(None, "failed", _one_line(f"{self.metric} returned {_show(repr, found)}: {wanted}"))
@@ -164,11 +168,11 @@ def metric(
     0.5
     """
     # Loads the tables, which nobody needs who only imports the package.
-    from db.scores.present import SIMPLE_SCORES, columns_without_metrics
+    from db.scores.sample_scores import SIMPLE_SCORES, list_columns_without_metrics
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write at most 40 lower-case letters, digits and _")
-    if name in {*columns_without_metrics(), *SIMPLE_SCORES}:
+    if name in {*list_columns_without_metrics(), *SIMPLE_SCORES}:
         raise ReelsieveError(f"metric name {name!r}: sample_scores has another column of this name: choose another")
 
     def make(function: Callable[..., Any]) -> FunctionMetric:
@@ -191,10 +195,10 @@ def _no_settings() -> Any:
     return NoSettings
 
 
-def to_float(given: Any) -> float | None:
+def convert_to_float(given: Any) -> float | None:
     """A number as a float, infinite where it is too great for one; None for what is no real number.
 
-    >>> to_float(10**400), to_float(3), to_float("3"), to_float(True)
+    >>> convert_to_float(10**400), convert_to_float(3), convert_to_float("3"), convert_to_float(True)
     (inf, 3.0, None, 1.0)
     """
     is_real = isinstance(given, Real)
@@ -216,6 +220,6 @@ def _show(how: Callable[[Any], str], given: object) -> str:
 
 def _one_line(text: str) -> str:
     """A text in one line of at most 500 characters that every table can store."""
-    from assets.ingest.hygiene import storable
+    from assets.ingest.hygiene import format_raw_row
 
-    return " ".join(storable(text.encode("utf-8", "backslashreplace")).split())[:500]
+    return " ".join(format_raw_row(text.encode("utf-8", "backslashreplace")).split())[:500]

@@ -8,21 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from reelsieve.errors import ReelsieveError, plainly
-from reelsieve.frames import kind_of
-from reelsieve.functions import STATUS, to_float
+from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
+from reelsieve.frames import find_table_adapter
+from reelsieve.functions import STATUS_PATTERN, convert_to_float
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
     from db.manifest.datasets import Dataset
-    from db.scores.imported import KeyedSample
-    from db.scores.stored import ScoreRow
-    from db.server.bulk import Upserted
+    from db.scores.imported_scores import KeyedSample
+    from db.scores.store import ScoreRow
+    from db.server.bulk import UpsertCounts
     from reelsieve.stored import Place
 
 # Names of the column that says which sample a row is about, and the kind of sample that such a name means.
-KEYS = {"sample": None, "caption_id": "caption", "qa_id": "qa"}
+KEY_COLUMNS = {"sample": None, "caption_id": "caption", "qa_id": "qa"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,39}")
 # Statuses that the platform itself gives.
 _OWN_STATUSES = ("ok", "stale", "unscored", "failed")
@@ -32,10 +32,10 @@ _LOOKS = 2
 # How many drops of other datasets may take the scorer of an import along before it gives up.
 _DROPS = 5
 # In place of a run of Dagster.
-RUN = "import"
+IMPORT_RUN_ID = "import"
 
 
-@plainly
+@raise_reelsieve_errors
 def import_scores(
     frame: Any,
     name: str,
@@ -58,50 +58,50 @@ def import_scores(
 
     Raises ReelsieveError, and stores nothing, where a row cannot be understood or names no sample.
     """
-    from assets.datasets import dataset_of_key
+    from assets.datasets import require_dataset
     from assets.ingest.hygiene import is_storable
-    from orchestration.platform import ready_engine
-    from reelsieve.stored import found_url
+    from orchestration.installation import open_migrated_engine
+    from reelsieve.stored import find_connection_url
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write 3 to 40 lower-case letters, digits and _")
     if source is not None and not (isinstance(source, str) and source.strip() and is_storable(source)):
-        raise ReelsieveError(f"source {_short(source)} is no plain text: say who made the numbers, or leave it out")
-    rows = _rows(frame, name)
-    place = found_url(home, url)
-    engine = ready_engine(place)
+        raise ReelsieveError(f"source {_shorten(source)} is no plain text: say who made the numbers, or leave it out")
+    rows = _read_rows(frame, name)
+    place = find_connection_url(home, url)
+    engine = open_migrated_engine(place)
     try:
-        found = dataset_of_key(engine, dataset)
+        found = require_dataset(engine, dataset)
         _require_free_name(engine, name)
         # In one snapshot: a number counts for the text that its row was compared with, whatever is ingested meanwhile.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            scores = [*_scores(connection, rows, _samples(connection, found, rows))]
-        stored = _store(engine, found, name, source or name, scores)
+            scores = [*_build_score_rows(connection, rows, _load_samples(connection, found, rows))]
+        stored = _store_scores(engine, found, name, source or name, scores)
     finally:
         engine.dispose()
     without = sum(row["value"] is None for row in rows)
     return {"new": stored.inserted, "changed": stored.updated, "unchanged": stored.unchanged, "without_value": without}
 
 
-def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
+def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
     """The rows with key, kind, video, text, value, status and reason. Raises ReelsieveError for the first bad one."""
     from assets.ingest.hygiene import is_storable
 
-    kind = kind_of(frame)
-    columns = [column for column in kind.names(frame) if isinstance(column, str)]
+    kind = find_table_adapter(frame)
+    columns = [column for column in kind.list_columns(frame) if isinstance(column, str)]
     shown = ", ".join(map(repr, columns)) or "no column"
-    key = _one_of(columns, KEYS)
-    value = _one_of(columns, ("value", name))
+    key = _find_column(columns, KEY_COLUMNS)
+    value = _find_column(columns, ("value", name))
     if key is None:
         raise ReelsieveError(f"the table says of no row which sample it is about, it has {shown}: name one sample")
     if value is None:
         raise ReelsieveError(f"the table has no column of numbers but {shown}: name it value")
-    video = _one_of(columns, ("video", "video_id"))
+    video = _find_column(columns, ("video", "video_id"))
     others = [column for column in ("kind", "text", "status", "reason") if column in columns]
-    read = kind.rows(frame, [key, value, *([video] if video else []), *others])
+    read = kind.read_rows(frame, [key, value, *([video] if video else []), *others])
     if not read:
         raise ReelsieveError("the table has no rows: give one for each sample")
-    of_kind = KEYS[key]
+    of_kind = KEY_COLUMNS[key]
     rows = []
     places: dict[tuple[Any, Any], int] = {}
     for number, row in enumerate(read, 1):
@@ -110,7 +110,7 @@ def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
             "kind": row.get("kind", of_kind),
             "video": row[video] if video else None,
             "text": row.get("text"),
-            **_outcome(number, row[value], row.get("status"), row.get("reason")),
+            **_parse_outcome(number, row[value], row.get("status"), row.get("reason")),
         }
         if not isinstance(meant["key"], str) or not is_storable(meant["key"]):
             raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is no text: give the key of a sample")
@@ -121,46 +121,46 @@ def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _one_of(columns: Sequence[str], names: Any) -> str | None:
+def _find_column(columns: Sequence[str], names: Any) -> str | None:
     return next((name for name in names if name in columns), None)
 
 
-def _outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
+def _parse_outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
     """Value, status and reason of a row: a number alone is "ok", and no number alone is "undefined"."""
     from assets.ingest.hygiene import is_storable
 
-    found = math.nan if value is None else to_float(value)
+    found = math.nan if value is None else convert_to_float(value)
     if isinstance(value, bool) or found is None:
-        raise ReelsieveError(f"row {number}: value {_short(value)} is no number: give a number, or leave it empty")
+        raise ReelsieveError(f"row {number}: value {_shorten(value)} is no number: give a number, or leave it empty")
     has_value = not math.isnan(found)
     if math.isinf(found):
         wanted = "leave it empty, and say why as its status"
-        raise ReelsieveError(f"row {number}: value {_short(value)} is not finite: {wanted}")
+        raise ReelsieveError(f"row {number}: value {_shorten(value)} is not finite: {wanted}")
     said = status or ("ok" if has_value else "undefined")
     if has_value and said != "ok":
-        raise ReelsieveError(f"row {number}: status {_short(said)} has a value: leave one of both out")
-    if not has_value and (not isinstance(said, str) or not STATUS.fullmatch(said) or said in _OWN_STATUSES):
-        raise ReelsieveError(f"row {number}: status {_short(said)} has no value: say why, as in no_audio")
+        raise ReelsieveError(f"row {number}: status {_shorten(said)} has a value: leave one of both out")
+    if not has_value and (not isinstance(said, str) or not STATUS_PATTERN.fullmatch(said) or said in _OWN_STATUSES):
+        raise ReelsieveError(f"row {number}: status {_shorten(said)} has no value: say why, as in no_audio")
     why = None if has_value else str(reason or "it was imported without a value")[:500]
     if why and not is_storable(why):
         raise ReelsieveError(
-            f"row {number}: reason {_short(why)} has a character that no database can store: remove it"
+            f"row {number}: reason {_shorten(why)} has a character that no database can store: remove it"
         )
     return {"value": found if has_value else None, "status": said, "reason": why}
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     # Python refuses to write out whole numbers of more than some thousand digits.
     text = f"{value.bit_length()} bits long" if type(value) is int and value.bit_length() > 1000 else repr(value)
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-def _samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> list[KeyedSample]:
+def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> list[KeyedSample]:
     """The sample of each row. Raises ReelsieveError where there is none, and where it is not the one that is meant."""
-    from db.scores.imported import samples_of_keys
+    from db.scores.imported_scores import load_samples_by_key
 
     by_key: dict[str, list[KeyedSample]] = {}
-    for each in samples_of_keys(connection, dataset.dataset_id, [row["key"] for row in rows]):
+    for each in load_samples_by_key(connection, dataset.dataset_id, [row["key"] for row in rows]):
         by_key.setdefault(each.key, []).append(each)
     found = []
     unknown = []
@@ -173,7 +173,7 @@ def _samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[st
             continue
         for name, stored in (("video", meant[0].video), ("text", meant[0].text)):
             if row[name] not in (None, stored):
-                differs = f"{name} {_short(row[name])} is not that of sample {row['key']!r}, {_short(stored)}"
+                differs = f"{name} {_shorten(row[name])} is not that of sample {row['key']!r}, {_shorten(stored)}"
                 raise ReelsieveError(f"row {number}: {differs}: ingest the dataset, or correct the row")
         found.append(meant[0])
     if unknown:
@@ -185,36 +185,36 @@ def _samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[st
 
 def _require_free_name(engine: Engine, name: str) -> None:
     """Raise ReelsieveError where an imported metric cannot have this name."""
-    from db.scores.imported import why_no_name
-    from orchestration.platform import ready_engine
+    from db.scores.imported_scores import explain_refused_name
+    from orchestration.installation import open_migrated_engine
 
     for _ in range(_LOOKS):
         with engine.connect() as connection:
-            why = why_no_name(connection, name)
+            why = explain_refused_name(connection, name)
         if why is None:
             return
         # The column may be one that a drop is about to take away, or that another import has just made.
-        ready_engine(engine.url).dispose()
+        open_migrated_engine(engine.url).dispose()
     raise ReelsieveError(f"the name {name!r} {why}: choose another one")
 
 
-def _scores(
+def _build_score_rows(
     connection: Connection, rows: Sequence[Mapping[str, Any]], samples: Sequence[KeyedSample]
 ) -> Iterator[ScoreRow]:
     """Yield the score of each row's sample, with the digest of the text that the connection sees."""
-    from db.scores.imported import INPUTS
-    from db.scores.stored import ScoreRow
-    from db.scores.work import batches, load_samples
+    from db.scores.imported_scores import IMPORTED_INPUTS
+    from db.scores.pending import load_samples, split_ids
+    from db.scores.store import ScoreRow
 
     by_id = {sample.sample_id: row for sample, row in zip(samples, rows, strict=True)}
-    for ids in batches([*by_id], _BATCH):
-        for loaded in load_samples(connection, ids, INPUTS):
+    for ids in split_ids([*by_id], _BATCH):
+        for loaded in load_samples(connection, ids, IMPORTED_INPUTS):
             row = by_id[loaded.sample_id]
             digests = (loaded.sample_id, loaded.input_sha256, loaded.input_marks)
             yield ScoreRow(*digests, row["value"], {}, row["status"], row["reason"])
 
 
-def _store(engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]) -> Upserted:
+def _store_scores(engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]) -> UpsertCounts:
     """Store scores of a metric, and make their source its active scorer; count what is new, changed and as before.
 
     Raises ReelsieveError where samples are gone. A drop of another dataset takes the scorer along where that had its
@@ -224,37 +224,39 @@ def _store(engine: Engine, dataset: Dataset, name: str, source: str, scores: Seq
 
     for _ in range(_DROPS):
         with suppress(ForeignKeyViolation):
-            return _store_once(engine, dataset, name, source, scores)
-    return _store_once(engine, dataset, name, source, scores)
+            return _store_scores_once(engine, dataset, name, source, scores)
+    return _store_scores_once(engine, dataset, name, source, scores)
 
 
-def _store_once(engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]) -> Upserted:
-    from assets.scores.pending import activate
-    from db.scores.stored import write_scores
-    from db.server.bulk import Upserted
-    from orchestration.platform import ready_engine
+def _store_scores_once(
+    engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]
+) -> UpsertCounts:
+    from assets.scores.pending import update_active_scorer
+    from db.scores.store import store_scores
+    from db.server.bulk import UpsertCounts
+    from orchestration.installation import open_migrated_engine
 
-    scorer_id = _scorer(engine, name, source)
+    scorer_id = _register_scorer(engine, name, source)
     # The views get the columns of a new metric.
-    ready_engine(engine.url).dispose()
-    written = Upserted(0, 0, 0)
+    open_migrated_engine(engine.url).dispose()
+    written = UpsertCounts(0, 0, 0)
     for start in range(0, len(scores), _BATCH):
         batch = scores[start : start + _BATCH]
-        counts = write_scores(engine, scorer_id, RUN, batch)
+        counts = store_scores(engine, scorer_id, IMPORT_RUN_ID, batch)
         if (n_gone := len(batch) - counts.inserted - counts.updated - counts.unchanged) > 0:
             raise ReelsieveError(
                 f"samples of dataset {dataset.name!r} went meanwhile, {n_gone:,} so far: ingest it again"
             )
         written += counts
-    activate(engine, scorer_id, [dataset])
+    update_active_scorer(engine, scorer_id, [dataset])
     return written
 
 
-def _scorer(engine: Engine, name: str, source: str) -> int:
-    from db.scores.imported import IMPORTED
-    from db.scores.stored import register_scorer
+def _register_scorer(engine: Engine, name: str, source: str) -> int:
+    from db.scores.imported_scores import IMPORTED_VERSION
+    from db.scores.store import register_scorer
     from metrics_core.protocols import ModelIdentity
 
-    models = {"source": ModelIdentity(source, IMPORTED, {}).as_dict()}
+    models = {"source": ModelIdentity(source, IMPORTED_VERSION, {}).as_dict()}
     with engine.begin() as connection:
-        return register_scorer(connection, metric=name, models=models, params={}, code_version=IMPORTED)
+        return register_scorer(connection, metric=name, models=models, params={}, code_version=IMPORTED_VERSION)

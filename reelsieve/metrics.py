@@ -17,7 +17,7 @@ from assets.sources.keywords import ExtractedKeywords
 from assets.sources.texts import TextVectors
 from db.schema import sample
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
-from db.scores.work import PendingSample
+from db.scores.pending import PendingSample
 from metrics_core.protocols import ModelIdentity
 
 __all__ = [

@@ -12,9 +12,9 @@ from reelsieve.errors import ReelsieveError
 
 if TYPE_CHECKING:
     from assets.scores.base import Scorer
-    from db.evidence.frames import PendingVideo
+    from db.evidence.frames import StoredVideo
     from db.schema.inputs import VideoState
-    from db.scores.work import PendingSample
+    from db.scores.pending import PendingSample
 
 # A text, or its fields as in a manifest: "text", and perhaps "segments" with start_s, end_s and text.
 Caption = str | Mapping[str, Any]
@@ -24,7 +24,7 @@ Keypoint = str | Mapping[str, Any]
 ANY_DIMENSION = "any"
 
 
-def make_sample(
+def build_sample(
     caption: Caption,
     references: Caption | Sequence[Caption],
     keypoints: Keypoint | Sequence[Keypoint],
@@ -38,46 +38,48 @@ def make_sample(
 
     state: of the video, whose number is `video`.
     """
-    from assets.unstored import unstored_inputs
-    from db.scores.work import PendingSample
+    from assets.unstored_samples import build_unstored_inputs
+    from db.scores.pending import PendingSample
 
     described = _text("caption", caption)
     told = [
         {**_text(f"reference {n}", one, role="reference"), "caption_id": str(n)}
-        for n, one in _each("references", references)
+        for n, one in _number_values("references", references)
     ]
-    points = [_keypoint(n, one) for n, one in _each("keypoints", keypoints)]
-    inputs = unstored_inputs(described, told, points, state)
+    points = [_keypoint(n, one) for n, one in _number_values("keypoints", keypoints)]
+    inputs = build_unstored_inputs(described, told, points, state)
     text = described["text"]
     return PendingSample(number, "", str(number), "caption", system, text, None, None, video, inputs=inputs)
 
 
 def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
     """The scorer of a metric with these settings by name. Its models are shared with other scorers of this process."""
-    return _scorer(metric, json.dumps(settings, sort_keys=True, default=str))
+    return _make_scorer(metric, json.dumps(settings, sort_keys=True, default=str))
 
 
 @lru_cache(maxsize=16)
-def _scorer(metric: str, settings: str) -> Scorer:
+def _make_scorer(metric: str, settings: str) -> Scorer:
     from pydantic import ValidationError
 
     from assets.scores.registry import SCORERS
-    from assets.settings import first_fault
-    from db.spelling import did_you_mean
+    from assets.settings import parse_first_fault
+    from db.spelling import find_similar_name
 
     scorer, chosen = SCORERS[metric], json.loads(settings)
     known = scorer.settings.model_fields
     if unknown := [name for name in chosen if name not in known]:
-        meant = did_you_mean(unknown[0], known)
+        meant = find_similar_name(unknown[0], known)
         hint = f"did you mean {meant}?" if meant else f"it has {', '.join(known)}"
         raise ReelsieveError(f"{metric} has no setting {unknown[0]!r}: {hint}")
     try:
         return scorer.from_settings(scorer.settings(**chosen))
     except ValidationError as error:
-        raise ReelsieveError(": ".join(first_fault(error))) from None
+        raise ReelsieveError(": ".join(parse_first_fault(error))) from None
 
 
-def _each(name: str, given: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]) -> list[tuple[int, Any]]:
+def _number_values(
+    name: str, given: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+) -> list[tuple[int, Any]]:
     """The values of a sequence with their numbers from 1; a single value counts as a sequence of one."""
     if isinstance(given, str | Mapping):
         return [(1, given)]
@@ -89,40 +91,40 @@ def _each(name: str, given: str | Mapping[str, Any] | Sequence[str | Mapping[str
 
 def _text(name: str, given: Caption, role: str = "candidate") -> dict[str, Any]:
     """The fields of a caption, checked as ingest checks them. An empty caption is none's fault: it has a status."""
-    from assets.ingest.hygiene import is_blank
+    from assets.ingest.hygiene import is_blank_text
 
-    if isinstance(given, str) and role == "candidate" and is_blank(given):
+    if isinstance(given, str) and role == "candidate" and is_blank_text(given):
         return {"text": given}
     fields = {"text": given} if not isinstance(given, Mapping) else dict(given)
-    row = _valid(name, "caption", {"caption_id": "1", "video_id": "1", "role": role, "system": "1", **fields})
+    row = _validate(name, "caption", {"caption_id": "1", "video_id": "1", "role": role, "system": "1", **fields})
     return dict(row.content)
 
 
 def _keypoint(number: int, given: Keypoint) -> dict[str, Any]:
     fields = {"text": given} if not isinstance(given, Mapping) else dict(given)
     fields = {"dimension": ANY_DIMENSION, "keypoint_id": str(number), "video_id": "1", **fields}
-    return dict(_valid(f"keypoint {number}", "keypoint", fields).content)
+    return dict(_validate(f"keypoint {number}", "keypoint", fields).content)
 
 
-def _valid(name: str, kind: str, fields: dict[str, Any]) -> Any:
+def _validate(name: str, kind: str, fields: dict[str, Any]) -> Any:
     from assets.ingest.rejects import Reject
     from assets.ingest.rows import RawRow
-    from assets.ingest.validate import validate
+    from assets.ingest.validate import validate_row
 
-    found = validate(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
+    found = validate_row(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
     if isinstance(found, Reject):
         raise ReelsieveError(f"{name}: {found.reason}")
     return found
 
 
-def of_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[PendingVideo]]:
+def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[StoredVideo]]:
     """The state of a video, and its file under this number where it decodes. Raises ReelsieveError without a file."""
     from pathlib import Path
 
     from assets.ingest.rejects import Reject
     from assets.ingest.rows import VideoRow
     from assets.media.address import is_address
-    from assets.unstored import unstored_video
+    from assets.unstored_samples import inspect_unstored_video
     from db.schema.inputs import VideoState
 
     if given is None:
@@ -136,7 +138,7 @@ def of_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[Vid
         if not place.is_file():
             raise ReelsieveError(f"video: there is no file {str(given)!r}: give the path of one, or an address")
         folder, path = place.parent, place.name
-    found = unstored_video(folder, VideoRow(video_id="1", path=path), number)
+    found = inspect_unstored_video(folder, VideoRow(video_id="1", path=path), number)
     if isinstance(found, Reject):
         raise ReelsieveError(f"video: {found.reason}")
     return found

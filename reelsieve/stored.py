@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reelsieve.errors import ReelsieveError, plainly
+from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
@@ -35,27 +35,27 @@ class Connection:
     def __init__(self, url: URL) -> None:
         self._url = url
 
-    @plainly
+    @raise_reelsieve_errors
     def datasets(self) -> Any:
-        """A row for each dataset: how much of everything it has, as view `dataset_summary` says."""
+        """A row for each dataset: how much of everything it has, as view `load_dataset_summary` says."""
         return self.sql("SELECT * FROM dataset_summary ORDER BY dataset")
 
-    @plainly
+    @raise_reelsieve_errors
     def scores(self, dataset: str) -> Any:
         """A row for each sample of a dataset, with scores, simple scores and facts, as view `sample_scores` says."""
-        return self._of("SELECT * FROM sample_scores WHERE dataset = {} ORDER BY kind, sample", dataset)
+        return self._query_dataset("SELECT * FROM sample_scores WHERE dataset = {} ORDER BY kind, sample", dataset)
 
-    @plainly
+    @raise_reelsieve_errors
     def ratings(self, dataset: str) -> Any:
         """A row for each number that a person gave a sample of a dataset as it is now: sample, rater, aspect, value."""
-        return self._of(_RATINGS, dataset)
+        return self._query_dataset(_RATINGS, dataset)
 
-    @plainly
+    @raise_reelsieve_errors
     def selections(self) -> Any:
         """A row for each frozen selection, of dropped datasets too, with its rule as `spec`."""
         return self.sql(_SELECTIONS)
 
-    @plainly
+    @raise_reelsieve_errors
     def selection(self, selection_id: int) -> Any:
         """The samples of a frozen selection, the best first."""
         rows = self.sql(_ITEMS.format(int(selection_id)))
@@ -63,25 +63,25 @@ class Connection:
             raise ReelsieveError(f"there is no selection {selection_id}: selections() lists them")
         return rows
 
-    @plainly
+    @raise_reelsieve_errors
     def sql(self, query: str) -> Any:
         """The answer to one SQL statement as a pandas table; as a pyarrow table where pandas is not installed.
 
         A number that is missing is NaN, and never 0. docs/sql.md has the views and fifteen questions.
         """
-        from db.server.reader import read_only_answer
+        from db.server.reader import open_read_only_query
 
-        with read_only_answer(self._url, query, tell=_tell) as answer:
-            return _table([(column.name, column.is_number) for column in answer.columns], list(answer.rows))
+        with open_read_only_query(self._url, query, tell=_warn) as answer:
+            return _build_table([(column.name, column.is_number) for column in answer.columns], list(answer.rows))
 
-    def _of(self, query: str, dataset: str) -> Any:
+    def _query_dataset(self, query: str, dataset: str) -> Any:
         from psycopg import sql
 
         names = [row["name"] for row in self._rows("SELECT name FROM dataset")]
         if dataset not in names:
-            from db.spelling import did_you_mean
+            from db.spelling import find_similar_name
 
-            meant = did_you_mean(str(dataset), names)
+            meant = find_similar_name(str(dataset), names)
             hint = f", did you mean {meant!r}?" if meant else f": there are {', '.join(names) or 'none'}"
             raise ReelsieveError(f"there is no dataset {dataset!r}{hint}")
         return self.sql(query.format(sql.Literal(dataset).as_string(None)))
@@ -89,10 +89,10 @@ class Connection:
     def _rows(self, query: str) -> list[dict[str, Any]]:
         from db.server.reader import run_read_only
 
-        return run_read_only(self._url, query, tell=_tell)
+        return run_read_only(self._url, query, tell=_warn)
 
 
-@plainly
+@raise_reelsieve_errors
 def connect(home: Place | None = None, url: str | None = None) -> Connection:
     """Open the database of a home folder, whose server is started where it does not run, or of a server by its URL.
 
@@ -105,32 +105,34 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
     ...
     reelsieve.ReelsieveError: there is no data in 'no such home': ingest some with reelsieve ingest
     """
-    from orchestration.platform import ready_engine
+    from orchestration.installation import open_migrated_engine
 
-    found = found_url(home, url)
-    ready_engine(found).dispose()
+    found = find_connection_url(home, url)
+    open_migrated_engine(found).dispose()
     return Connection(found)
 
 
-def found_url(home: Place | None, url: str | None) -> URL:
+def find_connection_url(home: Place | None, url: str | None) -> URL:
     """The URL of the database that `connect` opens. Starts the home's server. Raises ReelsieveError without data."""
     from assets.own_home import open_home
-    from db.server.embedded import curation_url
-    from db.server.processes import has_embedded
-    from orchestration.settings import settings
-    from orchestration.settings.files import is_home_asked
+    from db.server.embedded import find_or_start_server
+    from db.server.processes import has_embedded_data
+    from orchestration.settings import get_settings
+    from orchestration.settings.files import is_home_chosen_by_user
 
-    folder = Path(home).expanduser().resolve() if home is not None else settings().home_folder
-    server = url or (None if home is not None else settings().database)
-    if server is None and not has_embedded(folder):
+    folder = Path(home).expanduser().resolve() if home is not None else get_settings().home_folder
+    server = url or (None if home is not None else get_settings().database_url)
+    if server is None and not has_embedded_data(folder):
         shown = str(home) if home is not None else str(folder)
         raise ReelsieveError(f"there is no data in {shown!r}: ingest some with reelsieve ingest")
-    if server is None and (note := open_home(folder, is_asked=home is not None or is_home_asked(settings()))):
-        _tell(note)
-    return curation_url(folder, server)
+    if server is None and (
+        note := open_home(folder, is_named_by_user=home is not None or is_home_chosen_by_user(get_settings()))
+    ):
+        _warn(note)
+    return find_or_start_server(folder, server)
 
 
-@plainly
+@raise_reelsieve_errors
 def select(
     recipe: Mapping[str, Any] | Place, dataset: str, *, home: Place | None = None, url: str | None = None
 ) -> dict[str, Any]:
@@ -146,19 +148,19 @@ def select(
     ...
     reelsieve.ReelsieveError: the recipe has no field 'kep', did you mean 'keep'?
     """
-    from db.selection.recipes import recipe_of
+    from db.selection.recipes import parse_recipe
 
     if isinstance(recipe, str | os.PathLike):
-        return _command(["select", "--dataset", dataset, "--recipe", str(Path(recipe).expanduser())], home, url)
-    rule = recipe_of(recipe)
+        return _run_command(["select", "--dataset", dataset, "--recipe", str(Path(recipe).expanduser())], home, url)
+    rule = parse_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
         # JSON is YAML, too.
         file = Path(folder, "recipe.yaml")
         file.write_text(json.dumps(rule.spec()), encoding="utf-8")
-        return _command(["select", "--dataset", dataset, "--recipe", str(file)], home, url)
+        return _run_command(["select", "--dataset", dataset, "--recipe", str(file)], home, url)
 
 
-def _command(arguments: list[str], home: Place | None, url: str | None) -> dict[str, Any]:
+def _run_command(arguments: list[str], home: Place | None, url: str | None) -> dict[str, Any]:
     """The JSON of a command, in a process of its own: runs of Dagster and their signals leave the caller's alone."""
     place = {} if home is None else {"REELSIEVE_HOME": str(Path(home).expanduser().resolve()), "CURATION_DB_URL": ""}
     place |= {} if url is None else {"CURATION_DB_URL": url}
@@ -177,13 +179,13 @@ def _command(arguments: list[str], home: Place | None, url: str | None) -> dict[
     return answer
 
 
-def _tell(sentence: str) -> None:
+def _warn(sentence: str) -> None:
     import warnings
 
     warnings.warn(sentence, stacklevel=2)
 
 
-def _table(columns: list[tuple[str, bool]], rows: list[tuple[Any, ...]]) -> Any:
+def _build_table(columns: list[tuple[str, bool]], rows: list[tuple[Any, ...]]) -> Any:
     """Rows as a table; columns of (name, whether its values are numbers)."""
     values = {name: [row[place] for row in rows] for place, (name, _) in enumerate(columns)}
     try:

@@ -11,14 +11,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reelsieve.errors import plainly
-from reelsieve.samples import Caption, Keypoint, make_sample, make_scorer, of_video
+from reelsieve.errors import raise_reelsieve_errors
+from reelsieve.samples import Caption, Keypoint, build_sample, make_scorer, read_video
 
 if TYPE_CHECKING:
     from assets.scores.base import Outcome
 
 
-@plainly
+@raise_reelsieve_errors
 def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
     """VCS of a caption: the best over the references, chunk by chunk; see docs/metrics/vcs.md.
 
@@ -31,10 +31,10 @@ def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: A
     >>> rs.vcs([], "A man opens a door.").status
     'no_reference'
     """
-    return _outcome("vcs", settings, caption, references=references)
+    return _score_values("vcs", settings, caption, references=references)
 
 
-@plainly
+@raise_reelsieve_errors
 def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
     """VCS of a short caption, word by word; see docs/metrics/vcs.md. Arguments and errors are those of `vcs`.
 
@@ -42,10 +42,10 @@ def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **setti
     >>> rs.vcs_short("A man opens a red door slowly.", "A man opens a red door slowly.").value
     1.0
     """
-    return _outcome("vcs_short", settings, caption, references=references)
+    return _score_values("vcs_short", settings, caption, references=references)
 
 
-@plainly
+@raise_reelsieve_errors
 def evqa(video: str | os.PathLike[str], caption: Caption, **settings: Any) -> Outcome:
     """EVQAScore of a caption against the frames of a video: a file, or an address as in a manifest.
 
@@ -58,10 +58,10 @@ def evqa(video: str | os.PathLike[str], caption: Caption, **settings: Any) -> Ou
     ...
     reelsieve.ReelsieveError: video: there is no file 'gone.mp4': give the path of one, or an address
     """
-    return _outcome("evqa", settings, caption, video=video)
+    return _score_values("evqa", settings, caption, video=video)
 
 
-@plainly
+@raise_reelsieve_errors
 def ecs(
     keypoints: Keypoint | Sequence[Keypoint],
     caption: Caption,
@@ -78,10 +78,10 @@ def ecs(
     >>> outcome.value, outcome.components["covered"]
     (0.5, {'any': 1})
     """
-    return _outcome("ecs", settings, caption, keypoints=keypoints, references=references)
+    return _score_values("ecs", settings, caption, keypoints=keypoints, references=references)
 
 
-@plainly
+@raise_reelsieve_errors
 def qeva(
     references: Caption | Sequence[Caption],
     caption: Caption,
@@ -97,10 +97,10 @@ def qeva(
     >>> rs.qeva([], "A man opens a door. A dog runs out.").status
     'no_reference'
     """
-    return _outcome("qeva", settings, caption, references=references, keypoints=keypoints, video=video)
+    return _score_values("qeva", settings, caption, references=references, keypoints=keypoints, video=video)
 
 
-def _outcome(
+def _score_values(
     metric: str,
     settings: Mapping[str, Any],
     caption: Caption,
@@ -108,9 +108,9 @@ def _outcome(
     keypoints: Keypoint | Sequence[Keypoint] = (),
     video: str | os.PathLike[str] | None = None,
 ) -> Outcome:
-    from assets.scores.run import score_now
+    from assets.scores.run import score_without_database
 
     scorer = make_scorer(metric, settings)
-    state, files = of_video(video)
-    sample = make_sample(caption, references, keypoints, state)
-    return score_now(scorer, [sample], lambda _: files)[0]
+    state, files = read_video(video)
+    sample = build_sample(caption, references, keypoints, state)
+    return score_without_database(scorer, [sample], lambda _: files)[0]

@@ -23,7 +23,7 @@ from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 from tests.homes import SHARED, copy_home, made_once, make_home
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -136,7 +136,7 @@ def migrated_home() -> Path:
 
     def make(home: Path) -> None:
         make_home(home)
-        migrate(sibling_url(start_embedded(home), TEMPLATE), METRIC_INPUTS)
+        migrate(build_sibling_url(start_embedded(home), TEMPLATE), METRIC_INPUTS)
         stop_embedded(home)
 
     return made_once("migrated", make)
@@ -155,13 +155,13 @@ def server_home(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def migrated_template(server_home: Path) -> URL:
     """A migrated database from which every test's own database is copied."""
-    return sibling_url(start_embedded(server_home), TEMPLATE)
+    return build_sibling_url(start_embedded(server_home), TEMPLATE)
 
 
 @pytest.fixture(scope="session")
 def shared_server(migrated_template: URL) -> Generator[Engine, None, None]:
     """On the server that all tests share, to make and drop databases."""
-    opened = open_engine(sibling_url(migrated_template, "postgres"))
+    opened = open_engine(build_sibling_url(migrated_template, "postgres"))
     yield opened.execution_options(isolation_level="AUTOCOMMIT")
     opened.dispose()
 
@@ -212,7 +212,7 @@ def copied_database(shared_server: Engine, template: str = TEMPLATE) -> Iterator
         # Without the wait for the disk it is cheaper to copy files than to write each page to the log.
         connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     try:
-        yield sibling_url(shared_server.url, name)
+        yield build_sibling_url(shared_server.url, name)
     finally:
         with shared_server.connect() as connection:
             connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 
 # The variable that names the folder of the whole session.
 SHARED = "SIEVE_TESTS"
@@ -36,7 +36,7 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 def make_home(home: Path) -> None:
     """A home whose server stands still and writes no byte to the disk before the system likes to."""
-    server = open_engine(sibling_url(start_embedded(home), "postgres"))
+    server = open_engine(build_sibling_url(start_embedded(home), "postgres"))
     with server.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         for setting in UNFLUSHED:
             connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reelsieve.building import BESIDE, ROOMS
+from reelsieve.building import COPIED_FILES, ROOMS
 from tests.conftest import PROJECT
 
 USED = """
@@ -31,7 +31,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("environment")
     for name in (*ROOMS, "reelsieve"):
         shutil.copytree(PROJECT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", *BESIDE):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", *COPIED_FILES):
         shutil.copy(PROJECT / name, source)
     build = "from setuptools.build_meta import build_wheel; build_wheel('.')"
     done = subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, text=True)

@@ -11,35 +11,35 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.comparison import Comparison, MovedSample, Side, format_missing
+from assets.agreement.comparison import ComparedScorer, Comparison, MovedSample, format_missing_scores
 from assets.agreement.judged import (
     MAJORITY,
     SEED,
-    STORED,
+    STORED_COLUMNS,
+    choose_n_resamples,
     group_choices,
     group_ratings,
     load_baselines,
-    resamples_for,
 )
-from assets.agreement.scorer_names import find_named_scorer, format_others
+from assets.agreement.scorer_names import format_other_scorers, require_named_scorer
 from db.manifest.datasets import Dataset
 from db.reports.agreement import JudgedSample, list_judged_samples, list_preferences, list_ratings
 from db.scores.scorers import (
     UNSCORED,
-    DatasetSample,
     NamedSample,
+    SampleIds,
     StoredScorer,
-    dataset_samples,
+    list_dataset_samples,
+    list_scored_datasets,
     list_scorers,
-    named_samples,
-    scored_datasets,
-    values_of,
+    load_named_samples,
+    load_scorer_values,
 )
 from metrics_core.agreement import (
-    Choices,
-    Mover,
-    PeopleCompared,
-    compare_choices,
+    MovedItem,
+    PeopleComparison,
+    Preferences,
+    compare_preferences,
     compare_scores,
     compare_with_people,
 )
@@ -60,59 +60,59 @@ class TwoScorers:
     captions, without the two that are compared.
     """
 
-    samples: list[DatasetSample]
-    sides: tuple[Side, Side]
+    samples: list[SampleIds]
+    sides: tuple[ComparedScorer, ComparedScorer]
     values: tuple[FloatArray, FloatArray]
     judged: list[JudgedSample]
     ratings: dict[str, FloatArray]
-    choices: dict[str, Choices]
+    choices: dict[str, Preferences]
     baselines: dict[str, FloatArray]
 
 
-def compare(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
+def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
     """Compare the scorers of these names. Raises UnknownScorer and NothingToCompare, with the remedy."""
     # One snapshot: a run that scores meanwhile changes nothing between the two scorers.
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        loaded = load(connection, dataset, *_pair(connection, dataset, first, second))
+        loaded = load_two_scorers(connection, dataset, *_find_pair(connection, dataset, first, second))
         common = np.flatnonzero(np.isfinite(loaded.values[0]) & np.isfinite(loaded.values[1]))
         if common.size == 0:
-            raise NothingToCompare(_nothing_common(dataset.name, loaded.sides))
+            raise NothingToCompare(_explain_no_common(dataset.name, loaded.sides))
         kept, values = [loaded.samples[i] for i in common], (loaded.values[0][common], loaded.values[1][common])
-        n_resamples = resamples_for(len(kept))
+        n_resamples = choose_n_resamples(len(kept))
         videos = [each.video_id for each in kept]
-        scores = compare_scores(*values, videos, n_movers=n_movers, seed=SEED)
-        movers = (*scores.up, *scores.down)
-        names = named_samples(connection, [kept[mover.position].sample_id for mover in movers])
+        scores = compare_scores(*values, videos, n_moved=n_movers, seed=SEED)
+        movers = (*scores.moved_up, *scores.moved_down)
+        names = load_named_samples(connection, [kept[mover.position].sample_id for mover in movers])
     up, down = (
-        tuple(_samples_moved(mover, names[kept[mover.position].sample_id], values) for mover in side)
-        for side in (scores.up, scores.down)
+        tuple(_build_moved_sample(mover, names[kept[mover.position].sample_id], values) for mover in side)
+        for side in (scores.moved_up, scores.moved_down)
     )
     return Comparison(
         first=loaded.sides[0],
         second=loaded.sides[1],
-        differences=differences(loaded.sides[0].scorer, loaded.sides[1].scorer),
+        differences=list_differences(loaded.sides[0].scorer, loaded.sides[1].scorer),
         n_left_out=len(loaded.samples) - len(kept),
-        constant=(_only(values[0]), _only(values[1])),
+        constant=(_find_constant(values[0]), _find_constant(values[1])),
         scores=scores,
         up=up,
         down=down,
-        people=_with_people(loaded, n_resamples),
-        choices=compare_choices(*_of_judged(loaded), loaded.choices, n_resamples=n_resamples, seed=SEED),
+        people=_compare_people(loaded, n_resamples),
+        choices=compare_preferences(*_select_judged_values(loaded), loaded.choices, n_resamples=n_resamples, seed=SEED),
         n_judged=len(loaded.judged),
         n_resamples=n_resamples,
     )
 
 
-def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: StoredScorer) -> TwoScorers:
+def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScorer, second: StoredScorer) -> TwoScorers:
     """Read what two scorers and people say of a dataset's samples."""
-    samples = dataset_samples(connection, dataset.dataset_id)
+    samples = list_dataset_samples(connection, dataset.dataset_id)
     columns = []
     for scorer in (first, second):
-        stored = values_of(connection, scorer.scorer_id, dataset.dataset_id)
+        stored = load_scorer_values(connection, scorer.scorer_id, dataset.dataset_id)
         found = [stored.get(each.sample_id, (None, UNSCORED)) for each in samples]
         without = Counter(status for value, status in found if value is None)
         values = np.array([math.nan if value is None else value for value, _ in found])
-        columns.append((Side(scorer, dict(without.most_common())), values))
+        columns.append((ComparedScorer(scorer, dict(without.most_common())), values))
     judged = list_judged_samples(connection, dataset.dataset_id)
     rated = group_ratings(judged, list_ratings(connection, dataset.dataset_id))
     ratings = {aspect: each.values for aspect, each in rated.items()}
@@ -122,22 +122,22 @@ def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: 
     baselines = {
         name: values
         for name, values in load_baselines(connection, dataset.dataset_id, judged).items()
-        if name != MAJORITY and STORED.get(name) not in compared
+        if name != MAJORITY and STORED_COLUMNS.get(name) not in compared
     }
     choices = group_choices(judged, list_preferences(connection, dataset.dataset_id))
     return TwoScorers(samples, (one, other), (left, right), judged, ratings, choices, baselines)
 
 
-def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
+def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
     """The two scorers of these names, each with a score on the dataset."""
     scorers = list_scorers(connection)
-    one, other = (find_named_scorer(scorers, name) for name in (first, second))
+    one, other = (require_named_scorer(scorers, name) for name in (first, second))
     if one.scorer_id == other.scorer_id:
-        others = format_others(scorers, one)
+        others = format_other_scorers(scorers, one)
         remedy = f"name another one: {others}" if others else "score with other settings or another metric first"
         raise NothingToCompare(f"{first!r} and {second!r} are the same scorer, {one.name}: {remedy}")
     for scorer in (one, other):
-        scored = scored_datasets(connection, scorer.scorer_id)
+        scored = list_scored_datasets(connection, scorer.scorer_id)
         if dataset.name not in scored:
             elsewhere = f", only {', '.join(scored)}" if scored else ""
             raise NothingToCompare(
@@ -147,53 +147,55 @@ def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> 
     return one, other
 
 
-def _with_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleCompared, ...]:
+def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleComparison, ...]:
     """Compare both scorers with the ratings and labels of the dataset."""
     videos = [each.video_id for each in loaded.judged]
-    first, second = _of_judged(loaded)
+    first, second = _select_judged_values(loaded)
     return compare_with_people(
         first, second, loaded.ratings, videos, loaded.baselines, n_resamples=n_resamples, seed=SEED
     )
 
 
-def _of_judged(loaded: TwoScorers) -> tuple[FloatArray, FloatArray]:
+def _select_judged_values(loaded: TwoScorers) -> tuple[FloatArray, FloatArray]:
     """The two scorers' values of the judged samples."""
     row_of = {each.sample_id: row for row, each in enumerate(loaded.samples)}
     rows = [row_of[each.sample_id] for each in loaded.judged]
     return loaded.values[0][rows], loaded.values[1][rows]
 
 
-def _samples_moved(mover: Mover, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
+def _build_moved_sample(mover: MovedItem, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
     """A mover with its names and values."""
     return MovedSample(sample, (float(values[0][mover.position]), float(values[1][mover.position])), mover)
 
 
-def _only(values: FloatArray) -> float | None:
+def _find_constant(values: FloatArray) -> float | None:
     """The value that all samples have; None where they differ."""
     return float(values[0]) if (values == values[0]).all() else None
 
 
-def _nothing_common(dataset: str, sides: tuple[Side, Side]) -> str:
+def _explain_no_common(dataset: str, sides: tuple[ComparedScorer, ComparedScorer]) -> str:
     """Say why no sample has both values."""
-    reasons = "; ".join(f"{side.scorer.name} has no value for {format_missing(side)}" for side in sides if side.without)
+    reasons = "; ".join(
+        f"{side.scorer.name} has no value for {format_missing_scores(side)}" for side in sides if side.missing_by_status
+    )
     return f"no sample of {dataset} has a value of both scorers ({reasons}): score what both metrics can score"
 
 
-def differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:
+def list_differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:
     """Name the models, parameters and code versions in which two scorers of one metric differ."""
     if first.metric != second.metric:
         return ()
     sides = [
-        {**_flat("", scorer.models), **_flat("", scorer.params), "code_version": scorer.code_version}
+        {**_flatten("", scorer.models), **_flatten("", scorer.params), "code_version": scorer.code_version}
         for scorer in (first, second)
     ]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return tuple((name, *pair) for name in names if (pair := (sides[0].get(name), sides[1].get(name)))[0] != pair[1])
 
 
-def _flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings by their dotted names."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        flat |= _flat(f"{prefix}{name}.", value) if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+        flat |= _flatten(f"{prefix}{name}.", value) if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return flat

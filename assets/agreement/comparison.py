@@ -7,19 +7,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from db.scores.scorers import NamedSample, StoredScorer
-from metrics_core.agreement import ChoicesCompared, Mover, PeopleCompared, ScoresCompared
-from metrics_core.agreement.verdicts import too_few
+from metrics_core.agreement import MovedItem, PeopleComparison, PreferenceComparison, ScoreComparison
+from metrics_core.agreement.conclusions import explain_too_few_videos
 
-CHANCE = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """A difference that chance gives less often than this is called more than chance."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedScorer:
     """One scorer. without: for each reason, the number of samples that it has no value for."""
 
     scorer: StoredScorer
-    without: Mapping[str, int]
+    missing_by_status: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class MovedSample:
 
     sample: NamedSample
     values: tuple[float, float]
-    mover: Mover
+    mover: MovedItem
 
 
 @dataclass(frozen=True)
@@ -41,50 +41,50 @@ class Comparison:
     labelled or compared.
     """
 
-    first: Side
-    second: Side
+    first: ComparedScorer
+    second: ComparedScorer
     differences: tuple[tuple[str, Any, Any], ...]
     n_left_out: int
     constant: tuple[float | None, float | None]
-    scores: ScoresCompared
+    scores: ScoreComparison
     up: tuple[MovedSample, ...]
     down: tuple[MovedSample, ...]
-    people: tuple[PeopleCompared, ...]
-    choices: tuple[ChoicesCompared, ...]
+    people: tuple[PeopleComparison, ...]
+    choices: tuple[PreferenceComparison, ...]
     n_judged: int
     n_resamples: int
 
     @property
-    def same_metric(self) -> bool:
+    def is_same_metric(self) -> bool:
         """Whether both are scorers of one metric, so that their values are in one unit."""
         return self.first.scorer.metric == self.second.scorer.metric
 
     def as_dict(self) -> dict[str, Any]:
         """The comparison as JSON; first is A and second is B."""
         return {
-            "a": _side(self.first),
-            "b": _side(self.second),
+            "a": _convert_side(self.first),
+            "b": _convert_side(self.second),
             "differences": [{"name": name, "a": a, "b": b} for name, a, b in self.differences],
             "n": self.scores.n,
             "n_videos": self.scores.n_videos,
             "n_left_out": self.n_left_out,
             "n_resamples": self.n_resamples,
             "correlations": {name: asdict(each) for name, each in self.scores.correlations.items()},
-            "mean_difference": asdict(self.scores.mean_difference) if self.same_metric else None,
-            "up": [_scores_moved(each) for each in self.up],
-            "down": [_scores_moved(each) for each in self.down],
+            "mean_difference": asdict(self.scores.mean_difference) if self.is_same_metric else None,
+            "up": [_convert_moved_sample(each) for each in self.up],
+            "down": [_convert_moved_sample(each) for each in self.down],
             "n_judged": self.n_judged,
-            "people": [_people(each) for each in self.people],
-            "side_by_side": [_people(each) for each in self.choices],
+            "people": [_convert_people(each) for each in self.people],
+            "side_by_side": [_convert_people(each) for each in self.choices],
             "sentences": explain_comparison(self),
         }
 
 
-def _side(side: Side) -> dict[str, Any]:
-    return {"name": side.scorer.name, **asdict(side.scorer), "without": dict(side.without)}
+def _convert_side(side: ComparedScorer) -> dict[str, Any]:
+    return {"name": side.scorer.name, **asdict(side.scorer), "without": dict(side.missing_by_status)}
 
 
-def _scores_moved(each: MovedSample) -> dict[str, Any]:
+def _convert_moved_sample(each: MovedSample) -> dict[str, Any]:
     return {
         "sample": each.sample.key,
         **{name: getattr(each.sample, name) for name in ("kind", "system", "text")},
@@ -96,15 +96,15 @@ def _scores_moved(each: MovedSample) -> dict[str, Any]:
     }
 
 
-def _people(each: PeopleCompared | ChoicesCompared) -> dict[str, Any]:
+def _convert_people(each: PeopleComparison | PreferenceComparison) -> dict[str, Any]:
     row = asdict(each)
     return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
 
 
-def format_missing(side: Side) -> str:
+def format_missing_scores(side: ComparedScorer) -> str:
     """Format how many samples a scorer has no value for, and why: `40 samples (30 too_short, 10 stale)`."""
-    reasons = ", ".join(f"{n} {reason}" for reason, n in side.without.items())
-    n = sum(side.without.values())
+    reasons = ", ".join(f"{n} {reason}" for reason, n in side.missing_by_status.items())
+    n = sum(side.missing_by_status.values())
     return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
 
 
@@ -124,7 +124,7 @@ def explain_comparison(found: Comparison) -> list[str]:
     return said + [_explain_choices(each, found) for each in found.choices]
 
 
-def _explain_choices(each: ChoicesCompared, found: Comparison) -> str:
+def _explain_choices(each: PreferenceComparison, found: Comparison) -> str:
     """Does one scorer prefer what people prefer more often, by one aspect?"""
     names = found.first.scorer.name, found.second.scorer.name
     if each.first.value is None or each.second.value is None:
@@ -136,11 +136,11 @@ def _explain_choices(each: ChoicesCompared, found: Comparison) -> str:
         f"{names[0]} prefers the caption that people prefer in {each.first.value:.0%} of {n}, {names[1]} in "
         f"{each.second.value:.0%}"
     )
-    if few := too_few(each.n_videos):
+    if few := explain_too_few_videos(each.n_videos):
         return f"{each.aspect}, side by side: which is closer to people is open: {few}; {shares}"
     aspects = sum(other.p is not None for other in found.choices)
     corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
-    if each.p_holm is None or each.p_holm >= CHANCE:
+    if each.p_holm is None or each.p_holm >= SIGNIFICANCE_LEVEL:
         p = "" if each.p_holm is None else f" (p = {each.p_holm:.3f}{corrected})"
         return f"{each.aspect}, side by side: the difference may be chance{p}; {shares}"
     closer = names[1] if each.second.value > each.first.value else names[0]
@@ -148,7 +148,7 @@ def _explain_choices(each: ChoicesCompared, found: Comparison) -> str:
     return f"{each.aspect}, side by side: {closer} is closer to people by more than chance ({p}); {shares}"
 
 
-def _explain_people(people: PeopleCompared, found: Comparison) -> str:
+def _explain_people(people: PeopleComparison, found: Comparison) -> str:
     """Is the difference between the scorers more than chance, by one aspect? It is that of Kendall's tau-b."""
     names = found.first.scorer.name, found.second.scorer.name
     tau, r = ((people.first[name].value, people.second[name].value) for name in ("kendall_b", "pearson"))
@@ -165,12 +165,12 @@ def _explain_people(people: PeopleCompared, found: Comparison) -> str:
         difference += f" (Pearson's r {r[0]:.3f} and {r[1]:.3f})"
     if people.strongest and people.strongest.value is not None:
         difference += f"; {people.strongest.name} alone has {people.strongest.value:.3f}"
-    if few := too_few(people.n_videos):
+    if few := explain_too_few_videos(people.n_videos):
         return f"{people.aspect}: which is closer to people is open: {few}; {difference}"
     aspects = sum(each.p is not None for each in found.people)
     corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
     p = f"p = {people.p_holm:.3f}{corrected}"
-    if people.p_holm is None or people.p_holm >= CHANCE:
+    if people.p_holm is None or people.p_holm >= SIGNIFICANCE_LEVEL:
         return f"{people.aspect}: the difference may be chance ({p}); {difference}"
     closer = names[1] if tau[1] > tau[0] else names[0]
     return f"{people.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"

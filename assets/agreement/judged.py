@@ -13,32 +13,32 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.manifest.datasets import Dataset
 from db.reports.agreement import JudgedSample, Preference, list_judged_samples, list_preferences, list_ratings
-from db.scores.decided_keypoints import DecidedKeypoint, decided_keypoints
-from db.scores.present import SIMPLE_SCORES, known_metrics
-from db.scores.scorers import values_of
-from db.scores.stored import active_scorer
-from metrics_core.agreement import Choices
+from db.scores.keypoint_decisions import KeypointDecision, load_keypoint_decisions
+from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
+from db.scores.scorers import load_scorer_values
+from db.scores.store import find_active_scorer
+from metrics_core.agreement import Preferences
 from metrics_core.arrays import FloatArray
-from metrics_core.facts.texts import words_in
+from metrics_core.facts.texts import list_words
 
 SEED = 0
 RESAMPLES, RESAMPLES_OF_MANY = 1000, 200
-MANY = 20_000
+MANY_SAMPLES = 20_000
 """More samples than these get fewer resamples, so that 100,000 take minutes; their intervals are narrow."""
-LABELS = "coverage (labels)"
+LABELS_ASPECT = "coverage (labels)"
 """The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
 LENGTH, COMMON_WORDS, COSINE = "length in words", "words in common", "cosine of whole texts"
 """The names of the simple scores in the table of agreement."""
-STORED: Mapping[str, str] = dict(zip((COMMON_WORDS, COSINE), SIMPLE_SCORES, strict=True))
+STORED_COLUMNS: Mapping[str, str] = dict(zip((COMMON_WORDS, COSINE), SIMPLE_SCORES, strict=True))
 """The column of sample_scores that has a simple score, by its name in the table."""
-COLUMNS: Mapping[str, str] = {LENGTH: "words", **STORED}
+SIMPLE_SCORE_COLUMNS: Mapping[str, str] = {LENGTH: "words", **STORED_COLUMNS}
 """The same of all simple scores: the length is a fact."""
 MAJORITY = "majority"
 """What gives every caption the commonest rating, and so ties all pairs: only pairwise accuracies exist."""
 
 
 @dataclass(frozen=True)
-class Rated:
+class AspectRatings:
     """Ratings of one aspect (n, raters), NaN where there is none. raters: their names, in the order of the columns."""
 
     values: FloatArray
@@ -46,7 +46,7 @@ class Rated:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedSamples:
     """The samples of a dataset that people judged, with the judgements and with all that scorers say of these samples.
 
     Arrays are (n,), NaN where there is no number, and `rated` has the ratings by aspect. The samples are all of one
@@ -58,13 +58,13 @@ class Judged:
     """
 
     samples: list[JudgedSample]
-    metrics: dict[str, FloatArray]
-    simple_scores: dict[str, FloatArray]
-    scorers: dict[str, int]
+    metric_values: dict[str, FloatArray]
+    simple_score_values: dict[str, FloatArray]
+    scorer_ids: dict[str, int]
     n_stale: dict[str, int]
-    rated: dict[str, Rated]
+    aspect_ratings: dict[str, AspectRatings]
     baselines: dict[str, FloatArray]
-    keypoints: Sequence[DecidedKeypoint]
+    decided_keypoints: Sequence[KeypointDecision]
     kind: str
     n_others: int
     preferences: Sequence[Preference]
@@ -77,10 +77,10 @@ class Judged:
     @cached_property
     def ratings(self) -> dict[str, FloatArray]:
         """The ratings (n, raters) by aspect."""
-        return {aspect: each.values for aspect, each in self.rated.items()}
+        return {aspect: each.values for aspect, each in self.aspect_ratings.items()}
 
     @cached_property
-    def choices(self) -> dict[str, Choices]:
+    def choices(self) -> dict[str, Preferences]:
         """What people prefer of two captions side by side, by aspect."""
         return group_choices(self.samples, self.preferences)
 
@@ -90,28 +90,28 @@ class Judged:
         return {name: values for name, values in self.baselines.items() if name != MAJORITY}
 
 
-class Judgements:
+class RunJudgements:
     """The judged samples of a run, read by the first step that asks, so that all conclusions rest on the same ones."""
 
     def __init__(self) -> None:
-        self._read: dict[tuple[str, int], Judged] = {}
+        self._read: dict[tuple[str, int], JudgedSamples] = {}
 
-    def read(self, run_id: str, engine: Engine, dataset: Dataset) -> Judged:
+    def load(self, run_id: str, engine: Engine, dataset: Dataset) -> JudgedSamples:
         """Return what this run read of a dataset, and read it where no step has asked yet."""
         key = run_id, dataset.dataset_id
         if key not in self._read:
             # The runs of a process follow one another.
-            self._read = {key: read_judged(engine, dataset)}
+            self._read = {key: load_judged_snapshot(engine, dataset)}
         return self._read[key]
 
 
-def read_judged(engine: Engine, dataset: Dataset) -> Judged:
+def load_judged_snapshot(engine: Engine, dataset: Dataset) -> JudgedSamples:
     """Read the judgements of a dataset and the scores of the judged samples, all from one state of the database."""
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        return load_judged(connection, dataset, known_metrics(connection, dataset))
+        return load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
 
 
-def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> Judged:
+def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> JudgedSamples:
     """Load the judgements of a dataset and what the metrics and the simple scores say of the judged samples.
 
     Metrics that looked at none of them are left out. Without a judgement no score is read.
@@ -120,15 +120,17 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
     kind = min((each.kind for each in everyone), default="caption")
     samples = [each for each in everyone if each.kind == kind]
     ids = [each.sample_id for each in samples]
-    scorers = {name: found for name in (*metrics, *SIMPLE_SCORES) if (found := active_scorer(connection, name))}
+    scorers = {name: found for name in (*metrics, *SIMPLE_SCORES) if (found := find_active_scorer(connection, name))}
     loaded = {
-        name: load_values(connection, dataset.dataset_id, scorer_id, ids) for name, scorer_id in scorers.items() if ids
+        name: load_stored_values(connection, dataset.dataset_id, scorer_id, ids)
+        for name, scorer_id in scorers.items()
+        if ids
     }
     known = {name: found.values for name, found in loaded.items() if found.has_rows}
     baselines = build_baselines(samples, known)
     # A row of the agreement table names a simple score in words.
-    in_words = {name: STORED[name] for name in baselines if name in STORED}
-    return Judged(
+    in_words = {name: STORED_COLUMNS[name] for name in baselines if name in STORED_COLUMNS}
+    return JudgedSamples(
         samples,
         {name: values for name, values in known.items() if name not in SIMPLE_SCORES},
         {name: values for name, values in known.items() if name in SIMPLE_SCORES},
@@ -137,14 +139,14 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
         | {name: loaded[column].n_stale for name, column in in_words.items()},
         group_ratings(samples, list_ratings(connection, dataset.dataset_id)) if samples else {},
         baselines,
-        decided_keypoints(connection, dataset.dataset_id) if samples else (),
+        load_keypoint_decisions(connection, dataset.dataset_id) if samples else (),
         kind,
         len(everyone) - len(samples),
         list_preferences(connection, dataset.dataset_id) if samples else (),
     )
 
 
-class Loaded(NamedTuple):
+class StoredValues(NamedTuple):
     """The values (n,) that a scorer stored of n samples, NaN where there is none.
 
     n_stale: how many of its scores are stale, and have no value. has_rows: whether it looked at any of the samples.
@@ -155,20 +157,25 @@ class Loaded(NamedTuple):
     has_rows: bool
 
 
-def load_values(connection: Connection, dataset_id: int, scorer_id: int, sample_ids: Sequence[int]) -> Loaded:
+def load_stored_values(
+    connection: Connection, dataset_id: int, scorer_id: int, sample_ids: Sequence[int]
+) -> StoredValues:
     """Load what a scorer stored of these samples."""
-    scores = values_of(connection, scorer_id, dataset_id, sample_ids)
-    values = np.array([_number(scores.get(sample_id, (None, ""))[0]) for sample_id in sample_ids])
-    return Loaded(values, sum(status == "stale" for _, status in scores.values()), bool(scores))
+    scores = load_scorer_values(connection, scorer_id, dataset_id, sample_ids)
+    values = np.array([_convert_none(scores.get(sample_id, (None, ""))[0]) for sample_id in sample_ids])
+    return StoredValues(values, sum(status == "stale" for _, status in scores.values()), bool(scores))
 
 
 def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]) -> dict[str, FloatArray]:
     """Load what a metric has to beat on these samples, see `build_baselines`."""
     ids = [each.sample_id for each in samples]
-    scorers = {name: found for name in SIMPLE_SCORES if ids and (found := active_scorer(connection, name))}
+    scorers = {name: found for name in SIMPLE_SCORES if ids and (found := find_active_scorer(connection, name))}
     return build_baselines(
         samples,
-        {name: load_values(connection, dataset_id, scorer_id, ids).values for name, scorer_id in scorers.items()},
+        {
+            name: load_stored_values(connection, dataset_id, scorer_id, ids).values
+            for name, scorer_id in scorers.items()
+        },
     )
 
 
@@ -180,24 +187,26 @@ def build_baselines(samples: Sequence[JudgedSample], stored: Mapping[str, FloatA
     if not samples:
         return {}
     # The number of column `words`, which is there only where somebody asked for facts.
-    lengths = np.array([len(words_in(each.text)) for each in samples], dtype=np.float64)
-    simple = {name: stored[column] for name, column in STORED.items() if column in stored}
+    lengths = np.array([len(list_words(each.text)) for each in samples], dtype=np.float64)
+    simple = {name: stored[column] for name, column in STORED_COLUMNS.items() if column in stored}
     return {LENGTH: lengths, MAJORITY: np.zeros(len(samples))} | {
         name: values for name, values in simple.items() if np.isfinite(values).any()
     }
 
 
-def resamples_for(n: int) -> int:
+def choose_n_resamples(n: int) -> int:
     """The number of resamples for n samples: their cost grows with n, and the interval's width shrinks."""
-    return RESAMPLES if n <= MANY else RESAMPLES_OF_MANY
+    return RESAMPLES if n <= MANY_SAMPLES else RESAMPLES_OF_MANY
 
 
-def _number(value: float | None) -> float:
+def _convert_none(value: float | None) -> float:
     """The value, and NaN for none."""
     return math.nan if value is None else value
 
 
-def group_ratings(samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]) -> dict[str, Rated]:
+def group_ratings(
+    samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]
+) -> dict[str, AspectRatings]:
     """Return the ratings of these samples by aspect; labels are the aspect LABELS of one rater, called "labels"."""
     row_of = {each.sample_id: row for row, each in enumerate(samples)}
     raters: dict[str, dict[str, FloatArray]] = {}
@@ -209,15 +218,15 @@ def group_ratings(samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, 
             of_aspect[rater] = np.full(len(samples), math.nan)
         of_aspect[rater][row_of[sample_id]] = value
     found = {
-        aspect: Rated(np.stack(list(of_aspect.values()), axis=1), tuple(of_aspect))
+        aspect: AspectRatings(np.stack(list(of_aspect.values()), axis=1), tuple(of_aspect))
         for aspect, of_aspect in raters.items()
     }
     if any(each.covered is not None for each in samples):
-        found[LABELS] = Rated(np.array([[_number(each.covered)] for each in samples]), ("labels",))
+        found[LABELS_ASPECT] = AspectRatings(np.array([[_convert_none(each.covered)] for each in samples]), ("labels",))
     return found
 
 
-def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Preference]) -> dict[str, Choices]:
+def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Preference]) -> dict[str, Preferences]:
     """Return the preferences between these samples by aspect; positions are those of the samples."""
     row_of = {each.sample_id: row for row, each in enumerate(samples)}
     by_aspect: dict[str, list[Preference]] = {}
@@ -225,7 +234,7 @@ def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Prefere
         if each.sample_id in row_of and each.other_id in row_of:
             by_aspect.setdefault(each.aspect, []).append(each)
     return {
-        aspect: Choices.of(
+        aspect: Preferences.build(
             [row_of[each.sample_id] for each in own],
             [row_of[each.other_id] for each in own],
             [each.better for each in own],

@@ -5,32 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from db.scores.decided_keypoints import DecidedKeypoint
-from metrics_core.agreement import AgreementRow, label_rows
-from metrics_core.calibration import calibration_mask
+from db.scores.keypoint_decisions import KeypointDecision
+from metrics_core.agreement import AgreementRow, build_label_rows
+from metrics_core.calibration import mark_calibration_keys
 
-KEYPOINTS = "keypoints (labels)"
+KEYPOINTS_ASPECT = "keypoints (labels)"
 """The aspect of all labelled keypoints together; of one dimension: `keypoints: NAME (labels)`."""
 
 
-def keypoint_rows(decided: Sequence[DecidedKeypoint], *, seed: int) -> list[AgreementRow]:
+def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> list[AgreementRow]:
     """Compute accuracy, F1, MCC and kappa on the labels that chose no threshold, in total and by dimension.
 
     n_undefined counts the labels without a decision.
     """
-    held_out = without_calibration(decided)
-    by_aspect = {KEYPOINTS: held_out} if held_out else {}
+    held_out = drop_calibration_labels(decided)
+    by_aspect = {KEYPOINTS_ASPECT: held_out} if held_out else {}
     dimensions = sorted({each.dimension for each in held_out})
     if len(dimensions) > 1:
         by_aspect |= {
             f"keypoints: {name} (labels)": [each for each in held_out if each.dimension == name] for name in dimensions
         }
-    return [row for aspect, of_aspect in by_aspect.items() for row in _of_aspect(aspect, of_aspect, seed=seed)]
+    return [
+        row for aspect, of_aspect in by_aspect.items() for row in _compute_aspect_rows(aspect, of_aspect, seed=seed)
+    ]
 
 
-def without_calibration(decided: Sequence[DecidedKeypoint]) -> list[DecidedKeypoint]:
+def drop_calibration_labels(decided: Sequence[KeypointDecision]) -> list[KeypointDecision]:
     """Leave out the labels that a threshold was chosen on: on these it looks better than it is."""
-    calibrates = calibration_mask(each.group for each in decided).tolist()
+    calibrates = mark_calibration_keys(each.group for each in decided).tolist()
     return [
         each
         for each, inside in zip(decided, calibrates, strict=True)
@@ -38,12 +40,12 @@ def without_calibration(decided: Sequence[DecidedKeypoint]) -> list[DecidedKeypo
     ]
 
 
-def _of_aspect(aspect: str, decided: Sequence[DecidedKeypoint], *, seed: int) -> Iterator[AgreementRow]:
+def _compute_aspect_rows(aspect: str, decided: Sequence[KeypointDecision], *, seed: int) -> Iterator[AgreementRow]:
     """Yield the rows of one aspect; a metric's labels are those that it was asked about."""
     for metric in sorted({each.metric for each in decided}):
         asked = [each for each in decided if each.metric == metric]
         found = [each for each in asked if each.covered is not None]
-        rows = label_rows(
+        rows = build_label_rows(
             {metric: [bool(each.covered) for each in found]},
             [each.label for each in found],
             [each.group for each in found],

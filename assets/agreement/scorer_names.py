@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from db.scores.scorers import StoredScorer
 
-SHOWN = 12
+MOST_LISTED = 12
 LEAST_DIGITS = 4
 """A digest is named by so many of its first digits or more."""
 
@@ -17,7 +17,7 @@ class UnknownScorer(ValueError):
     plain = True
 
 
-def find_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
+def require_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
     """Find the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST.
 
     NUMBER is the `scorer_id` of view score_history, DIGEST the first 4 or more digits of the scorer's fingerprint; a
@@ -28,7 +28,7 @@ def find_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScore
     if not at and (same := [each for each in scorers if each.metric == name]):
         active = [each for each in same if each.status == "active"]
         if not active:
-            raise UnknownScorer(f"no scorer of {name} is active: name one of {_listed(same)}")
+            raise UnknownScorer(f"no scorer of {name} is active: name one of {_format_scorers(same)}")
         return active[0]
     numbered = [each for each in of_metric if str(each.scorer_id) == which]
     long_enough = len(which) >= LEAST_DIGITS
@@ -36,21 +36,21 @@ def find_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScore
     if len(found) == 1:
         return found[0]
     if found:
-        raise UnknownScorer(f"{name!r} names {len(found)} scorers: name one of {_listed(found)}")
+        raise UnknownScorer(f"{name!r} names {len(found)} scorers: name one of {_format_scorers(found)}")
     if not scorers:
         raise UnknownScorer(f"there is no scorer {name!r}, because nothing is scored yet: run reelsieve score first")
     raise UnknownScorer(
-        f"there is no scorer {name!r}: name one of {_listed(of_metric or scorers)}, or score with it first"
+        f"there is no scorer {name!r}: name one of {_format_scorers(of_metric or scorers)}, or score with it first"
     )
 
 
-def format_others(scorers: Sequence[StoredScorer], chosen: StoredScorer) -> str:
+def format_other_scorers(scorers: Sequence[StoredScorer], chosen: StoredScorer) -> str:
     """The other scorers, those of the same metric first, as a sentence lists them."""
     others = [each for each in scorers if each.scorer_id != chosen.scorer_id]
-    return _listed(sorted(others, key=lambda each: each.metric != chosen.metric))
+    return _format_scorers(sorted(others, key=lambda each: each.metric != chosen.metric))
 
 
-def _listed(scorers: Sequence[StoredScorer]) -> str:
+def _format_scorers(scorers: Sequence[StoredScorer]) -> str:
     """`vcs@1 (retired), vcs@3 (active)`, and how many more."""
-    names = ", ".join(f"{each.name} ({each.status})" for each in scorers[:SHOWN])
-    return names if len(scorers) <= SHOWN else f"{names} and {len(scorers) - SHOWN} more"
+    names = ", ".join(f"{each.name} ({each.status})" for each in scorers[:MOST_LISTED])
+    return names if len(scorers) <= MOST_LISTED else f"{names} and {len(scorers) - MOST_LISTED} more"

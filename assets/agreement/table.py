@@ -9,15 +9,15 @@ from datetime import datetime
 
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.judged import LENGTH, SEED, Judged, resamples_for
-from assets.agreement.keypoints import keypoint_rows
+from assets.agreement.judged import LENGTH, SEED, JudgedSamples, choose_n_resamples
+from assets.agreement.keypoints import compute_keypoint_rows
 from db.manifest.datasets import Dataset
 from db.reports.agreement import list_agreement, replace_agreement
-from metrics_core.agreement import AgreementRow, agreement_rows, choice_rows
+from metrics_core.agreement import AgreementRow, build_preference_rows, compute_agreement_rows
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRow(AgreementRow):
+class StoredAgreementRow(AgreementRow):
     """A row of table `agreement`. n_stale: the stale scores or decisions that were left out."""
 
     scorer_id: int | None
@@ -29,11 +29,11 @@ class StoredRow(AgreementRow):
 class StoredAgreement:
     """The rows of a dataset in table `agreement`, and when they were computed; None without a row."""
 
-    rows: tuple[StoredRow, ...]
+    rows: tuple[StoredAgreementRow, ...]
     made_at: datetime | None
 
 
-def store_agreement(engine: Engine, dataset: Dataset, judged: Judged) -> list[StoredRow]:
+def store_agreement(engine: Engine, dataset: Dataset, judged: JudgedSamples) -> list[StoredAgreementRow]:
     """Compare the metrics of judged samples with people and replace the dataset's rows; none without a judgement."""
     rows = compute_agreement(judged)
     with engine.begin() as connection:
@@ -41,42 +41,42 @@ def store_agreement(engine: Engine, dataset: Dataset, judged: Judged) -> list[St
     return rows
 
 
-def read_agreement(connection: Connection, dataset: Dataset) -> StoredAgreement:
+def load_agreement(connection: Connection, dataset: Dataset) -> StoredAgreement:
     """Read the stored rows of a dataset, in the order in which they were computed."""
     rows = list_agreement(connection, dataset.dataset_id)
-    names = [each.name for each in fields(StoredRow)]
+    names = [each.name for each in fields(StoredAgreementRow)]
     made_at = max((row["created_at"] for row in rows), default=None)
-    return StoredAgreement(tuple(StoredRow(**{name: row[name] for name in names}) for row in rows), made_at)
+    return StoredAgreement(tuple(StoredAgreementRow(**{name: row[name] for name in names}) for row in rows), made_at)
 
 
-def compute_agreement(judged: Judged) -> list[StoredRow]:
+def compute_agreement(judged: JudgedSamples) -> list[StoredAgreementRow]:
     """Compute the rows of judged samples: of ratings and labels, of preferences, and of decisions on keypoints."""
     if not judged.samples:
         return []
-    rows = agreement_rows(
-        judged.metrics,
+    rows = compute_agreement_rows(
+        judged.metric_values,
         judged.ratings,
         judged.videos,
         [each.system for each in judged.samples],
         lengths=judged.baselines[LENGTH],
         baselines=judged.baselines,
-        n_resamples=resamples_for(len(judged.samples)),
+        n_resamples=choose_n_resamples(len(judged.samples)),
         seed=SEED,
     )
     of_choices = [
         row
         for aspect, choices in judged.choices.items()
-        for row in choice_rows(judged.metrics, judged.computed_baselines, choices, aspect, seed=SEED)
+        for row in build_preference_rows(judged.metric_values, judged.computed_baselines, choices, aspect, seed=SEED)
     ]
-    of_keypoints = keypoint_rows(judged.keypoints, seed=SEED)
-    n_stale = Counter(each.metric for each in judged.keypoints if each.is_stale)
+    of_keypoints = compute_keypoint_rows(judged.decided_keypoints, seed=SEED)
+    n_stale = Counter(each.metric for each in judged.decided_keypoints if each.is_stale)
     return [
-        *(_stored(row, judged, judged.n_stale) for row in (*rows, *of_choices)),
-        *(_stored(row, judged, n_stale) for row in of_keypoints),
+        *(_build_stored_row(row, judged, judged.n_stale) for row in (*rows, *of_choices)),
+        *(_build_stored_row(row, judged, n_stale) for row in of_keypoints),
     ]
 
 
-def _stored(row: AgreementRow, judged: Judged, n_stale: Mapping[str, int]) -> StoredRow:
+def _build_stored_row(row: AgreementRow, judged: JudgedSamples, n_stale: Mapping[str, int]) -> StoredAgreementRow:
     """A row with its scorer and the number of stale scores or decisions left out."""
-    scorer_id = judged.scorers.get(row.metric)
-    return StoredRow(scorer_id=scorer_id, n_stale=n_stale.get(row.metric, 0), **asdict(row))
+    scorer_id = judged.scorer_ids.get(row.metric)
+    return StoredAgreementRow(scorer_id=scorer_id, n_stale=n_stale.get(row.metric, 0), **asdict(row))

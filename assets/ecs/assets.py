@@ -7,28 +7,28 @@ import dagster as dg
 from pydantic import Field
 
 from assets.curation import Curation
-from assets.datasets import dataset_of_key
-from assets.ecs.calibrate import TOTAL, Calibration, Part, calibrate
-from assets.ecs.calibration_tables import evaluation_rows, threshold_rows
-from assets.ecs.labelling import Labelled, Labeller
+from assets.datasets import require_dataset
+from assets.ecs.calibrate import TOTAL_NAME, Calibration, LabelPart, calibrate_thresholds
+from assets.ecs.calibration_tables import build_evaluation_rows, build_threshold_rows
+from assets.ecs.labelling import KeypointLabeller, LabellingResult
 from assets.ecs.scorer import ECSScorer
 from assets.ecs.verdicts import KeypointVerdicts
-from assets.leases import leased
-from assets.lineage import of_all_partitions
+from assets.leases import lease_partitions
+from assets.lineage import depend_on_all_partitions
 from assets.partitions import DATASETS
-from assets.progress import sparsely
-from assets.reports.labels import model_names
-from assets.reports.tables import markdown_table
-from assets.reports.text import cell, number, plural
-from db.evidence.verdicts import MANIFEST_LABELS
+from assets.progress import throttle_lines
+from assets.reports.labels import format_models
+from assets.reports.tables import format_markdown_table
+from assets.reports.text import format_count, format_number, format_page_cell
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
 from metrics_core.calibration.result import Objective
 
 # The name of the metadata in which the command line finds the tables.
-REPORT = "calibration"
-BETTER = "better_than_always_yes"
+REPORT_KEY = "calibration"
+BETTER_CHECK = "better_than_always_yes"
 # The work that one process at a time does on a dataset, see assets/leases.py.
-LABELLING = "labels of the judge"
+LABELLING_LEASE = "labels of the judge"
 _PARTS = {"calibration": "a fifth of the videos", "all": "all videos"}
 _HEADINGS = {
     "low": "95 % from",
@@ -49,7 +49,7 @@ class CalibrationConfig(dg.Config):
     """
 
     objective: Objective = "f1"
-    labels: Part = "calibration"
+    labels: LabelPart = "calibration"
     judge: bool = False
     judge_limit: int | None = Field(default=None, ge=1)
 
@@ -58,11 +58,11 @@ class CalibrationConfig(dg.Config):
     # Beside the verdicts: scores rest on them, and what rests on scores is the group `thresholds`.
     group_name=KeypointVerdicts.group,
     partitions_def=DATASETS,
-    deps=[of_all_partitions(KeypointVerdicts.asset), "keypoint_label"],
+    deps=[depend_on_all_partitions(KeypointVerdicts.asset), "keypoint_label"],
     kinds={"postgres", "numpy"},
     check_specs=[
         dg.AssetCheckSpec(
-            BETTER,
+            BETTER_CHECK,
             asset="ecs_thresholds",
             partitions_def=DATASETS,
             description="On the labels of the other videos F1 is higher than if every answer were yes.",
@@ -73,11 +73,11 @@ def ecs_thresholds(
     context: dg.AssetExecutionContext, config: CalibrationConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
     """The least probability of a covered keypoint, by dimension, chosen on labels. Scores change with it."""
-    dataset = dataset_of_key(curation.engine, context.partition_key)
+    dataset = require_dataset(curation.engine, context.partition_key)
     scorer = cast(ECSScorer, curation.scorers[ECSScorer.metric])
-    judged = _judged(context, curation, scorer.labeller, dataset, config.judge_limit) if config.judge else None
-    source = scorer.labeller.source if judged else MANIFEST_LABELS
-    calibration = calibrate(curation.engine, scorer, dataset, config.objective, config.labels, source)
+    judged = _label_by_judge(context, curation, scorer.labeller, dataset, config.judge_limit) if config.judge else None
+    source = scorer.labeller.source if judged else MANIFEST_LABEL_SOURCE
+    calibration = calibrate_thresholds(curation.engine, scorer, dataset, config.objective, config.labels, source)
     for warning in calibration.warnings:
         context.log.warning(warning)
     report = {
@@ -85,62 +85,68 @@ def ecs_thresholds(
         "labels": calibration.part,
         "labels_of": calibration.source,
         "judged": dict(judged.counts) if judged else None,
-        "thresholds": threshold_rows(calibration),
-        "evaluation": evaluation_rows(calibration),
+        "thresholds": build_threshold_rows(calibration),
+        "evaluation": build_evaluation_rows(calibration),
         "shard_thresholds": calibration.n_shard_thresholds,
         "warnings": calibration.warnings,
     }
     check = dg.AssetCheckResult(
-        check_name=BETTER,
+        check_name=BETTER_CHECK,
         passed=_is_better_than_always_yes(calibration),
         severity=dg.AssetCheckSeverity.WARN,
-        description=_beside_always_yes(calibration),
+        description=_explain_comparison(calibration),
     )
     metadata: dict[str, Any] = {
         "chosen": f"for the best {calibration.objective} on the labels of {_PARTS[calibration.part]}",
-        "thresholds": dg.MetadataValue.md(_markdown(calibration)),
-        "verdicts by": model_names(scorer.models()),
-        REPORT: dg.MetadataValue.json(report),
+        "thresholds": dg.MetadataValue.md(_format_tables(calibration)),
+        "verdicts by": format_models(scorer.models()),
+        REPORT_KEY: dg.MetadataValue.json(report),
     }
     return dg.MaterializeResult(metadata=metadata, check_results=[check])
 
 
-def _judged(
-    context: dg.AssetExecutionContext, curation: Curation, labeller: Labeller, dataset: Dataset, limit: int | None
-) -> Labelled:
+def _label_by_judge(
+    context: dg.AssetExecutionContext,
+    curation: Curation,
+    labeller: KeypointLabeller,
+    dataset: Dataset,
+    limit: int | None,
+) -> LabellingResult:
     """Have the judge label at most `limit` captions of a dataset."""
     datasets = [context.partition_key]
     say = context.log.info
-    for _, tell in leased(curation.engine, LABELLING, datasets, say, sparsely(say)):
-        judged = labeller.label(curation.engine, dataset, run_id=context.run.run_id, tell=tell, limit=limit)
-    if judged.why:
+    for _, tell in lease_partitions(curation.engine, LABELLING_LEASE, datasets, say, throttle_lines(say)):
+        judged = labeller.label_captions(curation.engine, dataset, run_id=context.run.run_id, tell=tell, limit=limit)
+    if judged.first_failure:
         n = sum(int(judged.counts[status]) for status in ("failed", "refused"))
-        context.log.warning(f"{n} captions have no labels of the judge, the first for this reason: {judged.why}")
+        context.log.warning(
+            f"{n} captions have no labels of the judge, the first for this reason: {judged.first_failure}"
+        )
     return judged
 
 
 def _is_better_than_always_yes(calibration: Calibration) -> bool:
     """Whether F1 is higher than if every answer were yes; True where there is no label to compare with."""
-    total = calibration.evaluated.get(TOTAL)
+    total = calibration.confusion_by_dimension.get(TOTAL_NAME)
     if total is None or total.all_positive_f1 is None:
         return True
     return total.f1 is not None and total.f1 > total.all_positive_f1
 
 
-def _beside_always_yes(calibration: Calibration) -> str:
+def _explain_comparison(calibration: Calibration) -> str:
     """Say F1 on the other videos, and what it would be if every answer were yes."""
-    total = calibration.evaluated.get(TOTAL)
+    total = calibration.confusion_by_dimension.get(TOTAL_NAME)
     if total is None or total.all_positive_f1 is None:
         return "No labels of other videos are left to compare with."
-    n, f1, always = plural(total.n, "label"), number(total.f1, 3), number(total.all_positive_f1, 3)
+    n, f1, always = format_count(total.n, "label"), format_number(total.f1, 3), format_number(total.all_positive_f1, 3)
     return f"On {n} of the other videos F1 is {f1}; it would be {always} if every answer were yes."
 
 
-def _markdown(calibration: Calibration) -> str:
-    tables = [threshold_rows(calibration), evaluation_rows(calibration)]
-    return "\n\n".join(_table(rows) for rows in tables if rows)
+def _format_tables(calibration: Calibration) -> str:
+    tables = [build_threshold_rows(calibration), build_evaluation_rows(calibration)]
+    return "\n\n".join(_format_table(rows) for rows in tables if rows)
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     header = [_HEADINGS.get(name, name) for name in rows[0]]
-    return markdown_table(header, [[cell(each) for each in row.values()] for row in rows])
+    return format_markdown_table(header, [[format_page_cell(each) for each in row.values()] for row in rows])

@@ -10,23 +10,23 @@ from typing import Any, Literal
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
-from assets.scores.pending import register
-from db.evidence.verdicts import MANIFEST_LABELS, LabelledVerdict, labelled_verdicts
+from assets.scores.pending import store_scorer
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, LabelledVerdict, load_labelled_verdicts
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from metrics_core.agreement import confusion_of
+from db.scores.thresholds import LabelThreshold, store_label_thresholds
+from metrics_core.agreement import count_confusion
 from metrics_core.calibration import (
     CalibrationWarning,
     Confusion,
     DimensionThresholds,
     Threshold,
-    calibration_mask,
-    thresholds_by_dimension,
+    find_dimension_thresholds,
+    mark_calibration_keys,
 )
 from metrics_core.calibration.result import Objective
 
-Part = Literal["calibration", "all"]
-TOTAL = "all dimensions"
+LabelPart = Literal["calibration", "all"]
+TOTAL_NAME = "all dimensions"
 
 
 class NoLabels(ValueError):
@@ -45,25 +45,27 @@ class Calibration:
     """
 
     objective: Objective
-    part: Part
+    part: LabelPart
     source: str
-    by_dimension: Mapping[str, Threshold]
-    evaluated: Mapping[str, Confusion]
+    threshold_by_dimension: Mapping[str, Threshold]
+    confusion_by_dimension: Mapping[str, Confusion]
     n_shard_thresholds: int
 
     @property
     def warnings(self) -> list[str]:
         """Return the warnings about all thresholds. Every sentence begins with its dimension."""
-        return [f"{name}: {text}" for name, threshold in self.by_dimension.items() for text in threshold.warnings]
+        return [
+            f"{name}: {text}" for name, threshold in self.threshold_by_dimension.items() for text in threshold.warnings
+        ]
 
 
-def calibrate(
+def calibrate_thresholds(
     engine: Engine,
     scorer: Scorer,
     dataset: Dataset,
     objective: Objective,
-    part: Part,
-    source: str = MANIFEST_LABELS,
+    part: LabelPart,
+    source: str = MANIFEST_LABEL_SOURCE,
 ) -> Calibration:
     """Choose a threshold per dimension on the labels of a fifth of the videos, or of all, and put them in force.
 
@@ -71,36 +73,38 @@ def calibrate(
     dataset that were chosen on labels before. A shard with enough labels gets thresholds of its own as well. They show
     whether shards differ, and no score uses them. Raises NoLabels, and then changes nothing.
     """
-    scorer_id = register(engine, scorer)
+    scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
-        labelled = labelled_verdicts(connection, scorer_id, dataset.dataset_id, source)
+        labelled = load_labelled_verdicts(connection, scorer_id, dataset.dataset_id, source)
     # A lower bound says too little about where a threshold should lie. Leaving lower bounds out would be worse: only
     # covered keypoints have one, so the uncovered ones would remain.
     if any(verdict.is_lower_bound for verdict in labelled):
         raise NoLabels(
             f"an early exit left lower bounds beside labels of {dataset.name}: score it without early exit first"
         )
-    chosen, others = _split(labelled, part)
-    thresholds = _thresholds(chosen, objective)
+    chosen, others = _split_labels(labelled, part)
+    thresholds = _choose_thresholds(chosen, objective)
     if thresholds.pooled.value is None:
-        raise NoLabels(_why_none(dataset.name, labelled, thresholds.pooled, source))
+        raise NoLabels(_explain_no_threshold(dataset.name, labelled, thresholds.pooled, source))
     by_shard = {
-        shard: _thresholds([verdict for verdict in chosen if verdict.shard == shard], objective)
+        shard: _choose_thresholds([verdict for verdict in chosen if verdict.shard == shard], objective)
         for shard in sorted({verdict.shard for verdict in chosen})
     }
     origin = {"labels": source, "videos": part}
     rows = [
-        *_rows(thresholds, "dataset", None, objective, origin),
-        *(row for shard, own in by_shard.items() for row in _rows(own, "shard", shard, objective, origin)),
+        *_build_rows(thresholds, "dataset", None, objective, origin),
+        *(row for shard, own in by_shard.items() for row in _build_rows(own, "shard", shard, objective, origin)),
     ]
     with engine.begin() as connection:
-        replace_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
+        store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
     n_of_shards = sum(row.scope == "shard" for row in rows)
     by_dimension = thresholds.by_dimension
-    return Calibration(objective, part, source, by_dimension, evaluate(others, by_dimension), n_of_shards)
+    return Calibration(objective, part, source, by_dimension, compute_confusions(others, by_dimension), n_of_shards)
 
 
-def evaluate(labelled: Iterable[LabelledVerdict], thresholds: Mapping[str, Threshold]) -> dict[str, Confusion]:
+def compute_confusions(
+    labelled: Iterable[LabelledVerdict], thresholds: Mapping[str, Threshold]
+) -> dict[str, Confusion]:
     """Compare decisions at the thresholds with labels, by dimension and in total; {} without labels."""
     decided: dict[str, list[tuple[bool, bool]]] = {}
     for verdict in labelled:
@@ -110,29 +114,31 @@ def evaluate(labelled: Iterable[LabelledVerdict], thresholds: Mapping[str, Thres
             decided.setdefault(verdict.dimension, []).append((covered, verdict.covered))
     if not decided:
         return {}
-    decided[TOTAL] = [pair for pairs in decided.values() for pair in pairs]
-    return {name: confusion_of(*zip(*pairs, strict=True)) for name, pairs in decided.items()}
+    decided[TOTAL_NAME] = [pair for pairs in decided.values() for pair in pairs]
+    return {name: count_confusion(*zip(*pairs, strict=True)) for name, pairs in decided.items()}
 
 
-def _split(labelled: Sequence[LabelledVerdict], part: Part) -> tuple[list[LabelledVerdict], list[LabelledVerdict]]:
+def _split_labels(
+    labelled: Sequence[LabelledVerdict], part: LabelPart
+) -> tuple[list[LabelledVerdict], list[LabelledVerdict]]:
     """Split the labels into those to choose thresholds on and the others.
 
     A hash decides about whole videos, so the split is always the same.
     """
     if part == "all":
         return list(labelled), []
-    mask = calibration_mask([verdict.group for verdict in labelled])
+    mask = mark_calibration_keys([verdict.group for verdict in labelled])
     pairs = list(zip(labelled, mask.tolist(), strict=True))
     return [verdict for verdict, chosen in pairs if chosen], [verdict for verdict, chosen in pairs if not chosen]
 
 
-def _thresholds(labelled: Sequence[LabelledVerdict], objective: Objective) -> DimensionThresholds:
+def _choose_thresholds(labelled: Sequence[LabelledVerdict], objective: Objective) -> DimensionThresholds:
     # Captions without a sentence cover nothing at any threshold.
     judged = [(v, v.probability) for v in labelled if v.probability is not None]
     with warnings.catch_warnings():
         # Every threshold keeps its warnings, and the report shows them.
         warnings.simplefilter("ignore", CalibrationWarning)
-        return thresholds_by_dimension(
+        return find_dimension_thresholds(
             [probability for _, probability in judged],
             [verdict.covered for verdict, _ in judged],
             [verdict.dimension for verdict, _ in judged],
@@ -141,7 +147,7 @@ def _thresholds(labelled: Sequence[LabelledVerdict], objective: Objective) -> Di
         )
 
 
-def _rows(
+def _build_rows(
     thresholds: DimensionThresholds,
     scope: Literal["dataset", "shard"],
     shard: int | None,
@@ -151,14 +157,14 @@ def _rows(
     """Make the rows to store. A shard keeps only thresholds chosen on the dimension's own labels."""
     return [
         LabelThreshold(
-            scope, shard, name, objective, chosen.value, chosen.n, chosen.n_positive, _details(chosen, origin)
+            scope, shard, name, objective, chosen.value, chosen.n, chosen.n_positive, _build_details(chosen, origin)
         )
         for name, chosen in thresholds.by_dimension.items()
         if chosen.value is not None and not (scope == "shard" and chosen.pooled)
     ]
 
 
-def _details(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any]:
+def _build_details(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any]:
     interval, counts = threshold.interval, threshold.counts
     return {
         **origin,
@@ -170,8 +176,8 @@ def _details(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _why_none(dataset: str, labelled: Sequence[LabelledVerdict], pooled: Threshold, source: str) -> str:
-    if not labelled and source != MANIFEST_LABELS:
+def _explain_no_threshold(dataset: str, labelled: Sequence[LabelledVerdict], pooled: Threshold, source: str) -> str:
+    if not labelled and source != MANIFEST_LABEL_SOURCE:
         return f"{dataset} has no labels of {source} on keypoints with verdicts: let it judge more captions"
     if not labelled:
         return (

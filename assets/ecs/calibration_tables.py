@@ -8,10 +8,10 @@ from assets.ecs.calibrate import Calibration
 from metrics_core.agreement import majority_accuracy
 
 
-def threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
+def build_threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
     """Give every dimension a row: threshold, 95 % interval, labels. pooled: chosen on labels of all dimensions."""
     rows = []
-    for name, threshold in calibration.by_dimension.items():
+    for name, threshold in calibration.threshold_by_dimension.items():
         low, high = (threshold.interval.low, threshold.interval.high) if threshold.interval else (None, None)
         rows.append(
             {
@@ -28,7 +28,7 @@ def threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
     return rows
 
 
-def evaluation_rows(calibration: Calibration) -> list[dict[str, Any]]:
+def build_evaluation_rows(calibration: Calibration) -> list[dict[str, Any]]:
     """Give every dimension and the total a row: agreement on the other labels, beside rules that need no metric.
 
     majority: accuracy of always saying the more frequent answer. all_positive_f1: F1 of always saying yes.
@@ -44,5 +44,5 @@ def evaluation_rows(calibration: Calibration) -> list[dict[str, Any]]:
             "all_positive_f1": counts.all_positive_f1,
             "mcc": counts.mcc,
         }
-        for name, counts in calibration.evaluated.items()
+        for name, counts in calibration.confusion_by_dimension.items()
     ]

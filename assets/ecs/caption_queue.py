@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.ecs.checklist import Checklist, MissingTimes
+from assets.ecs.verification import KeypointVerification, MissingTimes
 from db.schema.inputs import KEYPOINTS
-from db.scores.work import PendingSample
-from metrics_core.ecs import KeypointPlan, Thresholds, Verification, verify, verify_early_exit
+from db.scores.pending import PendingSample
+from metrics_core.ecs import RankedPremises, Thresholds, Verification, verify_keypoints, verify_with_early_exit
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel
 
@@ -20,14 +20,14 @@ from metrics_core.protocols import EntailmentModel
 class CaptionQueue:
     """The captions of a batch by sample_id: plans and thresholds of their keypoints, or the reason for a refusal."""
 
-    plans: dict[int, list[KeypointPlan]] = field(default_factory=dict)
+    plans: dict[int, list[RankedPremises]] = field(default_factory=dict)
     thresholds: dict[int, list[float]] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def build(
         cls,
-        checklist: Checklist,
+        verification: KeypointVerification,
         samples: Sequence[PendingSample],
         vectors: Mapping[str, NDArray[np.float32]],
         thresholds: Thresholds,
@@ -36,21 +36,21 @@ class CaptionQueue:
         queue = cls()
         for sample in samples:
             try:
-                queue.plans[sample.sample_id] = checklist.plans(sample, vectors)
+                queue.plans[sample.sample_id] = verification.build_plans(sample, vectors)
             except MissingTimes as error:
                 queue.refused[sample.sample_id] = str(error)
             else:
-                levels = [thresholds.of(keypoint.dimension) for keypoint in sample[KEYPOINTS]]
+                levels = [thresholds.require_threshold(keypoint.dimension) for keypoint in sample[KEYPOINTS]]
                 queue.thresholds[sample.sample_id] = levels
         return queue
 
-    def judge(self, model: EntailmentModel, early_exit: bool) -> Verification:
+    def verify(self, model: EntailmentModel, early_exit: bool) -> Verification:
         """Judge all pairs of all captions. A caption with a keypoint that is too long for the model is refused."""
         while True:
             plans = [plan for of_caption in self.plans.values() for plan in of_caption]
             levels = [level for of_caption in self.thresholds.values() for level in of_caption]
             try:
-                return verify_early_exit(plans, model, levels) if early_exit else verify(plans, model)
+                return verify_with_early_exit(plans, model, levels) if early_exit else verify_keypoints(plans, model)
             except HypothesisTooLong as error:
                 self._refuse(set(error.hypotheses))
 

@@ -11,24 +11,24 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from assets.ecs.checklist import Checklist, MissingTimes
-from assets.models.chat import ChatSettings, TalliedChat, Tally
-from assets.sources.base import Tell
+from assets.ecs.verification import KeypointVerification, MissingTimes
+from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
+from assets.sources.base import LineWriter
 from db.evidence.embeddings import text_sha256
 from db.evidence.labels import (
-    JudgedLabel,
-    Key,
-    captions_to_label,
+    JudgeLabel,
+    LabelKey,
     delete_labels,
-    judge_source,
-    label_digests,
-    write_labels,
+    format_judge_source,
+    list_captions_with_keypoints,
+    load_label_digests,
+    store_labels,
 )
 from db.evidence.verdicts import VERDICT_INPUTS
 from db.manifest.datasets import Dataset
 from db.schema.inputs import KEYPOINTS
-from db.scores.work import PendingSample, batches, load_samples
-from metrics_core.ecs.judge import ChatJudge, Checked, Judgement
+from db.scores.pending import PendingSample, load_samples, split_ids
+from metrics_core.ecs.judge import CaptionKeypoints, CaptionLabels, ChatJudge
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
 
@@ -43,147 +43,156 @@ class NoJudge(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabellingResult:
     """What a judge did. counts: captions by what became of them, new labels, calls and tokens.
 
     why: the first caption without labels, with the reason; None where there is none.
     """
 
     counts: Mapping[str, int | str]
-    why: str | None
+    first_failure: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class LabellingTask:
     """Keypoints of one caption that are held against one text.
 
     digests: of what a judge is asked about each keypoint. text_sha256: of the whole caption.
     """
 
     sample_id: int
-    name: str
+    sample_key: str
     keypoint_ids: tuple[int, ...]
-    checked: Checked
+    checked: CaptionKeypoints
     digests: tuple[bytes, ...]
     text_sha256: bytes
 
     @property
-    def expected(self) -> dict[Key, bytes]:
+    def digest_by_key(self) -> dict[LabelKey, bytes]:
         """The digest that the label of each keypoint must have."""
         keys = ((self.sample_id, keypoint_id) for keypoint_id in self.keypoint_ids)
         return dict(zip(keys, self.digests, strict=True))
 
-    def without(self, labelled: Mapping[Key, bytes]) -> Sheet:
+    def drop_labelled(self, labelled: Mapping[LabelKey, bytes]) -> LabellingTask:
         """The sheet without the keypoints that have a label."""
-        kept = [i for i, (key, digest) in enumerate(self.expected.items()) if labelled.get(key) != digest]
-        return Sheet(
+        kept = [i for i, (key, digest) in enumerate(self.digest_by_key.items()) if labelled.get(key) != digest]
+        return LabellingTask(
             self.sample_id,
-            self.name,
+            self.sample_key,
             tuple(self.keypoint_ids[i] for i in kept),
-            Checked(self.checked.sentences, tuple(self.checked.keypoints[i] for i in kept)),
+            CaptionKeypoints(self.checked.sentences, tuple(self.checked.keypoints[i] for i in kept)),
             tuple(self.digests[i] for i in kept),
             self.text_sha256,
         )
 
-    def labels(self, judgement: Judgement) -> Iterator[JudgedLabel]:
+    def build_labels(self, judgement: CaptionLabels) -> Iterator[JudgeLabel]:
         """The labels of the keypoints, with the sentence that covers them."""
         facts = zip(self.keypoint_ids, self.checked.keypoints, self.digests, judgement.labels, strict=True)
         for keypoint_id, fact, digest, label in facts:
             sentence = None if label.sentence is None else self.checked.sentences[label.sentence]
             texts, extra = (self.text_sha256, text_sha256(fact)), {"sentence": sentence}
-            yield JudgedLabel(self.sample_id, keypoint_id, label.covered, digest, *texts, extra)
+            yield JudgeLabel(self.sample_id, keypoint_id, label.covered, digest, *texts, extra)
 
 
-class Labeller:
+class KeypointLabeller:
     """Labels keypoints by a judge, each on the sentences that ECS holds it against. chat_model: None for no judge."""
 
-    def __init__(self, chat_model: ChatModel | None, settings: ChatSettings, checklist: Checklist) -> None:
+    def __init__(
+        self, chat_model: ChatModel | None, settings: ChatSettings, verification: KeypointVerification
+    ) -> None:
         self._chat_model = chat_model
         self._settings = settings
-        self._checklist = checklist
+        self._verification = verification
 
     @property
     def source(self) -> str:
         """The source of the labels; raises NoJudge."""
-        return judge_source(self._named().identity.model_id)
+        return format_judge_source(self._require_judge().identity.model_id)
 
-    def check(self) -> None:
+    def check_judge(self) -> None:
         """Raise NoJudge where no judge is named."""
-        self._named()
+        self._require_judge()
 
-    def label(self, engine: Engine, dataset: Dataset, *, run_id: str, tell: Tell, limit: int | None = None) -> Labelled:
+    def label_captions(
+        self, engine: Engine, dataset: Dataset, *, run_id: str, tell: LineWriter, limit: int | None = None
+    ) -> LabellingResult:
         """Have the judge label the keypoints of a dataset's captions, and store the labels, some captions at a time.
 
         limit: the most captions with labels; the same ones always come first. What is labelled is not asked again.
         Labels on what has changed since are deleted, and within the limit made anew. A caption for which the judge
         fails or declines gets none. Raises NoJudge.
         """
-        tally = Tally()
-        chat_model = self._settings.remembering(self._named(), engine, run_id)
-        judge, source = ChatJudge(TalliedChat(chat_model, tally)), self.source
+        tally = ChatTally()
+        chat_model = self._settings.add_cache(self._require_judge(), engine, run_id)
+        judge, source = ChatJudge(CountingChatModel(chat_model, tally)), self.source
         with engine.connect() as connection:
-            sample_ids = captions_to_label(connection, dataset.dataset_id)
+            sample_ids = list_captions_with_keypoints(connection, dataset.dataset_id)
         counts: Counter[str] = Counter(captions=0, judged=0, labels=0, failed=0, refused=0, without_times=0)
         why: list[str] = []
         chosen = sample_ids if limit is None else sample_ids[:limit]
-        for ids in batches(chosen, CAPTIONS_AT_A_TIME):
-            sheets = self._open_sheets(engine, source, judge.identity, ids, counts)
-            judged = judge.judge([sheet.checked for sheet in sheets])
+        for ids in split_ids(chosen, CAPTIONS_AT_A_TIME):
+            sheets = self._list_open_tasks(engine, source, judge.identity, ids, counts)
+            judged = judge.label_keypoints([sheet.checked for sheet in sheets])
             failed = {s.sample_id: (s, j) for s, j in zip(sheets, judged, strict=True) if j.status != "ok"}
             pairs = [(s, j) for s, j in zip(sheets, judged, strict=True) if s.sample_id not in failed]
-            counts["labels"] += write_labels(engine, source, [label for s, j in pairs for label in s.labels(j)])
+            counts["labels"] += store_labels(engine, source, [label for s, j in pairs for label in s.build_labels(j)])
             counts.update(captions=len(ids), judged=len({sheet.sample_id for sheet, _ in pairs}))
             counts.update(judgement.status for _, judgement in failed.values())
-            why += [f"{sheet.name}: {judgement.reason}" for sheet, judgement in failed.values()]
+            why += [f"{sheet.sample_key}: {judgement.reason}" for sheet, judgement in failed.values()]
             tell(f"keypoints of {counts['captions']} of {len(chosen)} captions judged by {judge.identity.model_id}")
-        for ids in batches(sample_ids[len(chosen) :], CAPTIONS_AT_A_TIME):
-            self._open_sheets(engine, source, judge.identity, ids, Counter())
+        for ids in split_ids(sample_ids[len(chosen) :], CAPTIONS_AT_A_TIME):
+            self._list_open_tasks(engine, source, judge.identity, ids, Counter())
         of_chat = {f"chat_{name}": value for name, value in tally.as_metadata().items()}
-        return Labelled({**counts, **of_chat}, why[0] if why else None)
+        return LabellingResult({**counts, **of_chat}, why[0] if why else None)
 
-    def _named(self) -> ChatModel:
+    def _require_judge(self) -> ChatModel:
         if self._chat_model is None:
             raise NoJudge("there is no judge of keypoints: name a chat model by REELSIEVE_ECS_JUDGE_MODEL")
         return self._chat_model
 
-    def _open_sheets(
+    def _list_open_tasks(
         self, engine: Engine, source: str, identity: ModelIdentity, ids: list[int], counts: Counter[str]
-    ) -> list[Sheet]:
+    ) -> list[LabellingTask]:
         """What is to be judged of these captions, once labels on what has changed are deleted."""
         with engine.connect() as connection:
             samples = load_samples(connection, ids, VERDICT_INPUTS)
-            labelled = label_digests(connection, source, ids)
-        sheets: list[Sheet] = []
+            labelled = load_label_digests(connection, source, ids)
+        sheets: list[LabellingTask] = []
         for sample in samples:
             try:
-                sheets += self._sheets(sample, identity)
+                sheets += self._build_tasks(sample, identity)
             except MissingTimes:
                 counts["without_times"] += 1
-        expected = {key: digest for sheet in sheets for key, digest in sheet.expected.items()}
+        expected = {key: digest for sheet in sheets for key, digest in sheet.digest_by_key.items()}
         delete_labels(engine, source, [key for key, digest in labelled.items() if expected.get(key) != digest])
-        rest = [sheet.without(labelled) for sheet in sheets]
+        rest = [sheet.drop_labelled(labelled) for sheet in sheets]
         return [sheet for sheet in rest if sheet.keypoint_ids]
 
-    def _sheets(self, sample: PendingSample, identity: ModelIdentity) -> list[Sheet]:
+    def _build_tasks(self, sample: PendingSample, identity: ModelIdentity) -> list[LabellingTask]:
         """One sheet for every text that keypoints of a caption are held against."""
         places: dict[str, list[int]] = {}
-        for place, premise in enumerate(self._checklist.reading(sample).premises):
+        for place, premise in enumerate(self._verification.choose_premises(sample).premises):
             places.setdefault(premise, []).append(place)
-        return [_sheet(sample, self._checklist.sentences(premise), places[premise], identity) for premise in places]
+        return [
+            _build_task(sample, self._verification.split_sentences(premise), places[premise], identity)
+            for premise in places
+        ]
 
 
-def _sheet(sample: PendingSample, sentences: Sequence[str], places: Sequence[int], identity: ModelIdentity) -> Sheet:
+def _build_task(
+    sample: PendingSample, sentences: Sequence[str], places: Sequence[int], identity: ModelIdentity
+) -> LabellingTask:
     keypoints = [sample[KEYPOINTS][place] for place in places]
     texts = tuple(keypoint.text for keypoint in keypoints)
-    return Sheet(
+    return LabellingTask(
         sample.sample_id,
         sample.key,
         tuple(keypoint.keypoint_id for keypoint in keypoints),
-        Checked(tuple(sentences), texts),
-        tuple(_digest([identity.as_dict(), list(sentences), text]) for text in texts),
+        CaptionKeypoints(tuple(sentences), texts),
+        tuple(_compute_digest([identity.as_dict(), list(sentences), text]) for text in texts),
         text_sha256(sample.text),
     )
 
 
-def _digest(asked: list[Any]) -> bytes:
+def _compute_digest(asked: list[Any]) -> bytes:
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).digest()

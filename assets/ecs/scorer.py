@@ -8,29 +8,29 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
-from assets.ecs.checklist import Checklist, MissingTimes, Reading, is_verifiable
 from assets.ecs.explanation import explain_ecs
-from assets.ecs.labelling import Labeller
+from assets.ecs.labelling import KeypointLabeller
 from assets.ecs.verdicts import KeypointVerdicts
-from assets.ecs.verifiers import default_threshold, make_verifier, pair_threshold
-from assets.models.chat import KEY_VARIABLE, PRECISION, URL, Precision
+from assets.ecs.verification import KeypointPremises, KeypointVerification, MissingTimes, is_verifiable
+from assets.ecs.verifiers import find_default_threshold, find_pair_threshold, make_verifier
+from assets.models.chat import KEY_VARIABLE_DESCRIPTION, PRECISION_DESCRIPTION, URL_DESCRIPTION, Precision
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
 from db.evidence.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
 from db.schema.inputs import KEYPOINTS, SEGMENTS, THRESHOLDS, Input
-from db.scores.work import PendingSample
-from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, flat_score, sodam_score
+from db.scores.pending import PendingSample
+from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, compute_flat_score, compute_sodam_score
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, weigher_of
+from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, find_weigher
 
 
 class ECSSettings(TextEncoderSettings, SplitterSettings):
     """The settings of ECS."""
 
     ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")
-    ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION)
+    ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
     ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default=8, description="sentences verified per keypoint, the nearest first, or `all`"
     )
@@ -41,8 +41,8 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
         default=None, ge=0.0, le=1.0, description="of dimensions without a calibrated one; default: the verifier's own"
     )
     ecs_judge_model: str = Field(default="", description="chat model that labels keypoints for calibration")
-    ecs_judge_url: str = Field(default="vllm", description=URL)
-    ecs_judge_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    ecs_judge_url: str = Field(default="vllm", description=URL_DESCRIPTION)
+    ecs_judge_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     def make_judge(self) -> ChatModel | None:
         """The judge that is named, or None."""
@@ -73,18 +73,18 @@ class ECSScorer:
         judge: ChatModel | None = None,
     ) -> None:
         threshold = settings.ecs_threshold
-        self.checklist = Checklist(
+        self.verification = KeypointVerification(
             model,
             splitter,
             None if settings.ecs_sentences == "all" else settings.ecs_sentences,
             settings.ecs_mode,
-            default_threshold(settings.ecs_verifier) if threshold is None else threshold,
+            find_default_threshold(settings.ecs_verifier) if threshold is None else threshold,
         )
-        self.vectors = TextVectors(encoder, self.checklist.texts, VERDICT_INPUTS)
-        self.verdicts = KeypointVerdicts(self.checklist, self.vectors)
+        self.vectors = TextVectors(encoder, self.verification.list_texts, VERDICT_INPUTS)
+        self.verdicts = KeypointVerdicts(self.verification, self.vectors)
         self.sources: tuple[Source[Any], ...] = (self.verdicts,)
-        self.labeller = Labeller(judge, settings, self.checklist)
-        self._proof = pair_threshold(settings.ecs_verifier)
+        self.labeller = KeypointLabeller(judge, settings, self.verification)
+        self._proof_threshold = find_pair_threshold(settings.ecs_verifier)
 
     @classmethod
     def from_settings(cls, settings: ECSSettings) -> ECSScorer:
@@ -102,9 +102,9 @@ class ECSScorer:
 
         They are the text encoder that chooses sentences, and the weigher of whole texts.
         """
-        checklist = self.checklist
+        checklist = self.verification
         retrieval = {} if checklist.n_sentences is None else {"text_encoder": self.vectors.encoder.identity.as_dict()}
-        weigher = weigher_of(checklist.model)
+        weigher = find_weigher(checklist.model)
         whole_text = {} if weigher is None else {"whole_text": weigher.identity.as_dict()}
         return {
             **retrieval,
@@ -116,9 +116,9 @@ class ECSScorer:
     def params(self) -> dict[str, Any]:
         """Return retrieval, mode and default threshold. Calibrated thresholds are data, not parameters."""
         return {
-            "sentences": self.checklist.n_sentences or "all",
-            "mode": self.checklist.mode,
-            "default_threshold": self.checklist.default_threshold,
+            "sentences": self.verification.n_sentences or "all",
+            "mode": self.verification.mode,
+            "default_threshold": self.verification.default_threshold,
         }
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
@@ -129,19 +129,19 @@ class ECSScorer:
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
         """Show for every keypoint the decision, and the sentence that proves it or the words that decided."""
-        return explain_ecs(connection, sample, components, self.checklist, self._proof)
+        return explain_ecs(connection, sample, components, self.verification, self._proof_threshold)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """The outcome of a sample that cannot have a value, whatever models say of it; else None."""
-        if refused := self._out_of_reach(sample):
+        if refused := self._find_obstacle(sample):
             return refused
         try:
-            self.checklist.reading(sample)
+            self.verification.choose_premises(sample)
         except MissingTimes as error:
             return Outcome(None, "unverifiable", str(error))
         return None
 
-    def _out_of_reach(self, sample: PendingSample) -> Outcome | None:
+    def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
         """The outcome of a sample that is no caption, or whose video has no keypoints; else None."""
         if is_verifiable(sample):
             return None
@@ -151,40 +151,42 @@ class ECSScorer:
         return Outcome(None, "no_keypoints", "the video has no keypoint to cover")
 
     def _score_one(self, sample: PendingSample, verdict_set: VerdictSet | None) -> Outcome:
-        if refused := self._out_of_reach(sample):
+        if refused := self._find_obstacle(sample):
             return refused
         assert verdict_set is not None
         if verdict_set.status != "ok":
             return Outcome(None, verdict_set.status, verdict_set.error)
-        thresholds = Thresholds(sample[THRESHOLDS], self.checklist.default_threshold)
+        thresholds = Thresholds(sample[THRESHOLDS], self.verification.default_threshold)
         rows = {row.keypoint_id: row for row in verdict_set.verdicts}
         try:
             verdicts = [
-                _verdict(rows[keypoint.keypoint_id]).at(thresholds.of(keypoint.dimension))
+                _build_verdict(rows[keypoint.keypoint_id]).apply_threshold(
+                    thresholds.require_threshold(keypoint.dimension)
+                )
                 for keypoint in sample[KEYPOINTS]
             ]
         except ValueError as error:
             return Outcome(None, "failed", str(error))
-        result = _result(sample, self.checklist.reading(sample), verdicts, verdict_set.n_sentences)
-        return Outcome(result.score, components=_components(sample, verdict_set, result, thresholds))
+        result = _compute_result(sample, self.verification.choose_premises(sample), verdicts, verdict_set.n_sentences)
+        return Outcome(result.score, components=_build_components(sample, verdict_set, result, thresholds))
 
 
-def _verdict(row: VerdictRow) -> KeypointVerdict:
+def _build_verdict(row: VerdictRow) -> KeypointVerdict:
     return KeypointVerdict(row.probability, row.sentence_index, None, row.is_lower_bound)
 
 
-def _result(
-    sample: PendingSample, reading: Reading, verdicts: Sequence[KeypointVerdict], n_sentences: int
+def _compute_result(
+    sample: PendingSample, reading: KeypointPremises, verdicts: Sequence[KeypointVerdict], n_sentences: int
 ) -> ECSResult:
     dimensions = [keypoint.dimension for keypoint in sample[KEYPOINTS]]
     if reading.mode != "sodam":
-        return flat_score(dimensions, verdicts, mode=reading.mode)
+        return compute_flat_score(dimensions, verdicts, mode=reading.mode)
     assert reading.alignment is not None
     members: list[list[int]] = [[] for _ in range(reading.n_segments)]
     for place, keypoint in enumerate(sample[KEYPOINTS]):
         assert keypoint.segment_index is not None
         members[keypoint.segment_index].append(place)
-    return sodam_score(
+    return compute_sodam_score(
         reading.alignment,
         [[dimensions[i] for i in places] for places in members],
         [[verdicts[i] for i in places] for places in members],
@@ -192,19 +194,19 @@ def _result(
     )
 
 
-def _components(
+def _build_components(
     sample: PendingSample, verdict_set: VerdictSet, result: ECSResult, thresholds: Thresholds
 ) -> dict[str, Any]:
-    aligned = result.aligned
+    aligned = result.sodam_result
     times = {} if aligned is None else {"precision": aligned.precision, "recall": aligned.recall}
     return {
         "mode": result.mode,
         "outcome": result.status,
         "by_dimension": dict(result.by_dimension),
-        "covered": {name: covered for name, (covered, _) in result.counts.items()},
-        "keypoints": {name: total for name, (_, total) in result.counts.items()},
-        "thresholds": {name: thresholds.of(name) for name in result.counts},
-        "calibrated": sorted(name for name in result.counts if name in sample[THRESHOLDS]),
+        "covered": {name: covered for name, (covered, _) in result.covered_counts.items()},
+        "keypoints": {name: total for name, (_, total) in result.covered_counts.items()},
+        "thresholds": {name: thresholds.require_threshold(name) for name in result.covered_counts},
+        "calibrated": sorted(name for name in result.covered_counts if name in sample[THRESHOLDS]),
         "n_sentences": verdict_set.n_sentences,
         **times,
         **({"parse_error": sample[SEGMENTS].parse_error} if sample[SEGMENTS].parse_error else {}),

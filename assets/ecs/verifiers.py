@@ -17,27 +17,27 @@ EVEN_ODDS = 0.5
 def make_verifier(model: str, precision: str) -> EntailmentModel:
     """Make the verifier of this name, once per process: `offline`, `lexical`, or a folder or hub id."""
     if model == OFFLINE:
-        from metrics_core.ecs.verifier import offline_verifier
+        from metrics_core.ecs.verifier import make_offline_verifier
 
-        return offline_verifier()
+        return make_offline_verifier()
     if model == LEXICAL:
         return LexicalVerifier()
     return NliClassifier(model, precision=precision)
 
 
-def default_threshold(model: str) -> float:
+def find_default_threshold(model: str) -> float:
     """Return the threshold of the verifier on whole captions for dimensions without a calibrated one."""
     if model == OFFLINE:
         from metrics_core.ecs import verifier
 
-        return verifier.default_threshold()
+        return verifier.read_default_threshold()
     return EVEN_ODDS
 
 
-def pair_threshold(model: str) -> float:
+def find_pair_threshold(model: str) -> float:
     """Return the threshold of the verifier on single sentences."""
     if model == OFFLINE:
         from metrics_core.ecs import verifier
 
-        return verifier.pair_threshold()
+        return verifier.read_pair_threshold()
     return EVEN_ODDS

@@ -11,35 +11,35 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
-from assets.evqa.reading import Reader
+from assets.evqa.prepared_text import TextPreparer
 from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.frames import SampledFrames
-from assets.sources.keywords import ExtractedKeywords, Find, KeywordVectors
+from assets.sources.keywords import ExtractedKeywords, FindExtraction, KeywordVectors
 from assets.sources.texts import TextVectors
 from db.evidence.embeddings import StoredVectors
 from db.schema.inputs import TEXT, VIDEO, Input
-from db.scores.work import PendingSample
+from db.scores.pending import PendingSample
 from metrics_core.evqa import (
     BadFeature,
     EVQAResult,
     FrameFeatures,
-    evqa_of_text,
+    compute_keyword_frame_cosines,
+    evqa_from_prepared_frames,
     prepare_frames,
     qa_score,
-    similarity_to_frames,
 )
-from metrics_core.frames.encoding import FrameEncoder
+from metrics_core.frames.features import FrameEncoder
 from metrics_core.keywords import clean_keywords
-from metrics_core.long_text import weighted_mean
-from metrics_core.models.chat_keywords import ChatKeywords
-from metrics_core.models.clip_encoder import ClipTexts, OpenClipEncoder
+from metrics_core.long_text import average_chunk_features
+from metrics_core.models.chat_keywords import ChatKeywordExtractor
+from metrics_core.models.clip_encoder import ClipTextEncoder, OpenClipEncoder
 from metrics_core.protocols import KeywordExtractor, SentenceSplitter
 
-NUMBERS = ("precision", "recall", "f1", "coarse", "score")
+NUMBER_NAMES = ("precision", "recall", "f1", "coarse", "score")
 
 
 class EVQAScorer:
@@ -63,17 +63,17 @@ class EVQAScorer:
         frames = FrameEncoder(encoder, settings.frames_every, settings.frames_cap)
         self.frames = SampledFrames(frames, self._is_scorable, self.inputs)
         self.keywords: ExtractedKeywords | None = None
-        self.vectors = TextVectors(ClipTexts(encoder), self._texts_by_rule, self.inputs)
+        self.vectors = TextVectors(ClipTextEncoder(encoder), self._list_texts_by_rule, self.inputs)
         self.sources: tuple[Source[Any], ...] = (self.vectors, self.frames)
-        if isinstance(extractor, ChatKeywords):
-            self.keywords = ExtractedKeywords(extractor, settings, self._keyword_texts, self.inputs)
-            self.vectors = KeywordVectors(ClipTexts(encoder), self.keywords, self.texts, self.inputs)
+        if isinstance(extractor, ChatKeywordExtractor):
+            self.keywords = ExtractedKeywords(extractor, settings, self._list_keyword_texts, self.inputs)
+            self.vectors = KeywordVectors(ClipTextEncoder(encoder), self.keywords, self.list_texts, self.inputs)
             self.sources = (self.keywords, self.vectors, self.frames)
         self._settings = settings
         self._encoder = encoder
         self._extractor = extractor
         self._splitter = splitter
-        self._reader = Reader(
+        self._preparer = TextPreparer(
             encoder, extractor, splitter, settings.evqa_long_text, settings.evqa_keywords_from, settings.evqa_dedup
         )
 
@@ -101,27 +101,27 @@ class EVQAScorer:
             "qa_factor": "ln(n + 1)",
         }
 
-    def texts(self, sample: PendingSample, find: Find) -> Iterator[str]:
+    def list_texts(self, sample: PendingSample, find: FindExtraction) -> Iterator[str]:
         """The chunks of the text and its keywords; none where there are no frames, or no keywords, to compare."""
-        for text in self._keyword_texts(sample):
+        for text in self._list_keyword_texts(sample):
             extraction = find(text)
             if extraction.status == "ok":
-                yield from self._reader.read(sample.text, extraction.keywords).texts
+                yield from self._preparer.prepare(sample.text, extraction.keywords).texts
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """Score samples. A video is prepared once for all its samples."""
         videos = {video_id: prepare_frames(frames.features) for video_id, frames in evidence[self.frames].items()}
-        find = self._find(evidence)
-        return [self._out_of_reach(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
+        find = self._choose_extractions(evidence)
+        return [self._find_obstacle(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
         """Show every keyword with the frame that is most similar to it."""
-        raw = self._find(evidence)(self._reader.keyword_text(sample)).keywords
-        keywords = self._reader.read(sample.text, raw).keywords.cleaned
+        raw = self._choose_extractions(evidence)(self._preparer.choose_keyword_text(sample)).keywords
+        keywords = self._preparer.prepare(sample.text, raw).keywords.cleaned
         frames = evidence[self.frames][sample.video_id]
-        cosines = similarity_to_frames(_rows(keywords, evidence[self.vectors]), frames.features)
+        cosines = compute_keyword_frame_cosines(_list_vectors(keywords, evidence[self.vectors]), frames.features)
         rows = [
             {
                 "keyword": keyword,
@@ -130,36 +130,36 @@ class EVQAScorer:
             }
             for keyword, of_frames in zip(keywords, cosines, strict=True)
         ]
-        parts = ", ".join(f"{name} {components[name]:.4f}" for name in NUMBERS if components.get(name) is not None)
+        parts = ", ".join(f"{name} {components[name]:.4f}" for name in NUMBER_NAMES if components.get(name) is not None)
         return Explanation([f"{len(frames.times_s)} frames; {parts}"], rows)
 
     @cached_property
-    def _knows_the_demo_alone(self) -> bool:
+    def _is_demo_encoder(self) -> bool:
         return self._encoder.identity.model_id == DEMO_ENCODER
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """The outcome of a sample that cannot have a value, whatever models say of it; else None."""
-        if refused := self._out_of_reach(sample):
+        if refused := self._find_obstacle(sample):
             return refused
-        if self.keywords is None and not self._keywords_by_rule(sample):
+        if self.keywords is None and not self._extract_keywords_by_rule(sample):
             return Outcome(None, "no_keywords", "the text has no keyword")
         return None
 
-    def _keywords_by_rule(self, sample: PendingSample) -> list[str]:
-        raw = self._reader.by_rule(self._reader.keyword_text(sample)).keywords
+    def _extract_keywords_by_rule(self, sample: PendingSample) -> list[str]:
+        raw = self._preparer.extract_by_rule(self._preparer.choose_keyword_text(sample)).keywords
         return clean_keywords(raw, dedup=self._settings.evqa_dedup)
 
     def _is_scorable(self, sample: PendingSample) -> bool:
-        return self._out_of_reach(sample) is None
+        return self._find_obstacle(sample) is None
 
-    def _out_of_reach(self, sample: PendingSample) -> Outcome | None:
+    def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
         """The outcome of a sample that no model needs to see, because it cannot be scored; else None."""
         video = sample[VIDEO]
         if video.status == "text_only":
             return Outcome(None, "no_frames", "the video has no file: EVQAScore compares texts with frames")
         if video.status not in ("ok", "damaged"):
             return Outcome(None, "no_frames", f"the video cannot be decoded: {video.error}")
-        if self._knows_the_demo_alone and sample.dataset != DEMO_DATASET:
+        if self._is_demo_encoder and sample.dataset != DEMO_DATASET:
             return Outcome(
                 None,
                 "no_model",
@@ -168,42 +168,42 @@ class EVQAScorer:
             )
         return None
 
-    def _find(self, evidence: Evidence) -> Find:
-        return self._reader.by_rule if self.keywords is None else evidence[self.keywords].__getitem__
+    def _choose_extractions(self, evidence: Evidence) -> FindExtraction:
+        return self._preparer.extract_by_rule if self.keywords is None else evidence[self.keywords].__getitem__
 
-    def _texts_by_rule(self, sample: PendingSample) -> Iterator[str]:
-        return self.texts(sample, self._reader.by_rule)
+    def _list_texts_by_rule(self, sample: PendingSample) -> Iterator[str]:
+        return self.list_texts(sample, self._preparer.extract_by_rule)
 
-    def _keyword_texts(self, sample: PendingSample) -> Iterator[str]:
+    def _list_keyword_texts(self, sample: PendingSample) -> Iterator[str]:
         if self._is_scorable(sample):
-            yield self._reader.keyword_text(sample)
+            yield self._preparer.choose_keyword_text(sample)
 
     def _score_one(
-        self, sample: PendingSample, evidence: Evidence, videos: Mapping[int, FrameFeatures], find: Find
+        self, sample: PendingSample, evidence: Evidence, videos: Mapping[int, FrameFeatures], find: FindExtraction
     ) -> Outcome:
         frames, vectors = evidence[self.frames][sample.video_id], evidence[self.vectors]
         if frames.status != "ok":
             return Outcome(None, "failed" if frames.status == "failed" else "no_frames", frames.error)
-        extraction = find(self._reader.keyword_text(sample))
+        extraction = find(self._preparer.choose_keyword_text(sample))
         if extraction.status != "ok":
             return Outcome(None, extraction.status, f"no keywords: {extraction.reason}")
-        reading = self._reader.read(sample.text, extraction.keywords)
-        notes = {**reading.notes, "n_frames": len(frames.features)}
-        if not reading.plan.chunks:
+        reading = self._preparer.prepare(sample.text, extraction.keywords)
+        notes = {**reading.components, "n_frames": len(frames.features)}
+        if not reading.chunk_plan.chunks:
             return Outcome(None, "empty_text", "the caption is empty", notes)
         try:
-            whole = weighted_mean(_rows(reading.plan.chunks, vectors), reading.plan.tokens)
+            whole = average_chunk_features(_list_vectors(reading.chunk_plan.chunks, vectors), reading.chunk_plan.tokens)
         except BadFeature as error:
             return Outcome(None, "bad_feature", str(error), notes)
-        keywords = _rows(reading.keywords.cleaned, vectors)
-        result = evqa_of_text(videos[sample.video_id], keywords, whole)
+        keywords = _list_vectors(reading.keywords.cleaned, vectors)
+        result = evqa_from_prepared_frames(videos[sample.video_id], keywords, whole)
         value = result.score if sample.kind == "caption" else qa_score(result)
-        return Outcome(value, result.status, result.reason, {**_numbers(result), **notes})
+        return Outcome(value, result.status, result.reason, {**_build_number_components(result), **notes})
 
 
-def _rows(texts: Sequence[str], vectors: StoredVectors) -> list[NDArray[np.float32]]:
+def _list_vectors(texts: Sequence[str], vectors: StoredVectors) -> list[NDArray[np.float32]]:
     return [vectors[text] for text in texts]
 
 
-def _numbers(result: EVQAResult) -> dict[str, float | None]:
-    return {name: getattr(result, name) for name in NUMBERS}
+def _build_number_components(result: EVQAResult) -> dict[str, float | None]:
+    return {name: getattr(result, name) for name in NUMBER_NAMES}

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
+from assets.models.chat import KEY_VARIABLE_DESCRIPTION, URL_DESCRIPTION, ChatSettings
 from assets.models.settings import FrameSettings, ImageTextSettings, SplitterSettings
 from metrics_core.keywords import RuleKeywords
-from metrics_core.models.chat_keywords import ChatKeywords
+from metrics_core.models.chat_keywords import ChatKeywordExtractor
 from metrics_core.protocols import KeywordExtractor
 
 
@@ -25,12 +25,12 @@ class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSetti
     )
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
     evqa_keywords_model: str = Field(default="", description="chat model that extracts keywords; empty: rules do")
-    evqa_keywords_url: str = Field(default="vllm", description=URL)
-    evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    evqa_keywords_url: str = Field(default="vllm", description=URL_DESCRIPTION)
+    evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     def make_extractor(self) -> KeywordExtractor:
         """Return the extractor that asks the named chat model, or the rules where none is named."""
         if not self.evqa_keywords_model:
             return RuleKeywords()
         where = (self.evqa_keywords_url, self.evqa_keywords_key_variable)
-        return ChatKeywords(self.make_chat_model(self.evqa_keywords_model, *where))
+        return ChatKeywordExtractor(self.make_chat_model(self.evqa_keywords_model, *where))

@@ -7,44 +7,46 @@ import dagster as dg
 from sqlalchemy.engine import Engine
 
 from assets.curation import Curation
-from assets.datasets import TOGETHER
-from assets.facts.describing import describe_texts, measure_videos
-from assets.leases import leased
+from assets.datasets import SHARDS_PER_GROUP
+from assets.facts.measure import measure_texts, measure_videos
+from assets.leases import lease_partitions
 from assets.partitions import SHARDS
-from assets.progress import sparsely
-from assets.shards import shards_of_run
-from assets.sources.base import Tell
+from assets.progress import throttle_lines
+from assets.shards import load_run_shards
+from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
 
-Describe = Callable[[Engine, Dataset, int, Tell], int]
-_PLACED: dict[str, Any] = {
+MeasureShard = Callable[[Engine, Dataset, int, LineWriter], int]
+_ASSET_OPTIONS: dict[str, Any] = {
     "group_name": "facts",
     "partitions_def": SHARDS,
     "kinds": {"postgres"},
-    "backfill_policy": dg.BackfillPolicy.multi_run(TOGETHER),
+    "backfill_policy": dg.BackfillPolicy.multi_run(SHARDS_PER_GROUP),
 }
 
 
-@dg.asset(deps=["sample"], **_PLACED)
+@dg.asset(deps=["sample"], **_ASSET_OPTIONS)
 def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Facts about each distinct text: words, sentences, repetition, stock phrases, digits, names and language."""
-    return _described(context, curation, "text_fact", describe_texts)
+    return _measure_shards(context, curation, "text_fact", measure_texts)
 
 
-@dg.asset(deps=["video"], **_PLACED)
+@dg.asset(deps=["video"], **_ASSET_OPTIONS)
 def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound."""
-    return _described(context, curation, "video_fact", measure_videos)
+    return _measure_shards(context, curation, "video_fact", measure_videos)
 
 
-def _described(
-    context: dg.AssetExecutionContext, curation: Curation, asset: str, describe: Describe
+def _measure_shards(
+    context: dg.AssetExecutionContext, curation: Curation, asset: str, describe: MeasureShard
 ) -> dg.MaterializeResult:
     """Describe what lacks facts in the shards of the run, each while no other process does."""
-    shards = {shard.key: shard for shard in shards_of_run(context, curation.engine)}
+    shards = {shard.key: shard for shard in load_run_shards(context, curation.engine)}
     n = sum(
         describe(curation.engine, shards[key].dataset, shards[key].number, tell)
-        for keys, tell in leased(curation.engine, asset, shards, context.log.info, sparsely(context.log.info))
+        for keys, tell in lease_partitions(
+            curation.engine, asset, shards, context.log.info, throttle_lines(context.log.info)
+        )
         for key in keys
     )
     curation.results.keep_report(asset, n)

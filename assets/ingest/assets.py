@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import check_dataset_name, dataset_of_key
+from assets.datasets import check_dataset_name, require_dataset
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
-from assets.partitions import DATASETS, announce_partitions
-from assets.progress import sparsely
-from assets.reports.text import spelled
-from db.manifest.removal import n_rows
+from assets.partitions import DATASETS, register_partitions
+from assets.progress import throttle_lines
+from assets.reports.text import format_name
+from db.manifest.removal import count_dataset_rows
 
 
 class _DatabaseTable(NamedTuple):
@@ -69,7 +69,7 @@ def ingest(
     """Read a manifest folder into the database, row by row. Table ingest_reject has the refused rows and why."""
     # Someone who adds a partition in the web interface may give it any name.
     check_dataset_name(context.partition_key, Path(config.folder), curation.home)
-    log_sparsely = sparsely(context.log.info)
+    log_sparsely = throttle_lines(context.log.info)
     report = ingest_folder(
         curation.engine,
         Path(config.folder),
@@ -79,24 +79,26 @@ def ingest(
         progress=lambda source, n_read: log_sparsely(f"{source}: {n_read} rows read"),
     )
     curation.results.keep_report("ingest", report)
-    dataset = dataset_of_key(curation.engine, context.partition_key)
-    announce_partitions(context.instance, dataset)
+    dataset = require_dataset(curation.engine, context.partition_key)
+    register_partitions(context.instance, dataset)
     with curation.engine.connect() as connection:
-        counts = {table.name: n_rows(connection, dataset, table.name) for table in _DATABASE_TABLES}
+        counts = {table.name: count_dataset_rows(connection, dataset, table.name) for table in _DATABASE_TABLES}
     for table in _DATABASE_TABLES:
-        metadata = {"dagster/row_count": counts[table.name], **_metadata(table.name, report)}
+        metadata = {"dagster/row_count": counts[table.name], **_build_metadata(table.name, report)}
         yield dg.MaterializeResult(asset_key=table.name, metadata=metadata)
 
 
-def _metadata(name: str, report: IngestReport) -> dict[str, Any]:
+def _build_metadata(name: str, report: IngestReport) -> dict[str, Any]:
     # As text: of numbers Dagster draws plots, and what is new in one ingest is no course.
     if name == "ingest_reject":
         remedy = {"why": f"reelsieve rejects --dataset {report.dataset} says why"} if report.rejected else {}
         return {REFUSED: report.rejected, **remedy}
     names = [table.name for table in MANIFEST_TABLES.values() if name in table.database_tables]
     counts = {NEW: report.accepted, BEFORE: report.unchanged}
-    return {f"{_called(table)} {word}": f"{count[table]:,}" for table in names for word, count in counts.items()}
+    return {
+        f"{_format_table_name(table)} {word}": f"{count[table]:,}" for table in names for word, count in counts.items()
+    }
 
 
-def _called(table: str) -> str:
-    return "question-answer pairs" if table == "qa" else spelled(table)
+def _format_table_name(table: str) -> str:
+    return "question-answer pairs" if table == "qa" else format_name(table)

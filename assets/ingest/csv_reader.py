@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from assets.ingest import strict_json
-from assets.ingest.hygiene import storable
-from assets.ingest.lines import MAX_ROW_BYTES, Line, Lines, bounded_lines
+from assets.ingest.hygiene import format_raw_row
+from assets.ingest.lines import MAX_ROW_BYTES, ByteReader, Line, read_lines
 from assets.ingest.rejects import ManifestError, Reject
 
 # How many times a byte may be read again on average: the bound keeps the time linear in the size of the file.
@@ -22,8 +22,8 @@ _QUOTED = re.compile('"[^"]*"')
 _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
-def csv_rows(
-    file: Lines, name: str, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
+def read_csv_rows(
+    file: ByteReader, name: str, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     """For every record its line, its fields or refusal, and its beginning as text that Postgres can store.
 
@@ -31,25 +31,27 @@ def csv_rows(
     JSON. may_be_unnamed: whether columns without a name are passed over. Raises ManifestError if the header cannot be
     used.
     """
-    records = _records(file, separator)
-    header = _header(name, records, may_be_unnamed=may_be_unnamed)
+    records = _read_records(file, separator)
+    header = _read_header(name, records, may_be_unnamed=may_be_unnamed)
     for line, cells, raw in records:
-        yield line, cells if isinstance(cells, Reject) else _payload(field_types, header, cells), raw
+        yield line, cells if isinstance(cells, Reject) else _parse_fields(field_types, header, cells), raw
 
 
-def csv_header(file: Lines, name: str, separator: str) -> list[str]:
+def read_csv_header(file: ByteReader, name: str, separator: str) -> list[str]:
     """The names of the columns, "" for one without a name. Raises ManifestError if the header cannot be used."""
-    return _header(name, _records(file, separator), may_be_unnamed=True)
+    return _read_header(name, _read_records(file, separator), may_be_unnamed=True)
 
 
-def guess_separator(file: Lines) -> str:
+def guess_separator(file: ByteReader) -> str:
     """The character that stands most often in the first line outside quotes, of comma, semicolon, tab and bar."""
-    line = next(bounded_lines(file), None)
+    line = next(read_lines(file), None)
     text = "" if line is None else _QUOTED.sub("", line.data.decode("utf-8", "replace"))
     return max(",;\t|", key=text.count)
 
 
-def _header(file: str, records: Iterator[tuple[int, list[str] | Reject, str]], *, may_be_unnamed: bool) -> list[str]:
+def _read_header(
+    file: str, records: Iterator[tuple[int, list[str] | Reject, str]], *, may_be_unnamed: bool
+) -> list[str]:
     _, header, _ = next(records, (1, Reject("csv_invalid", "the file has no header line"), ""))
     if isinstance(header, Reject):
         raise ManifestError(f"{file}: the header cannot be read: {header.reason}")
@@ -66,8 +68,8 @@ def _header(file: str, records: Iterator[tuple[int, list[str] | Reject, str]], *
 class _Feed:
     """The lines of a file as text for csv.reader. It remembers the lines of the current record."""
 
-    def __init__(self, file: Lines) -> None:
-        self._lines = bounded_lines(file)
+    def __init__(self, file: ByteReader) -> None:
+        self._lines = read_lines(file)
         self._waiting: deque[Line] = deque()
         self._credit = 0
         self.start()
@@ -102,7 +104,7 @@ class _Feed:
             self._credit += _READ_AGAIN * len(line.data)
         self.record.append(line)
         self.size += len(line.data)
-        if not line.whole or self.size > MAX_ROW_BYTES:
+        if not line.is_whole or self.size > MAX_ROW_BYTES:
             self.fault = Reject("too_long", f"a record may have {MAX_ROW_BYTES} bytes: close its quotes")
             raise csv.Error
         try:
@@ -118,7 +120,7 @@ class _Feed:
         return text.replace("\x00", " ")
 
 
-def _records(file: Lines, separator: str) -> Iterator[tuple[int, list[str] | Reject, str]]:
+def _read_records(file: ByteReader, separator: str) -> Iterator[tuple[int, list[str] | Reject, str]]:
     feed = _Feed(file)
     reader = csv.reader(feed, strict=True, delimiter=separator)
     while True:
@@ -130,37 +132,37 @@ def _records(file: Lines, separator: str) -> Iterator[tuple[int, list[str] | Rej
         except StopIteration:
             return
         except csv.Error as error:
-            content = feed.fault or _csv_fault(error)
+            content = feed.fault or _explain_csv_error(error)
             if not feed.give_back():
                 lost = f"the lines up to {feed.record[-1].number} could not be read"
                 content = Reject(content.code, f"{content.reason}; {lost}")
         if not any(line.data.strip() for line in feed.record):
             continue
-        raw = storable(b"".join(line.data for line in feed.record))
+        raw = format_raw_row(b"".join(line.data for line in feed.record))
         yield feed.record[0].number, content, raw
 
 
-def _csv_fault(error: csv.Error) -> Reject:
+def _explain_csv_error(error: csv.Error) -> Reject:
     if "field limit" in str(error):
         return Reject("too_long", f"a cell may have {csv.field_size_limit()} characters: close its quotes")
     return Reject("csv_invalid", f"not valid CSV ({error}): close quotes, write inner ones twice")
 
 
-def _payload(field_types: Mapping[str, type], header: list[str], cells: list[str]) -> dict[str, Any] | Reject:
+def _parse_fields(field_types: Mapping[str, type], header: list[str], cells: list[str]) -> dict[str, Any] | Reject:
     if len(cells) != len(header):
         counts = f"the record has {len(cells)} cells and the header {len(header)}"
         return Reject("csv_invalid", f"{counts}: put cells with commas in quotes")
     payload: dict[str, Any] = {}
     for name, cell in zip(header, cells, strict=True):
         if cell and name:
-            value = _converted(cell, field_types.get(name))
+            value = _convert_cell(cell, field_types.get(name))
             if isinstance(value, Reject):
                 return Reject(value.code, f"field '{name}': {value.reason}")
             payload[name] = value
     return payload
 
 
-def _converted(cell: str, field_type: type | None) -> Any:
+def _convert_cell(cell: str, field_type: type | None) -> Any:
     """The cell as a value of this type. A cell that does not fit stays text, which validation then refuses."""
     if field_type in (int, float):
         if _NUMBER.fullmatch(cell) is None:
@@ -170,5 +172,5 @@ def _converted(cell: str, field_type: type | None) -> Any:
     if field_type is bool:
         return {"true": True, "false": False}.get(cell.lower(), cell)
     if field_type is list:
-        return strict_json.parse(cell)
+        return strict_json.parse_json(cell)
     return cell

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from assets.ingest import strict_json
-from assets.ingest.files import file_in, open_file
-from assets.ingest.hygiene import shown
+from assets.ingest.files import find_manifest_file, open_file
+from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS
 
@@ -17,28 +17,28 @@ _MAX_BYTES = 2**20
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-def find_dimensions(folder: Path) -> tuple[str, ...]:
+def read_dimensions(folder: Path) -> tuple[str, ...]:
     """The names in the folder's dimensions.json, in its order. Without that file they are the six of OmniDCBench.
 
     Raises ManifestError if dimensions.json is not a regular file inside the folder, or not a list of distinct names.
     """
-    path = file_in(folder, DIMENSIONS_FILE)
+    path = find_manifest_file(folder, DIMENSIONS_FILE)
     if path is None:
         return DIMENSIONS
     with open_file(path) as file:
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise _unusable(path, f"it has more than {_MAX_BYTES} bytes")
-    names = strict_json.parse(content.decode("utf-8-sig", "replace"))
+    names = strict_json.parse_json(content.decode("utf-8-sig", "replace"))
     if isinstance(names, Reject):
         raise _unusable(path, names.reason)
     if not isinstance(names, list) or not names:
         raise _unusable(path, "it holds no list of names")
     for name in names:
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-            raise _unusable(path, f"{shown(name)} is no name")
+            raise _unusable(path, f"{format_value(name)} is no name")
         if names.count(name) > 1:
-            raise _unusable(path, f"{shown(name)} is there twice")
+            raise _unusable(path, f"{format_value(name)} is there twice")
     return tuple(names)
 
 

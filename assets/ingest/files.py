@@ -29,7 +29,7 @@ class FileVersion(NamedTuple):
     mtime_ns: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> FileVersion:
+    def from_stat(cls, status: os.stat_result) -> FileVersion:
         """Return the version that `stat` shows."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
@@ -42,7 +42,7 @@ class OpenFile:
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
-        self.version = FileVersion.of(os.fstat(file.fileno()))
+        self.version = FileVersion.from_stat(os.fstat(file.fileno()))
         self._left = self.version.size
 
     def read(self, size: int, /) -> bytes:
@@ -64,21 +64,21 @@ def open_file(path: Path) -> Iterator[OpenFile]:
     Raises ManifestError, which names the file, where it cannot be opened or read, and at the end of the block where it
     was written to or replaced meanwhile.
     """
-    with readable(path), open_regular(path) as file:
+    with convert_os_errors(path), open_regular(path) as file:
         opened = OpenFile(file)
         yield opened
-        require_version(path, opened.version)
+        check_unchanged(path, opened.version)
 
 
-def is_version(path: Path, version: FileVersion) -> bool:
+def is_unchanged(path: Path, version: FileVersion) -> bool:
     """Whether the file is as it was in this version. Raises ManifestError if it is gone."""
-    with readable(path):
-        return FileVersion.of(path.stat()) == version
+    with convert_os_errors(path):
+        return FileVersion.from_stat(path.stat()) == version
 
 
-def require_version(path: Path, version: FileVersion) -> None:
+def check_unchanged(path: Path, version: FileVersion) -> None:
     """Raise ManifestError unless the file is as it was in this version."""
-    if not is_version(path, version):
+    if not is_unchanged(path, version):
         raise ManifestError(
             f"{path.name}: it changed while it was read: run the same command again when nothing writes to it any more"
         )
@@ -99,7 +99,7 @@ def _regular_only(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is a folder, a pipe or a device: name a regular file", path)
 
 
-def open_inside(folder: Path, relative: str) -> BinaryIO:
+def open_file_inside(folder: Path, relative: str) -> BinaryIO:
     """Open a regular file inside a folder. A link may lead to one.
 
     Raises PathRejected for whatever else has this name, and OSError where the file cannot be read.
@@ -108,7 +108,7 @@ def open_inside(folder: Path, relative: str) -> BinaryIO:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def convert_os_errors(path: Path) -> Iterator[None]:
     """Turn an error of the file system into a ManifestError that names the file."""
     try:
         yield
@@ -116,14 +116,14 @@ def readable(path: Path) -> Iterator[None]:
         raise ManifestError(f"{path.name}: cannot be read: {error.strerror or error}") from error
 
 
-def file_in(folder: Path, name: str) -> Path | None:
+def find_manifest_file(folder: Path, name: str) -> Path | None:
     """The path of the file of this name in a manifest folder, or None if there is none.
 
     Raises ManifestError if the name belongs to something other than a regular file inside the folder. A link may lead
     to such a file.
     """
     path = folder / name
-    with readable(path):
+    with convert_os_errors(path):
         try:
             path.lstat()
         except FileNotFoundError:
@@ -135,9 +135,9 @@ def file_in(folder: Path, name: str) -> Path | None:
     return path
 
 
-def require_regular(path: Path) -> None:
+def check_regular_file(path: Path) -> None:
     """Raise ManifestError unless the path, in any folder, names a regular file whose name is valid UTF-8."""
-    with readable(path):
+    with convert_os_errors(path):
         open_regular(path).close()
     try:
         path.name.encode()

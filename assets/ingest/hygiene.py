@@ -33,27 +33,27 @@ def has_safe_text(line: bytes) -> bool:
     return len(line) <= MAX_TEXT and line.isascii() and b"\\" not in line and b"\x7f" not in line
 
 
-def check(payload: dict[str, Any], *, texts_are_safe: bool = False) -> Reject | None:
+def find_fault(payload: dict[str, Any], *, texts_are_safe: bool = False) -> Reject | None:
     """The refusal for the first rule that a value or a key anywhere in the row breaks, or None.
 
     texts_are_safe: whether `has_safe_text` is known of the row.
 
-    >>> check({"text": "A pan is tossed.", "tags": ["pan", "kitchen"]}) is None
+    >>> find_fault({"text": "A pan is tossed.", "tags": ["pan", "kitchen"]}) is None
     True
-    >>> check({"text": "A pan", "tags": ["bell \\x07"]}).reason
+    >>> find_fault({"text": "A pan", "tags": ["bell \\x07"]}).reason
     "field 'tags' contains the control character U+0007: remove it"
     """
     if texts_are_safe and all(type(value) is str for value in payload.values()):
         return None
-    if _fault(payload, texts_are_safe=texts_are_safe) is None:
+    if _find_value_fault(payload, texts_are_safe=texts_are_safe) is None:
         return None
     for field, value in payload.items():
-        if (fault := _fault([field, value])) is not None:
-            return Reject(fault.code, f"field {shown(field)} {fault.reason}")
+        if (fault := _find_value_fault([field, value])) is not None:
+            return Reject(fault.code, f"field {format_value(field)} {fault.reason}")
     return None
 
 
-def _fault(value: Any, *, texts_are_safe: bool = False) -> Reject | None:
+def _find_value_fault(value: Any, *, texts_are_safe: bool = False) -> Reject | None:
     """The refusal for the first rule that the value breaks, without the name of a field.
 
     The value is walked level by level: a hostile row cannot exhaust the recursion, and the depth is known.
@@ -69,7 +69,7 @@ def _fault(value: Any, *, texts_are_safe: bool = False) -> Reject | None:
                 if len(item) > MAX_TEXT:
                     return Reject("too_long", f"has {len(item)} characters: the limit is {MAX_TEXT}")
                 if _SAFE.fullmatch(item) is None:
-                    return _character_fault(item)
+                    return _explain_character(item)
             elif kind is dict:
                 deeper.extend(item)
                 deeper.extend(item.values())
@@ -77,7 +77,7 @@ def _fault(value: Any, *, texts_are_safe: bool = False) -> Reject | None:
                 deeper.extend(item)
             elif kind is float:
                 if not math.isfinite(item):
-                    return _number_fault(item)
+                    return _explain_number(item)
             elif kind is not int and kind is not bool and item is not None:
                 return Reject("wrong_type", f"holds a {kind.__name__}: use what JSON can write")
         if not deeper:
@@ -86,7 +86,7 @@ def _fault(value: Any, *, texts_are_safe: bool = False) -> Reject | None:
     return Reject("too_deep", f"is nested more than {MAX_DEPTH} levels deep: flatten it")
 
 
-def _character_fault(text: str) -> Reject:
+def _explain_character(text: str) -> Reject:
     character = next(character for character in text if _SAFE.fullmatch(character) is None)
     name = f"U+{ord(character):04X}"
     if character == "\x00":
@@ -96,21 +96,21 @@ def _character_fault(text: str) -> Reject:
     return Reject("control_characters", f"contains the control character {name}: remove it")
 
 
-def _number_fault(number: float) -> Reject:
+def _explain_number(number: float) -> Reject:
     if math.isnan(number):
         return Reject("nan", "holds NaN: give a number or leave the field out")
     return Reject("not_finite", "holds a number that is not finite: give a smaller one")
 
 
-def without_sign_of_zero(number: float | str) -> float:
+def drop_zero_sign(number: float | str) -> float:
     """The number, or 0.0 for -0.0: JSON in Postgres has one zero, and a row is hashed as Postgres stores it."""
     return float(number) + 0.0
 
 
-def is_blank(text: str) -> bool:
+def is_blank_text(text: str) -> bool:
     """Whether a text is empty or has only white space and invisible characters.
 
-    >>> is_blank(" \\u200b\\ufeff\\u0301"), is_blank("\\u200ba")
+    >>> is_blank_text(" \\u200b\\ufeff\\u0301"), is_blank_text("\\u200ba")
     (True, False)
     """
     # A short cut: most texts begin with an ASCII letter, and this runs for several fields of every row.
@@ -119,7 +119,7 @@ def is_blank(text: str) -> bool:
     return all(unicodedata.category(character) in _INVISIBLE or character in _FILLERS for character in text)
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """The value as a message quotes it: at most 60 characters of a text, with unprintable characters escaped."""
     return repr(value[:60] if isinstance(value, str) else value)[:80]
 
@@ -133,10 +133,10 @@ def is_storable(text: str) -> bool:
     return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
 
 
-def storable(raw: bytes) -> str:
+def format_raw_row(raw: bytes) -> str:
     """The first 2,000 characters of a row as text that Postgres can store, with invalid bytes and NUL escaped.
 
-    >>> storable(b"caf\\xe9 \\x00")
+    >>> format_raw_row(b"caf\\xe9 \\x00")
     'caf\\\\xe9 \\\\x00'
     """
     # A character of UTF-8 takes at most four bytes.

@@ -7,42 +7,42 @@ from pathlib import Path
 from typing import Any
 
 from assets.ingest.files import open_file
-from assets.ingest.hygiene import has_safe_text, shown, storable
-from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, blocks, lines_in
+from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
+from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, read_blocks, split_block
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import RawRow
-from assets.ingest.strict_json import parse_object
+from assets.ingest.strict_json import parse_json_object
 
 JSON_LINES = ".jsonl"
 # The kind of a row whose table cannot be told.
 UNKNOWN_KIND = "unknown"
 
 
-def blocks_of(path: Path) -> Iterator[Block]:
+def read_file_blocks(path: Path) -> Iterator[Block]:
     """The lines of a file in blocks.
 
     Raises ManifestError if the file cannot be read, or changes before the last block is read.
     """
     with open_file(path) as file:
-        yield from blocks(file)
+        yield from read_blocks(file)
 
 
-def filled_lines(block: Block) -> Iterator[Line]:
+def list_nonblank_lines(block: Block) -> Iterator[Line]:
     """The lines of a block that hold something, which are the rows."""
-    return (line for line in lines_in(block) if line.data.strip())
+    return (line for line in split_block(block) if line.data.strip())
 
 
-def json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
+def read_json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
     """The raw rows of a file; without a kind, the field `kind` of each row names its table. Errors: see `blocks_of`."""
-    for block in blocks_of(path):
-        yield from rows_in(block, path.name, kind)
+    for block in read_file_blocks(path):
+        yield from parse_rows(block, path.name, kind)
 
 
-def rows_in(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
-    """The raw rows of a block of the file `source`, as `json_rows` gives them."""
-    for line in filled_lines(block):
-        content, raw = fields_of(line), storable(line.data)
+def parse_rows(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
+    """The raw rows of a block of the file `source`, as `read_json_rows` gives them."""
+    for line in list_nonblank_lines(block):
+        content, raw = parse_fields(line), format_raw_row(line.data)
         if isinstance(content, Reject):
             yield RawRow(source, line.number, kind or UNKNOWN_KIND, None, content, raw)
             continue
@@ -51,12 +51,12 @@ def rows_in(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
             yield RawRow(source, line.number, kind_of_row, content, None, raw, has_safe_text(line.data))
         else:
             kinds = ", ".join(MANIFEST_TABLES)
-            reject = Reject("unknown_kind", f"field 'kind' is {shown(kind_of_row)}: use one of {kinds}")
+            reject = Reject("unknown_kind", f"field 'kind' is {format_value(kind_of_row)}: use one of {kinds}")
             yield RawRow(source, line.number, UNKNOWN_KIND, None, reject, raw)
 
 
-def fields_of(line: Line) -> dict[str, Any] | Reject:
+def parse_fields(line: Line) -> dict[str, Any] | Reject:
     """The fields of a row, or why it has none."""
-    if not line.whole:
+    if not line.is_whole:
         return Reject("too_long", f"the line is longer than {MAX_ROW_BYTES} bytes: shorten it")
-    return parse_object(line.data)
+    return parse_json_object(line.data)

@@ -7,8 +7,8 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from assets.file_state import FileState
 from assets.media.address import is_address
-from assets.media_file import FileState
 from db.manifest.store import IngestedTable, IngestStore
 
 _RULES = Path(__file__).parent
@@ -23,46 +23,46 @@ class KnownTables:
 
     def __init__(self, store: IngestStore, folder: Path, dimensions: Collection[str]) -> None:
         self._store = store
-        with store.transaction():
-            self._stored = store.ingested_tables()
+        with store.open_transaction():
+            self._stored = store.load_ingested_tables()
         self._digest = hashlib.sha256(repr((_rules_sha256(), str(folder.resolve()), sorted(dimensions))).encode())
         self._all_known = True
         self._tables: list[IngestedTable] = []
 
-    def find(self, kind: str, name: str, content_sha256: bytes) -> IngestedTable | None:
+    def find_unchanged(self, kind: str, file_name: str, content_sha256: bytes) -> IngestedTable | None:
         """The table as it is stored, or None for one that has to be ingested. Call it for every table in order.
 
         name: that of its file, whose content has this digest.
         """
-        self._digest.update(repr((kind, name, content_sha256)).encode())
+        self._digest.update(repr((kind, file_name, content_sha256)).encode())
         stored = self._stored.get(kind)
         is_same = stored is not None and stored.content_sha256 == self._digest.digest()
         self._all_known = self._all_known and is_same and (kind != "video" or self._media_are_same(stored))
         return stored if self._all_known else None
 
-    def add(self, kind: str, n_rows: int, n_rejected: int) -> None:
+    def record(self, kind: str, n_rows: int, n_rejected: int) -> None:
         """Note a table that is stored now, right after `find`."""
         self._tables.append(IngestedTable(kind, self._digest.digest(), n_rows, n_rejected))
 
-    def keep(self) -> None:
+    def store_records(self) -> None:
         """Remember the noted tables for the next ingest."""
-        with self._store.transaction():
+        with self._store.open_transaction():
             self._store.replace_ingested_tables(self._tables)
 
     def _media_are_same(self, stored: IngestedTable | None) -> bool:
         """Whether no video would be read again; a refused one, or one that did not decode, always would."""
         if stored is None or stored.n_rejected:
             return False
-        with self._store.transaction():
-            for video in self._store.media():
+        with self._store.open_transaction():
+            for video in self._store.load_video_files():
                 # A store, or a root that may lead elsewhere now, is always asked.
                 if is_address(video.uri):
                     return False
                 try:
-                    now = FileState.of(os.stat(video.uri))
+                    now = FileState.from_stat(os.stat(video.uri))
                 except OSError:
                     return False
-                if video.status == "undecodable" or not now.agrees_with(FileState.stored(video)):
+                if video.status == "undecodable" or not now.matches(FileState.from_video_row(video)):
                     return False
         return True
 

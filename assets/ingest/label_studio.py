@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from assets.ingest.files import open_file
-from assets.ingest.hygiene import shown, storable
+from assets.ingest.hygiene import format_raw_row, format_value
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
-from assets.ingest.strict_json import parse
+from assets.ingest.strict_json import parse_json
 
 SUFFIX = ".json"
 KIND = "rating"
 # What begins the name of a rater whom an export only numbers.
-RATER = "label-studio:"
+RATER_PREFIX = "label-studio:"
 _REMEDY = "export the project from Label Studio as JSON"
 
 
-def rating_rows(path: Path) -> Iterator[RawRow]:
+def read_rating_rows(path: Path) -> Iterator[RawRow]:
     """A raw row for each rating of each annotation. Its line is the place of its task, from 1.
 
     Cancelled annotations and results of other controls are passed over: they are no ratings. Raises ManifestError if
@@ -33,7 +33,7 @@ def rating_rows(path: Path) -> Iterator[RawRow]:
     with open_file(path) as file:
         data = file.read(sys.maxsize)
     try:
-        tasks = parse(data.decode("utf-8-sig"))
+        tasks = parse_json(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path.name}: byte {error.start + 1} is not valid UTF-8: {_REMEDY}") from error
     if isinstance(tasks, Reject):
@@ -41,18 +41,18 @@ def rating_rows(path: Path) -> Iterator[RawRow]:
     if not isinstance(tasks, list):
         raise ManifestError(f"{path.name}: it is no list of tasks: {_REMEDY}")
     for place, task in enumerate(tasks, start=1):
-        for content in _ratings(task):
-            raw = storable(json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+        for content in _parse_ratings(task):
+            raw = format_raw_row(json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace"))
             if isinstance(content, Reject):
                 yield RawRow(path.name, place, KIND, None, content, raw)
             else:
                 yield RawRow(path.name, place, KIND, content, None, raw)
 
 
-def _ratings(task: Any) -> Iterator[dict[str, Any] | Reject]:
+def _parse_ratings(task: Any) -> Iterator[dict[str, Any] | Reject]:
     """The ratings of a task."""
     if not isinstance(task, dict):
-        yield Reject("not_an_object", f"a task is {shown(task)}, not an object: {_REMEDY}")
+        yield Reject("not_an_object", f"a task is {format_value(task)}, not an object: {_REMEDY}")
         return
     data, annotations = task.get("data"), task.get("annotations", [])
     sample = data.get("sample") if isinstance(data, dict) else None
@@ -60,25 +60,29 @@ def _ratings(task: Any) -> Iterator[dict[str, Any] | Reject]:
         yield Reject("missing_field", "a task has no 'sample' in its data: export tasks with --format label-studio")
         return
     if not isinstance(annotations, list):
-        yield Reject("wrong_type", f"field 'annotations' is {shown(annotations)}: {_REMEDY}, not as JSON-MIN")
+        yield Reject("wrong_type", f"field 'annotations' is {format_value(annotations)}: {_REMEDY}, not as JSON-MIN")
         return
     for annotation in annotations:
         if not isinstance(annotation, dict) or not isinstance(annotation.get("result"), list):
             yield Reject("wrong_type", "an annotation has no list 'result': export the project as JSON")
         elif not annotation.get("was_cancelled"):
-            yield from (_rating(sample, task, annotation, each) for each in annotation["result"] if _is_rating(each))
+            yield from (
+                _build_rating(sample, task, annotation, each) for each in annotation["result"] if _is_rating(each)
+            )
 
 
 def _is_rating(result: Any) -> bool:
     return isinstance(result, dict) and result.get("type") == "rating"
 
 
-def _rating(sample: str, task: Mapping[str, Any], annotation: Mapping[str, Any], result: Mapping[str, Any]) -> Any:
+def _build_rating(
+    sample: str, task: Mapping[str, Any], annotation: Mapping[str, Any], result: Mapping[str, Any]
+) -> Any:
     """A row of table `ratings`; who gave it, when and in which annotation stands in its own fields."""
     value = result["value"].get("rating") if isinstance(result.get("value"), dict) else None
     row = {
         "caption_id": sample,
-        "rater": _rater(annotation.get("completed_by")),
+        "rater": _format_rater(annotation.get("completed_by")),
         "aspect": result.get("from_name"),
         "value": int(value) if isinstance(value, float) and value.is_integer() else value,
         "rated_at": annotation.get("updated_at") or annotation.get("created_at"),
@@ -90,13 +94,17 @@ def _rating(sample: str, task: Mapping[str, Any], annotation: Mapping[str, Any],
     return {name: value for name, value in row.items() if value is not None}
 
 
-def _rater(completed_by: Any) -> str | None:
+def _format_rater(completed_by: Any) -> str | None:
     """The rater's name: the address where an export has one, else the number.
 
-    >>> _rater(7), _rater({"id": 7, "email": "ann@example.org"})
+    >>> _format_rater(7), _format_rater({"id": 7, "email": "ann@example.org"})
     ('label-studio:7', 'ann@example.org')
     """
     if isinstance(completed_by, dict):
         address = completed_by.get("email")
-        return address if isinstance(address, str) and address else _rater(completed_by.get("id"))
-    return f"{RATER}{completed_by}" if isinstance(completed_by, int) and not isinstance(completed_by, bool) else None
+        return address if isinstance(address, str) and address else _format_rater(completed_by.get("id"))
+    return (
+        f"{RATER_PREFIX}{completed_by}"
+        if isinstance(completed_by, int) and not isinstance(completed_by, bool)
+        else None
+    )

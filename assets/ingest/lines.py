@@ -12,7 +12,7 @@ MAX_ROW_BYTES = 8 * 2**20
 BLOCK_BYTES = 2**18
 
 
-class Lines(Protocol):
+class ByteReader(Protocol):
     """A file that can be read in blocks: one opened in binary mode, or `OpenFile` of assets/ingest/files.py."""
 
     def read(self, size: int, /) -> bytes:
@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
     number: int
     data: bytes
-    whole: bool
+    is_whole: bool
 
 
 class Block(NamedTuple):
@@ -34,10 +34,10 @@ class Block(NamedTuple):
     data: bytes
 
 
-def blocks(file: Lines, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def read_blocks(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """The lines of a file in pieces of some `block_bytes`; of a line longer than `max_bytes` the rest is left out.
 
-    >>> list(blocks(io.BytesIO(b"one\\ntwo")))
+    >>> list(read_blocks(io.BytesIO(b"one\\ntwo")))
     [Block(number=1, data=b'one\\n'), Block(number=2, data=b'two')]
     """
     number, rest = 1, b""
@@ -50,35 +50,35 @@ def blocks(file: Lines, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK
         if len(rest) >= max_bytes:
             yield Block(number, rest)
             number += 1
-            rest = _after_line(file, block_bytes)
+            rest = _skip_line(file, block_bytes)
     if rest:
         yield Block(number, rest)
 
 
-def lines_in(block: Block, max_bytes: int = MAX_ROW_BYTES) -> Iterator[Line]:
+def split_block(block: Block, max_bytes: int = MAX_ROW_BYTES) -> Iterator[Line]:
     """The lines of a block. A byte order mark at the beginning of the file is left out."""
     for number, data in enumerate(io.BytesIO(block.data), block.number):
-        yield _line(number, data, max_bytes)
+        yield _build_line(number, data, max_bytes)
 
 
-def bounded_lines(file: Lines) -> Iterator[Line]:
+def read_lines(file: ByteReader) -> Iterator[Line]:
     """The lines of a file, which is read in blocks. A byte order mark at the beginning of the file is left out.
 
-    >>> [line.data for line in bounded_lines(io.BytesIO(b"one\\r\\ntwo"))]
+    >>> [line.data for line in read_lines(io.BytesIO(b"one\\r\\ntwo"))]
     [b'one\\r\\n', b'two']
     """
-    for block in blocks(file):
-        yield from lines_in(block)
+    for block in read_blocks(file):
+        yield from split_block(block)
 
 
-def _line(number: int, data: bytes, max_bytes: int) -> Line:
+def _build_line(number: int, data: bytes, max_bytes: int) -> Line:
     whole = len(data) < max_bytes or (len(data) == max_bytes and data.endswith(b"\n"))
     if not whole:
         data = data[:max_bytes]
     return Line(number, data.removeprefix(codecs.BOM_UTF8) if number == 1 else data, whole)
 
 
-def _after_line(file: Lines, block_bytes: int) -> bytes:
+def _skip_line(file: ByteReader, block_bytes: int) -> bytes:
     """Read on to the end of the line; the bytes that were read after it."""
     while block := file.read(block_bytes):
         _, end, after = block.partition(b"\n")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from assets.ingest.dimensions import find_dimensions
-from assets.ingest.files import file_in, require_regular
+from assets.ingest.dimensions import read_dimensions
+from assets.ingest.files import check_regular_file, find_manifest_file
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.readers import SUFFIXES
 from assets.ingest.rejects import ManifestError
@@ -26,16 +26,16 @@ class Manifest:
     dimensions: tuple[str, ...]
 
     @property
-    def sources(self) -> list[str]:
+    def file_names(self) -> list[str]:
         """The names of the files, as refused rows have them."""
         return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
 
 
-def find_manifest(folder: Path, mixed_rows: Path | None = None) -> Manifest:
-    """Find the files of a manifest. Raises ManifestError as `find_tables` does, and for an unusable other file."""
-    tables, dimensions = find_tables(folder), find_dimensions(folder)
+def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manifest:
+    """Find the files of a manifest. Raises ManifestError as `list_table_files` does, and for an unusable other file."""
+    tables, dimensions = list_table_files(folder), read_dimensions(folder)
     if mixed_rows is not None:
-        require_regular(mixed_rows)
+        check_regular_file(mixed_rows)
         if mixed_rows.name in [path.name for path in tables.values()]:
             raise ManifestError(
                 f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
@@ -43,7 +43,7 @@ def find_manifest(folder: Path, mixed_rows: Path | None = None) -> Manifest:
     return Manifest(folder, tables, mixed_rows, dimensions)
 
 
-def find_tables(folder: Path) -> dict[str, Path]:
+def list_table_files(folder: Path) -> dict[str, Path]:
     """The files of the folder's tables by the kind of their rows, in the order of ingest.
 
     Raises ManifestError if the folder or a required table is missing, or if a table has files in two formats or is not
@@ -54,7 +54,7 @@ def find_tables(folder: Path) -> dict[str, Path]:
     paths_by_kind: dict[str, Path] = {}
     for kind, table in MANIFEST_TABLES.items():
         name = table.name
-        paths = [path for suffix in SUFFIXES if (path := file_in(folder, f"{name}{suffix}")) is not None]
+        paths = [path for suffix in SUFFIXES if (path := find_manifest_file(folder, f"{name}{suffix}")) is not None]
         if len(paths) > 1:
             names = " and ".join(path.name for path in paths)
             raise ManifestError(f"{folder}: table {name} is there twice, as {names}: keep one of them")

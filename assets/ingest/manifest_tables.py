@@ -34,16 +34,16 @@ class ManifestTable:
         """The names of the fields that every row of the table must have."""
         return frozenset(name for name, info in self.row_model.model_fields.items() if info.is_required())
 
-    def id_parts(self, row: ValidRow) -> list[str]:
+    def list_id_values(self, row: ValidRow) -> list[str]:
         """The values of the row's id fields."""
         return [getattr(row, name) for name in self.id_fields]
 
-    def row_key(self, row: ValidRow) -> str:
+    def build_row_key(self, row: ValidRow) -> str:
         """The row's id within its table, as one text."""
         if len(self.id_fields) == 1:
             key: str = getattr(row, self.id_fields[0])
             return key
-        parts = self.id_parts(row)
+        parts = self.list_id_values(row)
         # A line feed may stand in an id, so every part is written behind its length.
         return "\n".join(f"{len(part)}:{part}" for part in parts)
 

@@ -7,24 +7,24 @@ from typing import Any
 
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Reject
-from assets.ingest.rows import Checked, RawRow, ValidRow
+from assets.ingest.rows import CheckedRow, RawRow, ValidRow
 
-Packed = tuple[Any, ...]
+PackedRow = tuple[Any, ...]
 
 
-def pack(rows: Iterable[Checked]) -> list[Packed]:
+def pack_rows(rows: Iterable[CheckedRow]) -> list[PackedRow]:
     """The rows as plain data, with their hashes made."""
     return [_pack(raw, row) for raw, row in rows]
 
 
-def unpack(rows: Sequence[Packed]) -> list[Checked]:
+def unpack_rows(rows: Sequence[PackedRow]) -> list[CheckedRow]:
     """The rows that were packed. The segments of a caption are those of its `content`."""
     return [_unpack(*row) for row in rows]
 
 
-def _pack(raw: RawRow, row: ValidRow | Reject) -> Packed:
+def _pack(raw: RawRow, row: ValidRow | Reject) -> PackedRow:
     # An address in the path of a video must not be shown with its credentials, if the row is refused later.
-    payload = raw.payload if isinstance(row, Reject) or raw.kind == "video" else None
+    payload = raw.fields if isinstance(row, Reject) or raw.kind == "video" else None
     parts = (raw.source, raw.line, raw.kind, payload, raw.reject, raw.raw)
     if isinstance(row, Reject):
         return (*parts, row, None, None)
@@ -46,7 +46,7 @@ def _unpack(
     refusal: Reject | None,
     values: dict[str, Any] | None,
     extra: dict[str, Any] | None,
-) -> Checked:
+) -> CheckedRow:
     raw_row = RawRow(source, line, kind, payload, reject, raw)
     if refusal is not None:
         return raw_row, refusal

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from assets.ingest.files import OpenFile
-from assets.ingest.hygiene import RAW_LENGTH, shown, storable, without_sign_of_zero
+from assets.ingest.hygiene import RAW_LENGTH, drop_zero_sign, format_raw_row, format_value
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import ManifestError, Reject
 
@@ -29,10 +29,10 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 _DAY_S = 86_400
 
-Content = tuple[dict[str, Any] | Reject, str]
+RowContent = tuple[dict[str, Any] | Reject, str]
 
 
-def parquet_rows(
+def read_parquet_rows(
     file: OpenFile, name: str, field_types: Mapping[str, type]
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     """For every row its number from 1, its fields or refusal, and its beginning as text that Postgres can store.
@@ -46,7 +46,7 @@ def parquet_rows(
             if len(set(names)) != len(names):
                 raise ValueError("two columns have the same name: name every column once")
             for batch in table.iter_batches(batch_size=BATCH_ROWS):
-                for content, raw in batch_contents(batch, field_types):
+                for content, raw in convert_batch(batch, field_types):
                     number += 1
                     yield number, content, raw
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -61,47 +61,47 @@ def count_parquet_rows(file: OpenFile, name: str) -> int:
         raise ManifestError(f"{name}: cannot be read as Parquet after row 0: {error}") from error
 
 
-def batch_contents(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[Content]:
+def convert_batch(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[RowContent]:
     """For every row of the batch its fields or refusal, and its beginning as text that Postgres can store.
 
     A batch that may hold a row that is too long is taken row by row, because such a row is refused before it is made
     into Python values, which take many times its memory.
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    if sum(map(_least_bytes, columns.values())) <= MAX_ROW_BYTES:
-        values = [_values(column, field_types.get(name)) for name, column in columns.items()]
+    if sum(map(_compute_least_bytes, columns.values())) <= MAX_ROW_BYTES:
+        values = [_convert_column(column, field_types.get(name)) for name, column in columns.items()]
         for row in zip(*values, strict=True):
-            yield _checked({name: value for name, value in zip(columns, row, strict=True) if value is not None})
+            yield _check_row({name: value for name, value in zip(columns, row, strict=True) if value is not None})
     elif batch.num_rows > 1:
         for position in range(batch.num_rows):
-            yield from batch_contents(batch.slice(position, 1), field_types)
+            yield from convert_batch(batch.slice(position, 1), field_types)
     else:
-        short = {name: column for name, column in columns.items() if _least_bytes(column) < RAW_LENGTH}
-        beginning = {name: _values(column, field_types.get(name))[0] for name, column in short.items()}
-        yield _TOO_LONG, _raw(json.dumps(beginning, ensure_ascii=False, default=_as_text))
+        short = {name: column for name, column in columns.items() if _compute_least_bytes(column) < RAW_LENGTH}
+        beginning = {name: _convert_column(column, field_types.get(name))[0] for name, column in short.items()}
+        yield _TOO_LONG, _format_raw(json.dumps(beginning, ensure_ascii=False, default=_as_text))
 
 
-def _checked(fields: dict[str, Any]) -> Content:
+def _check_row(fields: dict[str, Any]) -> RowContent:
     text = json.dumps(fields, ensure_ascii=False, default=_as_text)
-    raw = _raw(text)
+    raw = _format_raw(text)
     # A character of UTF-8 takes at most four bytes.
     if 4 * len(text) > MAX_ROW_BYTES and len(text.encode("utf-8", "replace")) > MAX_ROW_BYTES:
         return _TOO_LONG, raw
     for name, value in fields.items():
         if isinstance(value, Reject):
-            return Reject(value.code, f"field {shown(name)} {value.reason}"), raw
+            return Reject(value.code, f"field {format_value(name)} {value.reason}"), raw
     return fields, raw
 
 
-def _raw(text: str) -> str:
-    return storable(text[:RAW_LENGTH].encode("utf-8", "replace"))
+def _format_raw(text: str) -> str:
+    return format_raw_row(text[:RAW_LENGTH].encode("utf-8", "replace"))
 
 
 def _as_text(value: Any) -> str:
     return f"({value.code})" if isinstance(value, Reject) else str(value)
 
 
-def _least_bytes(array: pa.Array) -> int:
+def _compute_least_bytes(array: pa.Array) -> int:
     """The least number of bytes that the values take as JSON.
 
     A value that is not null counts two bytes: a comma, and a bracket, a quote or a digit. Arrow knows the lengths of
@@ -109,11 +109,11 @@ def _least_bytes(array: pa.Array) -> int:
     """
     kind, n_bytes = array.type, 2 * (len(array) - array.null_count)
     if pa.types.is_struct(kind):
-        return n_bytes + sum(map(_least_bytes, array.flatten()))
+        return n_bytes + sum(map(_compute_least_bytes, array.flatten()))
     if pa.types.is_nested(kind):
         items = array.flatten()
         # JSON writes the nulls of a list, unlike those of a struct.
-        return n_bytes + 2 * items.null_count + _least_bytes(items)
+        return n_bytes + 2 * items.null_count + _compute_least_bytes(items)
     if pa.types.is_dictionary(kind):
         lengths = pc.binary_length(array.dictionary).take(array.indices) if _is_text(kind.value_type) else None
     else:
@@ -126,30 +126,30 @@ def _is_text(arrow_type: pa.DataType) -> bool:
     return any(is_such(arrow_type) for is_such in (types.is_string, types.is_large_string, types.is_binary))
 
 
-def _values(column: pa.Array, field_type: type | None) -> list[Any]:
+def _convert_column(column: pa.Array, field_type: type | None) -> list[Any]:
     """The column as Python values. Dates become text, and whole numbers that pandas wrote as floats become int.
 
     A Reject stands in the place of a value that cannot be read.
     """
     arrow_type = column.type
     if any(is_such(arrow_type) for is_such in _TEMPORAL):
-        return _times(column)
+        return _convert_times(column)
     if pa.types.is_decimal(arrow_type):
         column = column.cast(pa.string())
     try:
         values = column.to_pylist()
     except (ValueError, OverflowError, LookupError):
-        values = [_value(scalar) for scalar in column]
+        values = [_convert_scalar(scalar) for scalar in column]
     if field_type is int and pa.types.is_floating(arrow_type):
         return [int(value) if value is not None and value.is_integer() else value for value in values]
     if pa.types.is_nested(arrow_type) or pa.types.is_floating(arrow_type):
-        return [_plain(value) for value in values]
+        return [_drop_nulls(value) for value in values]
     return values
 
 
-def _times(column: pa.Array) -> list[str | Reject | None]:
+def _convert_times(column: pa.Array) -> list[str | Reject | None]:
     """Dates and times as text, with a Reject for those out of range, for which Arrow gives a wrong text."""
-    first, last = _range(column.type)
+    first, last = _compute_time_range(column.type)
     numbers = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()).to_pylist()
     texts = column.cast(pa.string()).to_pylist()
     return [
@@ -158,7 +158,7 @@ def _times(column: pa.Array) -> list[str | Reject | None]:
     ]
 
 
-def _range(arrow_type: pa.DataType) -> tuple[int, int]:
+def _compute_time_range(arrow_type: pa.DataType) -> tuple[int, int]:
     """The least and the greatest number that Arrow stores for a time of day, or for a date of the years 1 to 9999."""
     if pa.types.is_date32(arrow_type):
         return _FIRST_DAY, _LAST_DAY
@@ -168,7 +168,7 @@ def _range(arrow_type: pa.DataType) -> tuple[int, int]:
     return _FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1
 
 
-def _value(scalar: pa.Scalar) -> Any:
+def _convert_scalar(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
     except UnicodeDecodeError:
@@ -178,12 +178,12 @@ def _value(scalar: pa.Scalar) -> Any:
         return _NO_JSON
 
 
-def _plain(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     """The value without the nulls of its structs, and with 0.0 for -0.0."""
     if isinstance(value, float):
-        return without_sign_of_zero(value)
+        return drop_zero_sign(value)
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
+        return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_drop_nulls(item) for item in value]
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from assets.ingest.hygiene import shown
+from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import Code
 
 # Two letters at least: one letter with a colon is a drive of Windows.
@@ -36,7 +36,7 @@ def resolve_inside(folder: Path, relative: str) -> Path:
     Raises PathRejected with the code path_url, path_absolute, path_escape, file_missing or not_a_file.
     """
     root = folder.resolve()
-    code = fault_as_written(relative)
+    code = find_path_fault(relative)
     if code is None:
         try:
             resolved = (root / relative).resolve()
@@ -51,10 +51,10 @@ def resolve_inside(folder: Path, relative: str) -> Path:
         except (OSError, RuntimeError, ValueError):
             # The system cannot look up the name: it is too long, a loop of links, forbidden or not encodable.
             code = "file_missing"
-    raise PathRejected(code, f"field 'path' is {shown(relative)}: {_PATH_REMEDIES[code]}")
+    raise PathRejected(code, f"field 'path' is {format_value(relative)}: {_PATH_REMEDIES[code]}")
 
 
-def fault_as_written(relative: str) -> Code | None:
+def find_path_fault(relative: str) -> Code | None:
     """The fault that shows in the text of a path, or None. Backslashes count as separators."""
     if _SCHEME.match(relative):
         return "path_url"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.csv_reader import csv_rows
+from assets.ingest.csv_reader import read_csv_rows
 from assets.ingest.files import OpenFile, open_file
-from assets.ingest.json_lines import JSON_LINES, filled_lines, json_rows
+from assets.ingest.json_lines import JSON_LINES, list_nonblank_lines, read_json_rows
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
-from assets.ingest.label_studio import rating_rows
-from assets.ingest.lines import Lines, blocks
+from assets.ingest.label_studio import read_rating_rows
+from assets.ingest.lines import ByteReader, read_blocks
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
@@ -32,7 +32,7 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
     if path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
     if path.suffix == JSON_LINES:
-        yield from json_rows(path, kind)
+        yield from read_json_rows(path, kind)
         return
     with open_file(path) as file:
         for line, content, raw in _READERS[path.suffix](file, path.name, MANIFEST_TABLES[kind].field_types):
@@ -42,27 +42,27 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
                 yield RawRow(path.name, line, kind, content, None, raw)
 
 
-def count_rows(file: Lines, path: Path, kind: str) -> int:
+def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
     """How many rows `read_table` gives of a file other than Parquet. JSON Lines are counted without being parsed."""
     if path.suffix == JSON_LINES:
-        return sum(1 for block in blocks(file) for _ in filled_lines(block))
-    return sum(1 for _ in csv_rows(file, path.name, MANIFEST_TABLES[kind].field_types))
+        return sum(1 for block in read_blocks(file) for _ in list_nonblank_lines(block))
+    return sum(1 for _ in read_csv_rows(file, path.name, MANIFEST_TABLES[kind].field_types))
 
 
-def read_mixed(path: Path) -> Iterator[RawRow]:
+def read_mixed_rows(path: Path) -> Iterator[RawRow]:
     """The raw rows of a JSON Lines file in which the field `kind` names the table that a row belongs to.
 
     A file `.json` is an export of Label Studio, whose annotations are ratings. Raises ManifestError if the file cannot
     be read, or changes before the last row is read.
     """
-    return rating_rows(path) if path.suffix == LABEL_STUDIO else json_rows(path, None)
+    return read_rating_rows(path) if path.suffix == LABEL_STUDIO else read_json_rows(path, None)
 
 
-def _parquet_rows(file: OpenFile, name: str, field_types: Mapping[str, type]) -> _Rows:
-    from assets.ingest.parquet_reader import parquet_rows  # processes that check rows do without pyarrow
+def _read_parquet_rows(file: OpenFile, name: str, field_types: Mapping[str, type]) -> _Rows:
+    from assets.ingest.parquet_reader import read_parquet_rows  # processes that check rows do without pyarrow
 
-    return parquet_rows(file, name, field_types)
+    return read_parquet_rows(file, name, field_types)
 
 
-_READERS: dict[str, _Reader] = {".csv": csv_rows, ".parquet": _parquet_rows}
+_READERS: dict[str, _Reader] = {".csv": read_csv_rows, ".parquet": _read_parquet_rows}
 SUFFIXES = (JSON_LINES, *_READERS)

@@ -39,7 +39,7 @@ class IngestCounts:
     unchanged: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
 
-    def report(self, dataset: str) -> IngestReport:
+    def build_report(self, dataset: str) -> IngestReport:
         """Return the counts so far as the report of an ingest into this dataset."""
         names = [table.name for table in MANIFEST_TABLES.values()]
         accepted, unchanged = (Counter({name: n[name] for name in names}) for n in (self.accepted, self.unchanged))

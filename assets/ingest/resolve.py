@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow, RatingRow, VideoRow
-from assets.ingest.video_columns import media_of_rows
-from db.evidence.verdicts import MANIFEST_LABELS
+from assets.ingest.video_columns import inspect_videos
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.store import IngestStore
 
 # A segment may end this long after its video: containers round durations, and annotators round times.
@@ -22,97 +22,99 @@ SEGMENT_TOLERANCE_S = 1.0
 DEFAULT_QA_SYSTEM = "qa"
 
 
-class TableRow(NamedTuple):
+class DatabaseRow(NamedTuple):
     """A row that is ready to be written to a table of the database."""
 
     table: str
     columns: dict[str, Any]
 
 
-Resolved = TableRow | Reject
+ResolvedRow = DatabaseRow | Reject
 
 
-def no_such(target: str, field: str, key: str) -> Reject:
+def reject_missing_target(target: str, field: str, key: str) -> Reject:
     """The refusal of a row whose field points to a target, such as a video, that is not in the dataset."""
     return Reject(
         "dangling_reference", f"field '{field}' is {key!r}: there is no such {target}; add it before this row"
     )
 
 
-def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[Resolved]:
+def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[ResolvedRow]:
     """Rows of table `video`. A file is probed unless it is the file that was probed before."""
-    stored = store.videos_before([row.video_id for row in rows])
-    resolved: list[Resolved] = []
-    for row, media in zip(rows, media_of_rows(folder, rows, stored), strict=True):
+    stored = store.load_earlier_videos([row.video_id for row in rows])
+    resolved: list[ResolvedRow] = []
+    for row, media in zip(rows, inspect_videos(folder, rows, stored), strict=True):
         if isinstance(media, Reject):
             resolved.append(media)
             continue
         extra = row.extra if row.note is None else {"note": row.note, **row.extra}
         columns = {
             "dataset_id": store.dataset.dataset_id,
-            "shard": store.dataset.shard_of(row.video_id),
+            "shard": store.dataset.compute_shard(row.video_id),
             "key": row.video_id,
             **media,
             "extra": extra or None,
             "row_sha256": row.content_sha256,
         }
-        resolved.append(TableRow("video", columns))
+        resolved.append(DatabaseRow("video", columns))
     return resolved
 
 
-def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> list[Resolved]:
+def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> list[ResolvedRow]:
     """Rows of table `reference` for references, and of table `sample` for candidates."""
-    videos = store.videos([row.video_id for row in rows])
+    videos = store.load_videos([row.video_id for row in rows])
     taken = {
-        "candidate": store.references_before([row.caption_id for row in rows if row.role == "candidate"]),
-        "reference": store.captions_before([row.caption_id for row in rows if row.role == "reference"]),
+        "candidate": store.load_earlier_reference_keys([row.caption_id for row in rows if row.role == "candidate"]),
+        "reference": store.load_earlier_caption_keys([row.caption_id for row in rows if row.role == "reference"]),
     }
-    resolved: list[Resolved] = []
+    resolved: list[ResolvedRow] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(no_such("video", "video_id", row.video_id))
+            resolved.append(reject_missing_target("video", "video_id", row.video_id))
         elif row.caption_id in taken[row.role]:
-            resolved.append(_other_role(row))
-        elif fault := _segments_outside(_segments(row), video.duration_s):
+            resolved.append(_reject_other_role(row))
+        elif fault := _find_segment_fault(_segments(row), video.duration_s):
             resolved.append(fault)
         elif row.role == "reference":
-            resolved.append(TableRow("reference", _reference_columns(store, row, video)))
+            resolved.append(DatabaseRow("reference", _build_reference_columns(store, row, video)))
         else:
-            resolved.append(TableRow("sample", _caption_columns(store, row, video)))
+            resolved.append(DatabaseRow("sample", _build_caption_columns(store, row, video)))
     return resolved
 
 
-def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list[Resolved]:
+def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list[ResolvedRow]:
     """Rows of table `sample`, whose text is question and answer joined by a space (EVQAScore's Concat)."""
-    videos = store.videos([row.video_id for row in rows])
-    resolved: list[Resolved] = []
+    videos = store.load_videos([row.video_id for row in rows])
+    resolved: list[ResolvedRow] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(no_such("video", "video_id", row.video_id))
+            resolved.append(reject_missing_target("video", "video_id", row.video_id))
             continue
         columns = {
-            **_sample_columns(store, video, row.qa_id, "qa", row.system or DEFAULT_QA_SYSTEM, qa_text(row)),
+            **_build_sample_columns(
+                store, video, row.qa_id, "qa", row.system or DEFAULT_QA_SYSTEM, join_question_and_answer(row)
+            ),
             "question": row.question,
             "answer": row.answer,
             "segments": None,
             "extra": ({"quality": row.quality, **row.extra} if row.quality else row.extra) or None,
             "row_sha256": row.content_sha256,
         }
-        resolved.append(TableRow("sample", columns))
+        resolved.append(DatabaseRow("sample", columns))
     return resolved
 
 
-def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[Resolved]:
+def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[ResolvedRow]:
     """Rows of table `keypoint`. Some reference of the video must have a segment of the keypoint's segment index."""
-    videos = store.videos([row.video_id for row in rows])
-    segment_counts = store.segment_counts([video.video_id for video in videos.values()])
-    resolved: list[Resolved] = []
+    videos = store.load_videos([row.video_id for row in rows])
+    segment_counts = store.count_segments([video.video_id for video in videos.values()])
+    resolved: list[ResolvedRow] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(no_such("video", "video_id", row.video_id))
+            resolved.append(reject_missing_target("video", "video_id", row.video_id))
         elif row.segment_index is not None and row.segment_index >= (n := segment_counts.get(video.video_id, 0)):
             reason = (
                 f"field 'segment_index' is {row.segment_index}: the references of video {row.video_id!r} have at "
@@ -130,21 +132,21 @@ def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[Keypoint
                 "extra": row.extra or None,
                 "row_sha256": row.content_sha256,
             }
-            resolved.append(TableRow("keypoint", columns))
+            resolved.append(DatabaseRow("keypoint", columns))
     return resolved
 
 
-def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[Resolved]:
+def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[ResolvedRow]:
     """Rows of table `keypoint_label`. Keypoint and caption must belong to the same video."""
-    keypoints = store.keypoints([row.keypoint_id for row in rows])
-    samples = store.samples("caption", [row.caption_id for row in rows])
-    resolved: list[Resolved] = []
+    keypoints = store.load_keypoints([row.keypoint_id for row in rows])
+    samples = store.load_samples("caption", [row.caption_id for row in rows])
+    resolved: list[ResolvedRow] = []
     for row in rows:
         keypoint, sample = keypoints.get(row.keypoint_id), samples.get(row.caption_id)
         if keypoint is None:
-            resolved.append(no_such("keypoint", "keypoint_id", row.keypoint_id))
+            resolved.append(reject_missing_target("keypoint", "keypoint_id", row.keypoint_id))
         elif sample is None:
-            resolved.append(no_such("candidate caption", "caption_id", row.caption_id))
+            resolved.append(reject_missing_target("candidate caption", "caption_id", row.caption_id))
         elif keypoint.video_id != sample.video_id:
             reason = (
                 f"keypoint {row.keypoint_id!r} and caption {row.caption_id!r} belong to different videos: "
@@ -155,23 +157,23 @@ def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[Ke
             columns = {
                 "keypoint_id": keypoint.keypoint_id,
                 "sample_id": sample.sample_id,
-                "source": MANIFEST_LABELS,
+                "source": MANIFEST_LABEL_SOURCE,
                 "covered": row.covered,
                 "extra": row.extra or None,
                 "row_sha256": row.content_sha256,
             }
-            resolved.append(TableRow("keypoint_label", columns))
+            resolved.append(DatabaseRow("keypoint_label", columns))
     return resolved
 
 
-def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[Resolved]:
+def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[ResolvedRow]:
     """Rows of table `rating`, for candidate captions only."""
-    samples = store.samples("caption", [row.caption_id for row in rows])
-    resolved: list[Resolved] = []
+    samples = store.load_samples("caption", [row.caption_id for row in rows])
+    resolved: list[ResolvedRow] = []
     for row in rows:
         sample = samples.get(row.caption_id)
         if sample is None:
-            resolved.append(no_such("candidate caption", "caption_id", row.caption_id))
+            resolved.append(reject_missing_target("candidate caption", "caption_id", row.caption_id))
             continue
         columns = {
             "sample_id": sample.sample_id,
@@ -181,11 +183,11 @@ def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]
             "extra": row.extra or None,
             "row_sha256": row.content_sha256,
         }
-        resolved.append(TableRow("rating", columns))
+        resolved.append(DatabaseRow("rating", columns))
     return resolved
 
 
-Resolver = Callable[[IngestStore, Path, Sequence[Any]], list[Resolved]]
+Resolver = Callable[[IngestStore, Path, Sequence[Any]], list[ResolvedRow]]
 # The resolver of every kind of row.
 RESOLVERS: Mapping[str, Resolver] = {
     "video": resolve_videos,
@@ -197,12 +199,12 @@ RESOLVERS: Mapping[str, Resolver] = {
 }
 
 
-def qa_text(row: QARow) -> str:
+def join_question_and_answer(row: QARow) -> str:
     """The text of a question-answer pair as metrics read it."""
     return f"{row.question.strip()} {row.answer.strip()}"
 
 
-def _reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:
+def _build_reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:
     return {
         "dataset_id": store.dataset.dataset_id,
         "video_id": video.video_id,
@@ -216,9 +218,9 @@ def _reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[
     }
 
 
-def _caption_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:
+def _build_caption_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:
     return {
-        **_sample_columns(store, video, row.caption_id, "caption", row.system, row.text),
+        **_build_sample_columns(store, video, row.caption_id, "caption", row.system, row.text),
         "question": None,
         "answer": None,
         "segments": _segments(row),
@@ -231,7 +233,9 @@ def _extra(row: CaptionRow) -> dict[str, Any] | None:
     return (row.extra if row.parse_error is None else {"parse_error": row.parse_error, **row.extra}) or None
 
 
-def _sample_columns(store: IngestStore, video: Any, key: str, kind: str, system: str, text: str) -> dict[str, Any]:
+def _build_sample_columns(
+    store: IngestStore, video: Any, key: str, kind: str, system: str, text: str
+) -> dict[str, Any]:
     return {
         "dataset_id": store.dataset.dataset_id,
         "shard": video.shard,
@@ -249,7 +253,7 @@ def _segments(row: CaptionRow) -> list[dict[str, Any]] | None:
     return None if row.segments is None else row.content["segments"]
 
 
-def _segments_outside(segments: list[dict[str, Any]] | None, duration_s: float | None) -> Reject | None:
+def _find_segment_fault(segments: list[dict[str, Any]] | None, duration_s: float | None) -> Reject | None:
     if segments and duration_s is not None:
         last = max(segment["end_s"] for segment in segments)
         if last > duration_s + SEGMENT_TOLERANCE_S:
@@ -258,7 +262,7 @@ def _segments_outside(segments: list[dict[str, Any]] | None, duration_s: float |
     return None
 
 
-def _other_role(row: CaptionRow) -> Reject:
+def _reject_other_role(row: CaptionRow) -> Reject:
     other = "candidate" if row.role == "reference" else "reference"
     reason = f"caption_id {row.caption_id!r} is already a {other}: give the {row.role} an id of its own"
     return Reject("duplicate_conflict", reason)

@@ -25,17 +25,17 @@ _FLAT = {str, int, float, bool}
 _canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _not_blank(text: str) -> str:
-    if hygiene.is_blank(text):
+def _require_visible_text(text: str) -> str:
+    if hygiene.is_blank_text(text):
         raise PydanticCustomError("empty_text", "has no visible character: fill it in")
     return text
 
 
-def _usable_id(text: str) -> str:
+def _require_usable_id(text: str) -> str:
     # A short cut for most ids: ASCII at the beginning shows, and so few characters have few bytes.
     if "!" <= text[:1] <= "~" and len(text) * 4 <= MAX_ID:
         return text
-    _not_blank(text)
+    _require_visible_text(text)
     if len(text) * 4 > MAX_ID and (size := len(text.encode())) > MAX_ID:
         numbers = {"size": size, "limit": MAX_ID}
         raise PydanticCustomError("too_long", "has {size} bytes as UTF-8: an id may have {limit}", numbers)
@@ -43,8 +43,8 @@ def _usable_id(text: str) -> str:
 
 
 # assets/ingest/hygiene.py limits the length of every text.
-Text = Annotated[str, AfterValidator(_not_blank)]
-Id = Annotated[str, AfterValidator(_usable_id)]
+Text = Annotated[str, AfterValidator(_require_visible_text)]
+Id = Annotated[str, AfterValidator(_require_usable_id)]
 
 
 class RawRow(NamedTuple):
@@ -58,13 +58,13 @@ class RawRow(NamedTuple):
     source: str
     line: int
     kind: str
-    payload: dict[str, Any] | None
+    fields: dict[str, Any] | None
     reject: Reject | None
     raw: str
     texts_are_safe: bool = False
 
 
-class _Fields(BaseModel):
+class _ManifestRow(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
 
     @property
@@ -86,14 +86,14 @@ class _Fields(BaseModel):
         return hashlib.sha256(_canonical_json(fields if is_flat else self.content).encode("utf-8")).digest()
 
 
-def _not_before_its_start(segment: Segment) -> Segment:
+def _require_segment_order(segment: CaptionSegment) -> CaptionSegment:
     if segment["end_s"] < segment["start_s"]:
         times = {"start": segment["start_s"], "end": segment["end_s"]}
         raise PydanticCustomError("segment_order", "runs from {start} s to {end} s: end it later", times)
     return segment
 
 
-class Segment(TypedDict, total=False):
+class CaptionSegment(TypedDict, total=False):
     """A stretch of a video: 0 <= start_s <= end_s, in seconds. A segment may have no length; it overlaps nothing.
 
     A dict and no model: a caption may have many of them, and a model takes half as long again.
@@ -106,7 +106,7 @@ class Segment(TypedDict, total=False):
     text: str | None
 
 
-class VideoRow(_Fields):
+class VideoRow(_ManifestRow):
     """A video. A video without a path is text only: its captions are there and its file is not."""
 
     video_id: Id
@@ -115,7 +115,7 @@ class VideoRow(_Fields):
     duration_s: Annotated[float, Field(gt=0)] | None = None
 
 
-class CaptionRow(_Fields):
+class CaptionRow(_ManifestRow):
     """A reference or a candidate caption of a video. A reference that names no system gets the system "reference".
 
     Where no text could be read from a model's output, the candidate has the text "" and a `parse_error` that says why.
@@ -126,7 +126,7 @@ class CaptionRow(_Fields):
     role: Literal["reference", "candidate"]
     system: Id = "reference"
     text: str
-    segments: list[Annotated[Segment, AfterValidator(_not_before_its_start)]] | None = None
+    segments: list[Annotated[CaptionSegment, AfterValidator(_require_segment_order)]] | None = None
     parse_error: Text | None = None
 
     @model_validator(mode="after")
@@ -138,13 +138,13 @@ class CaptionRow(_Fields):
     @model_validator(mode="after")
     def _has_text_or_parse_error(self) -> CaptionRow:
         could_not_be_read = self.role == "candidate" and self.parse_error is not None and self.text == ""
-        if not could_not_be_read and hygiene.is_blank(self.text):
+        if not could_not_be_read and hygiene.is_blank_text(self.text):
             remedy = "fill it in; only a candidate with a parse_error may have the text ''"
             raise PydanticCustomError("empty_text", f"field 'text' has no visible character: {remedy}")
         return self
 
 
-class KeypointRow(_Fields):
+class KeypointRow(_ManifestRow):
     """A fact that a caption should state. `segment_index` counts the segments of the reference from 0."""
 
     keypoint_id: Id
@@ -154,7 +154,7 @@ class KeypointRow(_Fields):
     segment_index: Annotated[int, Field(ge=0, le=MAX_INDEX)] | None = None
 
 
-class KeypointLabelRow(_Fields):
+class KeypointLabelRow(_ManifestRow):
     """A person's or a judge's decision whether a caption covers a keypoint."""
 
     keypoint_id: Id
@@ -162,7 +162,7 @@ class KeypointLabelRow(_Fields):
     covered: bool
 
 
-class QARow(_Fields):
+class QARow(_ManifestRow):
     """A question about a video, and the answer that is scored."""
 
     qa_id: Id
@@ -173,7 +173,7 @@ class QARow(_Fields):
     quality: Id | None = None
 
 
-class RatingRow(_Fields):
+class RatingRow(_ManifestRow):
     """A person's number for one aspect of a caption, from 1 to 5; 5 is best."""
 
     caption_id: Id
@@ -184,4 +184,4 @@ class RatingRow(_Fields):
 
 ValidRow = VideoRow | CaptionRow | KeypointRow | KeypointLabelRow | QARow | RatingRow
 # A raw row, and the valid row or the refusal.
-Checked = tuple[RawRow, ValidRow | Reject]
+CheckedRow = tuple[RawRow, ValidRow | Reject]

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from assets.ingest.hygiene import MAX_DEPTH, shown, without_sign_of_zero
+from assets.ingest.hygiene import MAX_DEPTH, drop_zero_sign, format_value
 from assets.ingest.rejects import Code, Reject
 
 # Longer integers do not fit a double, and Python refuses to parse them from 4,300 digits on.
@@ -24,38 +24,38 @@ class _Refused(Exception):
         self.reject = Reject(code, reason)
 
 
-def parse_object(data: bytes) -> dict[str, Any] | Reject:
+def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
     """The JSON object that the bytes of a line hold, or the refusal.
 
-    >>> parse_object(b'{"value": 5}')
+    >>> parse_json_object(b'{"value": 5}')
     {'value': 5}
-    >>> parse_object(b'{"value": NaN}').code
+    >>> parse_json_object(b'{"value": NaN}').code
     'nan'
     """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         return Reject("invalid_utf8", f"byte {error.start + 1} is not valid UTF-8: save the file as UTF-8")
-    value = parse(text)
+    value = parse_json(text)
     if isinstance(value, dict | Reject):
         return value
     return Reject("not_an_object", "the line must be a JSON object with fields, written in braces")
 
 
-def parse(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The value of a JSON text, or the refusal. A float that overflows becomes infinite, which hygiene.py refuses."""
     text = text.strip(" \t\r\n")
-    if text.count("[") + text.count("{") > MAX_DEPTH and _too_deep(text):
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):
         return Reject("too_deep", f"it is nested more than {MAX_DEPTH} levels deep: flatten it")
     try:
         return _DECODER.decode(text)
     except _Refused as refused:
         return refused.reject
     except json.JSONDecodeError as error:
-        return _syntax_fault(text, error)
+        return _explain_syntax_error(text, error)
 
 
-def _too_deep(text: str) -> bool:
+def _is_too_deep(text: str) -> bool:
     """Whether the brackets outside strings nest too deeply. The answer is exact for valid JSON."""
     outside_strings = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
     depth = 0
@@ -66,30 +66,33 @@ def _too_deep(text: str) -> bool:
     return False
 
 
-def _syntax_fault(text: str, error: json.JSONDecodeError) -> Reject:
+def _explain_syntax_error(text: str, error: json.JSONDecodeError) -> Reject:
     if error.msg.startswith("Unterminated string") or _CUT_OFF.fullmatch(text, error.pos):
         return Reject("json_truncated", f"the JSON stops after {len(text)} characters, before it is complete")
     return Reject("json_invalid", f"not valid JSON at character {error.pos + 1}: {error.msg}")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         repeated = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-        raise _Refused("duplicate_key", f"field {shown(repeated)} appears twice in one object: keep one")
+        raise _Refused("duplicate_key", f"field {format_value(repeated)} appears twice in one object: keep one")
     return fields
 
 
-def _constant(word: str) -> None:
+def _refuse_constant(word: str) -> None:
     raise _Refused("nan", f"{word} is not valid JSON: give a finite number or leave the field out")
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise _Refused("out_of_range", f"a whole number has more than {MAX_DIGITS} digits")
     return int(digits)
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer, parse_float=without_sign_of_zero
+    object_pairs_hook=_build_object,
+    parse_constant=_refuse_constant,
+    parse_int=_parse_integer,
+    parse_float=drop_zero_sign,
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assets.ingest.files import FileVersion, OpenFile, open_file
-from assets.ingest.readers import count_rows
+from assets.ingest.readers import count_table_rows
 
 _PART_BYTES = 2**20
 
@@ -33,7 +33,7 @@ class _HashedLines:
         return data
 
 
-def read_content(path: Path, kind: str, *, counts_rows: bool = False) -> TableContent:
+def read_table_content(path: Path, kind: str, *, counts_rows: bool = False) -> TableContent:
     """Read a table's file once, and count its rows where that is asked for; Parquet says itself how many it has.
 
     Raises ManifestError if the file cannot be read, or its rows cannot be counted.
@@ -42,7 +42,9 @@ def read_content(path: Path, kind: str, *, counts_rows: bool = False) -> TableCo
         lines = _HashedLines(file)
         n_rows = None
         if counts_rows:
-            n_rows = _parquet_count(file, path.name) if path.suffix == ".parquet" else count_rows(lines, path, kind)
+            n_rows = (
+                _parquet_count(file, path.name) if path.suffix == ".parquet" else count_table_rows(lines, path, kind)
+            )
         while lines.read(_PART_BYTES):
             pass
         return TableContent(file.version, lines.digest.digest(), n_rows)

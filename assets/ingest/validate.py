@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from assets.ingest import hygiene
-from assets.ingest.hygiene import shown
+from assets.ingest.hygiene import format_value
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import DIMENSIONS, KeypointRow, RawRow, ValidRow
@@ -27,20 +27,20 @@ _CODES: dict[str, Code] = {
 }
 
 
-def validate(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
+def validate_row(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
     """The valid row, or the refusal for the first rule that the raw row breaks.
 
     A field that is null counts as absent, unless the field is required. `dimensions` are the names that keypoints may
     use.
 
     >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
-    >>> validate(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
+    >>> validate_row(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
     Reject(code='out_of_range', reason="field 'value' is 7: input should be less than or equal to 5")
     """
     if row.reject is not None:
         return row.reject
-    payload = row.payload or {}
-    if (fault := hygiene.check(payload, texts_are_safe=row.texts_are_safe)) is not None:
+    payload = row.fields or {}
+    if (fault := hygiene.find_fault(payload, texts_are_safe=row.texts_are_safe)) is not None:
         return fault
     table = MANIFEST_TABLES[row.kind]
     if None in payload.values():
@@ -49,14 +49,14 @@ def validate(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow 
     try:
         valid_row = table.row_model.model_validate(payload)
     except ValidationError as error:
-        return _refusal(error.errors(include_url=False)[0])
+        return _convert_validation_error(error.errors(include_url=False)[0])
     if isinstance(valid_row, KeypointRow) and valid_row.dimension not in dimensions:
-        reason = f"field 'dimension' is {shown(valid_row.dimension)}: use one of {', '.join(dimensions)}"
+        reason = f"field 'dimension' is {format_value(valid_row.dimension)}: use one of {', '.join(dimensions)}"
         return Reject("unknown_dimension", reason)
     return valid_row
 
 
-def _refusal(error: ErrorDetails) -> Reject:
+def _convert_validation_error(error: ErrorDetails) -> Reject:
     """The refusal for one pydantic error: its code, and a sentence that names the field."""
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
     value, code = error["input"], _CODES.get(error["type"], "wrong_type")
@@ -72,4 +72,4 @@ def _refusal(error: ErrorDetails) -> Reject:
         return Reject(code, f"field '{field}' has {len(value)} characters: {message}")
     if error["type"] in ("empty_text", "too_long", "segment_order"):
         return Reject(code, f"field '{field}' {message}")
-    return Reject(code, f"field '{field}' is {shown(value)}: {message}")
+    return Reject(code, f"field '{field}' is {format_value(value)}: {message}")

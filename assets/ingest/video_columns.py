@@ -8,35 +8,39 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.hygiene import shown
+from assets.file_state import FileState, has_content
+from assets.ingest.hygiene import format_value
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
-from assets.media.address import Address, AddressRefused, is_address, parse_address, without_credentials
-from assets.media.files import fetched, is_same_object, place_of
+from assets.media.address import Address, AddressRefused, hide_address_credentials, is_address, parse_address
+from assets.media.errors import MediaUnavailable, UnavailableKind
+from assets.media.files import fetch_copy, is_same_object, resolve_address
 from assets.media.settings import MediaSettings
-from assets.media.store import Store
-from assets.media.unavailable import Kind, MediaUnavailable
-from assets.media_file import FileState, has_content
+from assets.media.store import ObjectStore
 from assets.settings import read_settings
 from metrics_core.frames import NotAVideo, probe_video
 
-PLACE = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag")
-PROBED = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
+PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag")
+PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
 # Objects of stores that are asked for at a time: an answer takes long, and little of this machine.
-AT_A_TIME = 8
-_CODES: Mapping[Kind, Code] = {"missing": "file_missing", "escape": "path_escape", "trouble": "media_unavailable"}
+MAX_PARALLEL_REQUESTS = 8
+_CODES: Mapping[UnavailableKind, Code] = {
+    "missing": "file_missing",
+    "escape": "path_escape",
+    "trouble": "media_unavailable",
+}
 
 
-def media_of_rows(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
-    """`media_columns` of every row, in the order of the rows. `stored` are the videos of the database by key."""
+def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
+    """`inspect_video` of every row, in the order of the rows. `stored` are the videos of the database by key."""
     if not any(row.path is not None and is_address(row.path) for row in rows):
-        return [media_columns(folder, row, stored.get(row.video_id)) for row in rows]
-    with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="media") as pool:
-        return list(pool.map(lambda row: media_columns(folder, row, stored.get(row.video_id)), rows))
+        return [inspect_video(folder, row, stored.get(row.video_id)) for row in rows]
+    with ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="media") as pool:
+        return list(pool.map(lambda row: inspect_video(folder, row, stored.get(row.video_id)), rows))
 
 
-def media_columns(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
+def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
     """The media columns of a video row, or the refusal of its file. `stored` is the video as the database has it.
 
     A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
@@ -44,14 +48,14 @@ def media_columns(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
     read or contains no video is refused. A file that is damaged or cannot be decoded is kept with its status and error.
     """
     if row.path is None:
-        empty = dict.fromkeys((*PLACE, *PROBED))
+        empty = dict.fromkeys((*PLACE_COLUMNS, *PROBED_COLUMNS))
         return {**empty, "duration_s": row.duration_s, "status": "text_only"}
-    named = f"field 'path' is {shown(without_credentials(row.path))}"
+    named = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
     try:
         if is_address(row.path):
-            return _at_address(parse_address(row.path), stored)
+            return _inspect_address(parse_address(row.path), stored)
         path = resolve_inside(folder, row.path)
-        return _of_file(str(path), path, stored)
+        return _inspect_file(str(path), path, stored)
     except PathRejected as refused:
         return Reject(refused.code, refused.reason)
     except AddressRefused as refused:
@@ -65,49 +69,49 @@ def media_columns(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
         return Reject("file_missing", f"{named}: {why}: make the file readable")
 
 
-def _at_address(address: Address, stored: Any | None) -> dict[str, Any]:
+def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:
     settings = read_settings(MediaSettings)
-    place = place_of(address, settings)
+    place = resolve_address(address, settings)
     if isinstance(place, Path):
-        return _of_file(str(address), place, stored)
-    return _of_object(str(address), place, stored, settings)
+        return _inspect_file(str(address), place, stored)
+    return _inspect_object(str(address), place, stored, settings)
 
 
-def _of_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
-    state = FileState.of(path.stat())
+def _inspect_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
+    state = FileState.from_stat(path.stat())
     place = {"uri": uri, **asdict(state)}
     if stored is not None and _is_known(uri, path, state, stored):
-        return {**place, **_known(stored)}
-    return {**place, **_probed(path)}
+        return {**place, **_copy_probed_columns(stored)}
+    return {**place, **_probe_file(path)}
 
 
 def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
     """Whether the file is the one that was probed for the stored video."""
     if stored.uri is None:
         return False
-    known = FileState.stored(stored)
-    if stored.uri == uri and state.agrees_with(known):
+    known = FileState.from_video_row(stored)
+    if stored.uri == uri and state.matches(known):
         return True
     # A file that could not be decoded is probed again: perhaps the machine was busy.
     return stored.status != "undecodable" and has_content(path, state, known, bytes(stored.content_sha256))
 
 
-def _of_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
-    now = Store(settings).look(address)
-    if stored is not None and stored.uri == uri and is_same_object(now, FileState.stored(stored)):
-        return {name: getattr(stored, name) for name in (*PLACE, *PROBED)}
-    with fetched(address, now, settings) as copy:
+def _inspect_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
+    now = ObjectStore(settings).fetch_state(address)
+    if stored is not None and stored.uri == uri and is_same_object(now, FileState.from_video_row(stored)):
+        return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
+    with fetch_copy(address, now, settings) as copy:
         place = {"uri": uri, **asdict(FileState(copy.size_bytes, None, None, None, now.etag))}
-        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.content:
-            return {**place, **_known(stored)}
-        return {**place, **_probed(copy.path)}
+        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.sha256:
+            return {**place, **_copy_probed_columns(stored)}
+        return {**place, **_probe_file(copy.path)}
 
 
-def _known(stored: Any) -> dict[str, Any]:
-    return {name: getattr(stored, name) for name in PROBED}
+def _copy_probed_columns(stored: Any) -> dict[str, Any]:
+    return {name: getattr(stored, name) for name in PROBED_COLUMNS}
 
 
-def _probed(path: Path) -> dict[str, Any]:
+def _probe_file(path: Path) -> dict[str, Any]:
     probe = asdict(probe_video(path))
     probe["content_sha256"] = bytes.fromhex(probe["content_sha256"])
-    return {name: probe[name] for name in PROBED}
+    return {name: probe[name] for name in PROBED_COLUMNS}

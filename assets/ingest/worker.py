@@ -7,20 +7,20 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from assets.ingest.json_lines import rows_in
-from assets.ingest.packing import pack
-from assets.ingest.validate import validate
+from assets.ingest.json_lines import parse_rows
+from assets.ingest.packing import pack_rows
+from assets.ingest.validate import validate_row
 
 
-def main(descriptor: int) -> None:
+def run_worker(descriptor: int) -> None:
     """Answer each block of lines with its checked rows, until the ingest closes the channel or dies."""
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
         source, kind, dimensions = channel.recv()
         while True:
             block = channel.recv()
-            checked = ((raw, validate(raw, dimensions)) for raw in rows_in(block, source, kind))
-            channel.send_bytes(pickle.dumps(pack(checked), pickle.HIGHEST_PROTOCOL))
+            checked = ((raw, validate_row(raw, dimensions)) for raw in parse_rows(block, source, kind))
+            channel.send_bytes(pickle.dumps(pack_rows(checked), pickle.HIGHEST_PROTOCOL))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    run_worker(int(sys.argv[1]))

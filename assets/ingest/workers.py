@@ -20,15 +20,15 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import TypeVar
 
-from assets.ingest.files import readable
-from assets.ingest.json_lines import JSON_LINES, blocks_of, rows_in
+from assets.ingest.files import convert_os_errors
+from assets.ingest.json_lines import JSON_LINES, parse_rows, read_file_blocks
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.lines import Block
-from assets.ingest.packing import unpack
-from assets.ingest.readers import read_mixed, read_table
+from assets.ingest.packing import unpack_rows
+from assets.ingest.readers import read_mixed_rows, read_table
 from assets.ingest.rejects import ManifestError
-from assets.ingest.rows import Checked
-from assets.ingest.validate import validate
+from assets.ingest.rows import CheckedRow
+from assets.ingest.validate import validate_row
 
 LARGE_FILE_BYTES = 8 * 2**20
 # This process and the database take turns, so they need one core together.
@@ -43,7 +43,7 @@ class WorkerKilled(RuntimeError):
     plain = True
 
 
-class Worker:
+class WorkerProcess:
     """One running `python -m assets.ingest.worker`.
 
     Not multiprocessing: its children import the caller's __main__ again, which a notebook or a script without a guard
@@ -68,14 +68,14 @@ class Worker:
             )
         self._channel.send((source, kind, tuple(dimensions)))
 
-    def check(self, block: Block) -> list[Checked]:
+    def check_block(self, block: Block) -> list[CheckedRow]:
         """The rows of a block of lines. Raises WorkerKilled, or RuntimeError if the process came upon a fault."""
         try:
             self._channel.send(block)
             answer = self._channel.recv_bytes()
         except (EOFError, OSError) as error:
             raise self._death() from error
-        return unpack(pickle.loads(answer))
+        return unpack_rows(pickle.loads(answer))
 
     def close(self) -> None:
         """End the process."""
@@ -96,49 +96,49 @@ class Worker:
         return RuntimeError(f"{self._source}: a process that checks its rows ended with status {status}:\n{said}")
 
 
-def workers_for(path: Path) -> int:
+def choose_n_workers(path: Path) -> int:
     """How many processes are to check the rows of a file: none if it is small, or if there is one core only.
 
     Raises ManifestError if the file cannot be read.
     """
-    with readable(path):
+    with convert_os_errors(path):
         is_large = path.stat().st_size >= LARGE_FILE_BYTES
     return min(MAX_WORKERS, (os.cpu_count() or 1) - 1) if is_large else 0
 
 
-def validate_rows(
+def read_checked_rows(
     path: Path, kind: str | None, dimensions: Collection[str], n_workers: int | None = None
-) -> Generator[Checked, None, None]:
+) -> Generator[CheckedRow, None, None]:
     """The rows of a file in order, each with the valid row or the refusal; without a kind, the file has mixed rows.
 
-    n_workers: how many processes help to check JSON Lines; by default as `workers_for` says.
+    n_workers: how many processes help to check JSON Lines; by default as `choose_n_workers` says.
 
     Raises ManifestError if the file cannot be read, or changes before its last row is read; the rows before that come
     first. Raises WorkerKilled if one of the processes is killed.
     """
     if path.suffix == JSON_LINES or (kind is None and path.suffix != LABEL_STUDIO):
-        n_workers = workers_for(path) if n_workers is None else n_workers
+        n_workers = choose_n_workers(path) if n_workers is None else n_workers
         if n_workers > 0:
-            yield from _checked_with_workers(path, kind, dimensions, n_workers)
+            yield from _check_with_workers(path, kind, dimensions, n_workers)
             return
-    for raw in read_mixed(path) if kind is None else read_table(path, kind):
-        yield raw, validate(raw, dimensions)
+    for raw in read_mixed_rows(path) if kind is None else read_table(path, kind):
+        yield raw, validate_row(raw, dimensions)
 
 
-def _checked_with_workers(
+def _check_with_workers(
     path: Path, kind: str | None, dimensions: Collection[str], n_workers: int
-) -> Iterator[Checked]:
+) -> Iterator[CheckedRow]:
     with ExitStack() as stack:
-        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
 
-        def check(block: Block) -> list[Checked]:
+        def check(block: Block) -> list[CheckedRow]:
             worker = idle.get()
             try:
-                return worker.check(block)
+                return worker.check_block(block)
             finally:
                 idle.put(worker)
 
-        workers = [stack.enter_context(closing(Worker(path.name, kind, dimensions))) for _ in range(n_workers)]
+        workers = [stack.enter_context(closing(WorkerProcess(path.name, kind, dimensions))) for _ in range(n_workers)]
         # A thread of its own waits for each process.
         pool = stack.enter_context(ThreadPoolExecutor(n_workers, thread_name_prefix="ingest"))
         # Blocks that wait are not begun any more when the ingest ends early.
@@ -147,15 +147,17 @@ def _checked_with_workers(
             idle.put(worker)
             # Until the process has started, its thread takes no block.
             pool.submit(check, Block(1, b""))
-        for block, checked in ahead(blocks_of(path), lambda block: pool.submit(check, block), 2 * n_workers):
+        for block, checked in submit_ahead(
+            read_file_blocks(path), lambda block: pool.submit(check, block), 2 * n_workers
+        ):
             if checked.cancel():
                 # No process has begun with it, so this one need not wait.
-                yield from ((raw, validate(raw, dimensions)) for raw in rows_in(block, path.name, kind))
+                yield from ((raw, validate_row(raw, dimensions)) for raw in parse_rows(block, path.name, kind))
             else:
                 yield from checked.result()
 
 
-def ahead(items: Iterator[A], submit: Callable[[A], Future[B]], n: int) -> Iterator[tuple[A, Future[B]]]:
+def submit_ahead(items: Iterator[A], submit: Callable[[A], Future[B]], n: int) -> Iterator[tuple[A, Future[B]]]:
     """All items in order with what was submitted for them, up to n items ahead.
 
     A ManifestError of `items` is raised after the items before it.

@@ -11,8 +11,8 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES, ManifestTable
 from assets.ingest.reject_writer import RejectWriter
 from assets.ingest.rejects import Reject
 from assets.ingest.report import IngestCounts
-from assets.ingest.resolve import RESOLVERS, TableRow
-from assets.ingest.rows import Checked, RawRow, ValidRow
+from assets.ingest.resolve import RESOLVERS, DatabaseRow
+from assets.ingest.rows import CheckedRow, RawRow, ValidRow
 from db.manifest.store import IngestStore
 
 BATCH_SIZE = 4000
@@ -36,25 +36,25 @@ class RowWriter:
     counts: IngestCounts
     progress: Progress | None = None
 
-    def write(self, rows: Iterable[Checked]) -> None:
+    def write_rows(self, rows: Iterable[CheckedRow]) -> None:
         """Write the rows of one file. In a batch of mixed rows the kinds take turns in the order of the tables.
 
         Raises the errors of `rows`. The batches that were written before stay.
         """
         n_read = 0
         reject_writer = RejectWriter(self.store)
-        for batch in _batches(rows):
-            with self.store.transaction():
+        for batch in _split_batches(rows):
+            with self.store.open_transaction():
                 for kind in dict.fromkeys((*MANIFEST_TABLES, *(raw.kind for raw, _ in batch))):
                     if rows_of_kind := [row for row in batch if row[0].kind == kind]:
                         self._write_batch(kind, rows_of_kind, reject_writer)
             n_read += len(batch)
             if self.progress:
                 self.progress(batch[-1][0].source, n_read)
-        with self.store.transaction():
-            reject_writer.finish()
+        with self.store.open_transaction():
+            reject_writer.write_counts()
 
-    def _write_batch(self, kind: str, rows: Sequence[Checked], reject_writer: RejectWriter) -> None:
+    def _write_batch(self, kind: str, rows: Sequence[CheckedRow], reject_writer: RejectWriter) -> None:
         refused: list[_Refused] = []
         accepted: list[_Accepted] = []
         for raw, row in rows:
@@ -65,12 +65,12 @@ class RowWriter:
         # Rows of an unknown kind are all refused: there is no table for them.
         if accepted:
             table = MANIFEST_TABLES[kind]
-            for rows_by_key in self._rounds(table, accepted, refused):
+            for rows_by_key in self._split_rounds(table, accepted, refused):
                 self._write_round(table, rows_by_key, refused)
         self.counts.rejected += len(refused)
-        reject_writer.add(refused)
+        reject_writer.write_rows(refused)
 
-    def _rounds(
+    def _split_rounds(
         self, table: ManifestTable, rows: Sequence[_Accepted], refused: list[_Refused]
     ) -> Iterator[dict[str, _Accepted]]:
         """The rows by key, in rounds that have every key once.
@@ -79,11 +79,11 @@ class RowWriter:
         """
         waiting = list(rows)
         while waiting:
-            seen = self.store.seen(table.kind, [table.row_key(row) for _, row in waiting])
+            seen = self.store.load_seen_digests(table.kind, [table.build_row_key(row) for _, row in waiting])
             this_round: dict[str, _Accepted] = {}
             later = []
             for raw, row in waiting:
-                key = table.row_key(row)
+                key = table.build_row_key(row)
                 if key in seen:
                     self._settle_repeat(table, raw, row, seen[key], refused)
                 elif key in this_round:
@@ -99,7 +99,7 @@ class RowWriter:
         if row.content_sha256 == first_sha256:
             self.counts.unchanged[table.name] += 1
             return
-        row_id = " / ".join(table.id_parts(row))
+        row_id = " / ".join(table.list_id_values(row))
         reason = (
             f"id {row_id!r} came before in this ingest with other content: the first row is kept; remove one of them"
         )
@@ -109,12 +109,12 @@ class RowWriter:
         resolved = RESOLVERS[table.kind](self.store, self.folder, [row for _, row in rows_by_key.values()])
         by_database_table: dict[str, dict[str, dict[str, Any]]] = {}
         for (key, (raw, _)), database_row in zip(rows_by_key.items(), resolved, strict=True):
-            if isinstance(database_row, TableRow):
+            if isinstance(database_row, DatabaseRow):
                 by_database_table.setdefault(database_row.table, {})[key] = database_row.columns
             else:
                 refused.append((raw, database_row))
         for database_table, columns_by_key in by_database_table.items():
-            written, reasons = self.store.write(database_table, list(columns_by_key.values()))
+            written, reasons = self.store.store_rows(database_table, list(columns_by_key.values()))
             self.counts.accepted[table.name] += written.inserted + written.updated
             self.counts.unchanged[table.name] += written.unchanged
             stored: dict[str, bytes] = {}
@@ -127,14 +127,14 @@ class RowWriter:
             self.store.mark_seen(table.kind, stored)
 
 
-def _batches(rows: Iterable[Checked]) -> Iterator[list[Checked]]:
+def _split_batches(rows: Iterable[CheckedRow]) -> Iterator[list[CheckedRow]]:
     """The rows in lists of at most BATCH_SIZE rows, some BATCH_CHARACTERS and FILES_PER_BATCH video files."""
-    batch: list[Checked] = []
+    batch: list[CheckedRow] = []
     n_files = n_characters = 0
     for raw, row in rows:
         batch.append((raw, row))
         n_characters += len(raw.raw)
-        n_files += raw.kind == "video" and raw.payload is not None and "path" in raw.payload
+        n_files += raw.kind == "video" and raw.fields is not None and "path" in raw.fields
         if len(batch) == BATCH_SIZE or n_characters >= BATCH_CHARACTERS or n_files == FILES_PER_BATCH:
             yield batch
             batch, n_files, n_characters = [], 0, 0

@@ -89,10 +89,10 @@ def parse_address(text: str) -> Address:
     return Address(scheme, host.lower() if scheme in ("http", "https") else host, path)
 
 
-def without_credentials(address: str) -> str:
+def hide_address_credentials(address: str) -> str:
     """An address as it may be shown: what can be a user, a password or a query is hidden.
 
-    >>> without_credentials("https://ann:secret@clips.example/a.mp4?sig=1")
+    >>> hide_address_credentials("https://ann:secret@clips.example/a.mp4?sig=1")
     'https://***@clips.example/a.mp4?***'
     """
     if not is_address(address.partition("?")[0]):

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from assets.media.file_locks import is_at, lock, remove_unused
-from assets.media.unavailable import MediaUnavailable
+from assets.media.errors import MediaUnavailable
+from assets.media.file_locks import is_same_file, lock_file, remove_unused_file
 
 _COPY = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
 _PART = re.compile(r"[0-9a-f]{16}\.part")
@@ -28,15 +28,15 @@ STEP, STEPS_PER_FOLDER = 64 << 20, 8
 PAUSE_S, LONGEST_WAIT_S = 0.1, 3600.0
 
 # Hands the bytes of a file, in order, to the function that it is given.
-Reading = Callable[[Callable[[bytes], object]], None]
+ByteSource = Callable[[Callable[[bytes], object]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CachedCopy:
     """A complete copy: its place, the SHA-256 of its bytes (32 bytes) and its size."""
 
     path: Path
-    content: bytes
+    sha256: bytes
     size_bytes: int
 
 
@@ -45,12 +45,12 @@ class MediaCache:
     """Copies in `folder` that together take at most `limit` bytes."""
 
     folder: Path
-    limit: int
+    max_bytes: int
 
     @contextmanager
-    def held(self, content: bytes, suffix: str) -> Iterator[Path | None]:
+    def hold_copy(self, sha256: bytes, suffix: str) -> Iterator[Path | None]:
         """The copy of this content (SHA-256, 32 bytes), kept in its place during the block; None if there is none."""
-        path = self._path(content, suffix)
+        path = self._path(sha256, suffix)
         while True:
             try:
                 file = path.open("rb")
@@ -58,8 +58,8 @@ class MediaCache:
                 yield None
                 return
             with file:
-                lock(file, fcntl.LOCK_SH)
-                if not is_at(file, path):
+                lock_file(file, fcntl.LOCK_SH)
+                if not is_same_file(file, path):
                     continue  # removed between opening and locking
                 with suppress(PermissionError):  # another user's file
                     os.utime(path)
@@ -67,26 +67,26 @@ class MediaCache:
                 return
 
     @contextmanager
-    def filled(self, read: Reading, suffix: str, size_bytes: int | None) -> Iterator[Copy]:
+    def add_copy(self, read: ByteSource, suffix: str, size_bytes: int | None) -> Iterator[CachedCopy]:
         """Make a copy of what `read` gives, kept in its place during the block. `size_bytes` is its size where known.
 
         Raises MediaUnavailable where the folder has no room or cannot be written, or where the size is another one.
         """
-        with _plain_errors(self.folder):
+        with _convert_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             part, file = self._new_part()
         try:
             with file, ExitStack() as stack:
-                with _plain_errors(self.folder):
+                with _convert_os_errors(self.folder):
                     content, n_written = self._write(file, read, size_bytes)
                     path = self._publish(part, content, suffix, stack)
-                yield Copy(path, content, n_written)
+                yield CachedCopy(path, content, n_written)
         finally:
             part.unlink(missing_ok=True)
 
-    def _write(self, file: BinaryIO, read: Reading, size_bytes: int | None) -> tuple[bytes, int]:
+    def _write(self, file: BinaryIO, read: ByteSource, size_bytes: int | None) -> tuple[bytes, int]:
         digest, n_written, reserved = hashlib.sha256(), 0, 0
-        step = min(STEP, self.limit // STEPS_PER_FOLDER)
+        step = min(STEP, self.max_bytes // STEPS_PER_FOLDER)
 
         def write(block: bytes) -> None:
             nonlocal n_written, reserved
@@ -94,7 +94,7 @@ class MediaCache:
             if size_bytes is not None and n_written > size_bytes:
                 raise MediaUnavailable("trouble", f"it gives more than the {size_bytes} bytes that were announced")
             if n_written > reserved:
-                wanted = max(n_written, min(reserved + step, self.limit)) if size_bytes is None else size_bytes
+                wanted = max(n_written, min(reserved + step, self.max_bytes)) if size_bytes is None else size_bytes
                 self._reserve(file, reserved, wanted)
                 reserved = wanted
             digest.update(block)
@@ -114,10 +114,10 @@ class MediaCache:
         A copy that is there already stays: its readers hold a lock on that file, not on this one.
         """
         path = self._path(content, suffix)
-        with self._turn():
+        with self._lock_folder():
             if not path.exists():
                 part.replace(path)
-            lock(stack.enter_context(path.open("rb")), fcntl.LOCK_SH)
+            lock_file(stack.enter_context(path.open("rb")), fcntl.LOCK_SH)
             os.utime(path)
         return path
 
@@ -129,34 +129,34 @@ class MediaCache:
         while True:
             path = self.folder / f"{secrets.token_hex(8)}.part"
             file = path.open("x+b")
-            lock(file, fcntl.LOCK_SH)
-            if is_at(file, path):
+            lock_file(file, fcntl.LOCK_SH)
+            if is_same_file(file, path):
                 return path, file
             file.close()  # another process removed it before it was locked
 
     def _reserve(self, file: BinaryIO, reserved: int, wanted: int) -> None:
         """Lengthen a part to `wanted` bytes as soon as there is room, so that other processes count them too."""
-        if wanted > self.limit:
+        if wanted > self.max_bytes:
             raise MediaUnavailable("trouble", f"it does not fit the media cache: raise {self._remedy()}")
         ends = time.monotonic() + LONGEST_WAIT_S
-        while not self._grown(file, wanted - reserved, wanted):
+        while not self._grow(file, wanted - reserved, wanted):
             # Two parts that wait for more, each with room that the other needs, would wait for ever.
             if reserved or time.monotonic() > ends:
                 raise MediaUnavailable("trouble", f"the media cache is full of files in use: raise {self._remedy()}")
             time.sleep(PAUSE_S)
 
-    def _grown(self, file: BinaryIO, more: int, wanted: int) -> bool:
-        with self._turn():
+    def _grow(self, file: BinaryIO, more: int, wanted: int) -> bool:
+        with self._lock_folder():
             has_room = self._make_room(more)
             if has_room:
                 file.truncate(wanted)
             return has_room
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _lock_folder(self) -> Iterator[None]:
         """Let one process at a time count, name and remove files."""
         with (self.folder / "lock").open("w") as file:
-            lock(file, fcntl.LOCK_EX)
+            lock_file(file, fcntl.LOCK_EX)
             yield
 
     def _make_room(self, needed: int) -> bool:
@@ -165,11 +165,11 @@ class MediaCache:
         taken = sum(status.st_size for _, status in found)
         found.sort(key=lambda each: (not _PART.fullmatch(each[0].name), each[1].st_mtime_ns))
         for path, status in found:
-            if taken + needed <= self.limit and not _PART.fullmatch(path.name):
+            if taken + needed <= self.max_bytes and not _PART.fullmatch(path.name):
                 break
-            if remove_unused(path):
+            if remove_unused_file(path):
                 taken -= status.st_size
-        return taken + needed <= self.limit
+        return taken + needed <= self.max_bytes
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         with os.scandir(self.folder) as entries:
@@ -179,11 +179,11 @@ class MediaCache:
                         yield Path(entry.path), entry.stat(follow_symlinks=False)
 
     def _remedy(self) -> str:
-        return f"REELSIEVE_MEDIA_CACHE_GB (now {self.limit / 1e9:g})"
+        return f"REELSIEVE_MEDIA_CACHE_GB (now {self.max_bytes / 1e9:g})"
 
 
 @contextmanager
-def _plain_errors(folder: Path) -> Iterator[None]:
+def _convert_os_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from assets.file_state import FileState, IngestedFileChanged, require_ingested_file
 from assets.media.address import Address, is_address, parse_address
-from assets.media.cache import Copy, MediaCache
+from assets.media.cache import CachedCopy, MediaCache
+from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
 from assets.media.settings import MediaSettings
-from assets.media.store import ObjectState, Store
-from assets.media.unavailable import CHANGED_MEANWHILE, MediaUnavailable
-from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.media.store import ObjectState, ObjectStore
 from assets.settings import read_settings
 
 _CHANGED = "the file has changed since it was ingested"
@@ -22,7 +22,7 @@ class IngestedFileUnreadable(Exception):
     """The file of a video cannot be read, or is not the one that was ingested. The message has the remedy."""
 
 
-def place_of(address: Address, settings: MediaSettings) -> Path | Address:
+def resolve_address(address: Address, settings: MediaSettings) -> Path | Address:
     """Where an address leads on this machine: to a file below a root, or to an object of a store.
 
     Raises MediaUnavailable where this machine has no such root, and where there is no such file below it.
@@ -37,20 +37,20 @@ def place_of(address: Address, settings: MediaSettings) -> Path | Address:
         if ".." in PurePosixPath(address.path).parts:
             raise MediaUnavailable("escape", "it leads out of the media root: write a path without ..")
         return parse_address(f"{place.rstrip('/')}/{address.path}")
-    return _file_below(Path(place), address.path)
+    return _require_file_in_root(Path(place), address.path)
 
 
 @contextmanager
-def fetched(address: Address, before: ObjectState, settings: MediaSettings) -> Iterator[Copy]:
+def fetch_copy(address: Address, expected: ObjectState, settings: MediaSettings) -> Iterator[CachedCopy]:
     """A copy of an object that was in the state `before` a moment ago, kept in its place during the block.
 
     Raises MediaUnavailable, also where the object changes meanwhile.
     """
-    store = Store(settings)
+    store = ObjectStore(settings)
     cache = MediaCache(settings.cache_folder, settings.cache_bytes)
-    size = before.size_bytes
-    with cache.filled(lambda write: store.read(address, size, write), _suffix(address), size) as copy:
-        if store.look(address) != before:
+    size = expected.size_bytes
+    with cache.add_copy(lambda write: store.fetch_bytes(address, size, write), _suffix(address), size) as copy:
+        if store.fetch_state(address) != expected:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
         yield copy
 
@@ -61,7 +61,7 @@ def is_same_object(now: ObjectState, stored: FileState) -> bool:
 
 
 @contextmanager
-def ingested_file(video: Any) -> Iterator[Path]:
+def hold_ingested_file(video: Any) -> Iterator[Path]:
     """The file of a row of table `video` on this machine, to be read during the block.
 
     It is the file that was ingested, also at the end of the block; a remote one is copied where no copy is at hand.
@@ -70,9 +70,9 @@ def ingested_file(video: Any) -> Iterator[Path]:
         IngestedFileUnreadable: the file is gone, out of reach, or another one.
     """
     try:
-        with _opened(video) as path:
+        with _hold_file(video) as path:
             yield path
-    except OtherFile as other:
+    except IngestedFileChanged as other:
         raise IngestedFileUnreadable(_with_remedy(str(other), video)) from None
     except MediaUnavailable as error:
         reason = str(error) if error.kind == "trouble" else _with_remedy(str(error), video)
@@ -84,50 +84,52 @@ def _with_remedy(reason: str, video: Any) -> str:
 
 
 @contextmanager
-def _opened(video: Any) -> Iterator[Path]:
-    stored, content = FileState.stored(video), bytes(video.content_sha256)
+def _hold_file(video: Any) -> Iterator[Path]:
+    stored, content = FileState.from_video_row(video), bytes(video.content_sha256)
     if not is_address(video.uri):
-        with _unchanged(Path(video.uri), stored, content) as path:
+        with _hold_unchanged_file(Path(video.uri), stored, content) as path:
             yield path
         return
     settings = read_settings(MediaSettings)
-    place = place_of(parse_address(video.uri), settings)
+    place = resolve_address(parse_address(video.uri), settings)
     opened = (
-        _unchanged(place, stored, content) if isinstance(place, Path) else _copied(place, stored, content, settings)
+        _hold_unchanged_file(place, stored, content)
+        if isinstance(place, Path)
+        else _hold_copy(place, stored, content, settings)
     )
     with opened as path:
         yield path
 
 
 @contextmanager
-def _unchanged(path: Path, stored: FileState, content: bytes) -> Iterator[Path]:
-    state = check_ingested_file(str(path), stored, content)
+def _hold_unchanged_file(path: Path, stored: FileState, content: bytes) -> Iterator[Path]:
+    state = require_ingested_file(str(path), stored, content)
     yield path
     # Minutes may have passed: what was read must not come from a file changed meanwhile.
     try:
-        is_still = FileState.of(path.lstat()) == state
+        is_still = FileState.from_stat(path.lstat()) == state
     except OSError:
         is_still = False  # gone, or out of reach: what was read cannot be trusted either
     if not is_still:
-        raise OtherFile(f"{_CHANGED}, while it was read")
+        raise IngestedFileChanged(f"{_CHANGED}, while it was read")
 
 
 @contextmanager
-def _copied(address: Address, stored: FileState, content: bytes, settings: MediaSettings) -> Iterator[Path]:
-    now = Store(settings).look(address)
+def _hold_copy(address: Address, stored: FileState, content: bytes, settings: MediaSettings) -> Iterator[Path]:
+    now = ObjectStore(settings).fetch_state(address)
     if is_same_object(now, stored):
         cache = MediaCache(settings.cache_folder, settings.cache_bytes)
-        with cache.held(content, _suffix(address)) as path:
+        with cache.hold_copy(content, _suffix(address)) as path:
             if path is not None:
                 yield path
                 return
-    with fetched(address, now, settings) as copy:
-        if copy.content != content:
-            raise OtherFile(_CHANGED)
+    with fetch_copy(address, now, settings) as copy:
+        if copy.sha256 != content:
+            raise IngestedFileChanged(_CHANGED)
         yield copy.path
 
 
-def _file_below(root: Path, relative: str) -> Path:
+def _require_file_in_root(root: Path, relative: str) -> Path:
     try:
         root = root.resolve()
         target = (root / relative).resolve()

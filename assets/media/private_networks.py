@@ -16,48 +16,48 @@ _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 _REFUSED = re.compile(r"refused private address ([0-9a-fA-F:.]+)")
 
 
-class PrivateAddress(OSError):
+class PrivateAddressRefused(OSError):
     """A connection to a private address was refused."""
 
     def __init__(self, address: str) -> None:
         super().__init__(f"refused private address {address}")
 
 
-def is_allowed(address: str, allowed: Networks) -> bool:
+def is_allowed_address(address: str, allowed: Networks) -> bool:
     """Whether a machine may be asked: its address is public, or lies in an allowed network.
 
-    >>> is_allowed("93.184.216.34", ()), is_allowed("::ffff:169.254.169.254", ())
+    >>> is_allowed_address("93.184.216.34", ()), is_allowed_address("::ffff:169.254.169.254", ())
     (True, False)
-    >>> is_allowed("10.1.2.3", (ip_network("10.0.0.0/8"),))
+    >>> is_allowed_address("10.1.2.3", (ip_network("10.0.0.0/8"),))
     True
     """
-    known = list(_meanings(ip_address(address.partition("%")[0])))
+    known = list(_list_meant_addresses(ip_address(address.partition("%")[0])))
     return all(
         (each.is_global and not each.is_multicast) or any(each in network for network in allowed) for each in known
     )
 
 
-def guarded_socket(allowed: Networks) -> Callable[[AddressInfo], socket.socket]:
+def make_socket_factory(allowed: Networks) -> Callable[[AddressInfo], socket.socket]:
     """What makes the sockets of a client: it raises PrivateAddress where the machine may not be asked."""
 
     def make(info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, address = info
-        if not is_allowed(str(address[0]), allowed):
-            raise PrivateAddress(str(address[0]))
+        if not is_allowed_address(str(address[0]), allowed):
+            raise PrivateAddressRefused(str(address[0]))
         return socket.socket(family, kind, protocol)
 
     return make
 
 
-def refused_address(error: BaseException) -> str | None:
+def find_refused_address(error: BaseException) -> str | None:
     """The private address over which an error was raised, or None. Clients wrap the error, some as text."""
-    for each in causes(error):
+    for each in list_causes(error):
         if matched := _REFUSED.search(str(each)):
             return matched[1]
     return None
 
 
-def causes(error: BaseException | None) -> Iterator[BaseException]:
+def list_causes(error: BaseException | None) -> Iterator[BaseException]:
     """The error, and the errors that it was raised from or while handling."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -66,7 +66,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _meanings(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
+def _list_meant_addresses(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
     """The address to judge, or those inside it: an IPv6 address may stand for an IPv4 address."""
     inside: list[IPv4Address | None] = []
     if isinstance(address, IPv6Address):

@@ -36,7 +36,7 @@ class MediaSettings(BaseSettings):
 
     @field_validator("media_roots")
     @classmethod
-    def _named_places(cls, roots: dict[str, str]) -> dict[str, str]:
+    def _check_places(cls, roots: dict[str, str]) -> dict[str, str]:
         for name, place in roots.items():
             if not _ROOT_NAME.fullmatch(name):
                 raise ValueError(f"the name {name!r} is no word of small letters, digits, _ and -")

@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from assets.media.address import Address
-from assets.media.private_networks import Networks, guarded_socket
+from assets.media.errors import MediaUnavailable, explain_store_error
+from assets.media.private_networks import Networks, make_socket_factory
 from assets.media.settings import MediaSettings
-from assets.media.unavailable import MediaUnavailable, unavailable
 
 # What must come of a fetch while its patience lasts; of stores other than web servers also what is asked for at a time.
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 # A fetch whose length nobody announced may never end.
 LONGEST_UNANNOUNCED_S = 3600.0
 _WEB = ("http", "https")
@@ -33,7 +33,7 @@ class ObjectState:
     etag: str | None
 
 
-class Store:
+class ObjectStore:
     """The objects behind URLs, as far as machines of the settings' private networks, and all public ones, hold them.
 
     A store may take `media_patience_s` to answer a look, and as long for each BLOCK of a fetch.
@@ -42,10 +42,12 @@ class Store:
     def __init__(self, settings: MediaSettings) -> None:
         self._allowed, self._patience = settings.media_private_networks, settings.media_patience_s
 
-    def look(self, address: Address) -> ObjectState:
+    def fetch_state(self, address: Address) -> ObjectState:
         """How the object is now. Raises MediaUnavailable."""
-        system = self._system(address)
-        info = self._answer(address, system._info(_name(address), **_fresh(address)), self._patience)
+        system = self._open_file_system(address)
+        info = self._wait_for_answer(
+            address, system._info(_format_name(address), **_choose_look_options(address)), self._patience
+        )
         if info.get("type") == "directory":
             raise MediaUnavailable("missing", "there is no such object, only others below this name")
         # Google's etag also changes with what is said about an object; its MD5 is that of the bytes.
@@ -53,37 +55,37 @@ class Store:
         # A weak one stays where bytes change and the meaning does not.
         return ObjectState(info.get("size"), None if etag is None or etag.startswith("W/") else etag)
 
-    def read(self, address: Address, size_bytes: int | None, write: Callable[[bytes], object]) -> None:
+    def fetch_bytes(self, address: Address, size_bytes: int | None, write: Callable[[bytes], object]) -> None:
         """Hand the object's bytes to `write` in order; its own time does not count. size_bytes: as a look found it.
 
         Raises MediaUnavailable, and what `write` raises.
         """
         ends = math.inf if size_bytes is not None else time.monotonic() + LONGEST_UNANNOUNCED_S
-        blocks = _blocks(self._system(address), address, size_bytes)
+        blocks = _read_blocks(self._open_file_system(address), address, size_bytes)
         left, came = self._patience, 0
         try:
             while True:
                 started = time.monotonic()
-                block = self._answer(address, anext(blocks, b""), left)
+                block = self._wait_for_answer(address, anext(blocks, b""), left)
                 left -= time.monotonic() - started
                 if not block:
                     return
                 write(block)
                 came += len(block)
-                if came >= BLOCK:
+                if came >= BLOCK_BYTES:
                     left, came = self._patience, 0
                 if time.monotonic() > ends:
                     raise MediaUnavailable("trouble", f"it has not ended after {LONGEST_UNANNOUNCED_S:.0f} s")
         finally:
-            self._answer(address, blocks.aclose(), self._patience)
+            self._wait_for_answer(address, blocks.aclose(), self._patience)
 
-    def _system(self, address: Address) -> Any:
+    def _open_file_system(self, address: Address) -> Any:
         try:
-            return _file_system(address.scheme, self._allowed, os.getpid())
+            return _make_file_system(address.scheme, self._allowed, os.getpid())
         except Exception as error:
-            raise unavailable(address, error) from None
+            raise explain_store_error(address, error) from None
 
-    def _answer(self, address: Address, asked: Awaitable[T], seconds: float) -> T:
+    def _wait_for_answer(self, address: Address, asked: Awaitable[T], seconds: float) -> T:
         """The answer of a client, on the thread where all clients work. Raises MediaUnavailable, also if it is late."""
         from fsspec.asyn import get_loop
 
@@ -99,54 +101,56 @@ class Store:
                 "again later, or raise REELSIEVE_MEDIA_PATIENCE_S",
             ) from None
         except Exception as error:
-            raise unavailable(address, error) from None
+            raise explain_store_error(address, error) from None
 
 
-async def _blocks(system: Any, address: Address, size_bytes: int | None) -> AsyncGenerator[bytes, None]:
+async def _read_blocks(system: Any, address: Address, size_bytes: int | None) -> AsyncGenerator[bytes, None]:
     """The object's bytes as they come. A web server is asked once, since not every one knows ranges."""
     if address.scheme not in _WEB:
-        for start in range(0, size_bytes or 0, BLOCK):
-            yield await system._cat_file(_name(address), start=start, end=min(start + BLOCK, size_bytes or 0))
+        for start in range(0, size_bytes or 0, BLOCK_BYTES):
+            yield await system._cat_file(
+                _format_name(address), start=start, end=min(start + BLOCK_BYTES, size_bytes or 0)
+            )
         return
     from aiohttp import ClientResponseError
 
-    file = await system.open_async(_name(address), size=size_bytes or 0)
+    file = await system.open_async(_format_name(address), size=size_bytes or 0)
     try:
-        block = await file.read(BLOCK)
+        block = await file.read(BLOCK_BYTES)
         # Other good statuses come with a part of the file, or with none of it.
         if file.r.status != 200:
             raise ClientResponseError(file.r.request_info, (), status=file.r.status)
         while block:
             yield block
-            block = await file.read(BLOCK)
+            block = await file.read(BLOCK_BYTES)
     finally:
         await file.close()
 
 
-def _name(address: Address) -> str:
+def _format_name(address: Address) -> str:
     return str(address) if address.scheme in _WEB else f"{address.host}/{address.path}"
 
 
-def _fresh(address: Address) -> dict[str, bool]:
+def _choose_look_options(address: Address) -> dict[str, bool]:
     # The S3 client may remember listings.
     return {"refresh": True} if address.scheme == "s3" else {}
 
 
 @lru_cache(maxsize=8)
-def _file_system(scheme: str, allowed: Networks, _process_id: int) -> Any:
+def _make_file_system(scheme: str, allowed: Networks, _process_id: int) -> Any:
     """The client of a scheme, one per process: connections do not survive a fork. It reads the environment itself."""
     import fsspec
 
     if scheme == "gs":
-        return _google_client(allowed)
+        return _make_google_client(allowed)
     options: dict[str, Any] = {}
     if scheme == "s3":
         options["config_kwargs"] = {
-            "connector_args": {"socket_factory": guarded_socket(allowed)},
+            "connector_args": {"socket_factory": make_socket_factory(allowed)},
             "retries": {"max_attempts": 1},
         }
     elif scheme in _WEB:
-        options["get_client"] = _guarded_client(allowed)
+        options["get_client"] = _make_guarded_client(allowed)
     system = fsspec.filesystem(scheme, skip_instance_cache=True, **options)
     if scheme == "s3":
         # Its own repetitions come on top of those above.
@@ -154,7 +158,7 @@ def _file_system(scheme: str, allowed: Networks, _process_id: int) -> Any:
     return system
 
 
-def _google_client(allowed: Networks) -> Any:
+def _make_google_client(allowed: Networks) -> Any:
     """gcsfs over HTTP. Its usual class also asks by gRPC, where no socket can be checked."""
     import aiohttp
     from fsspec.asyn import get_loop, sync
@@ -170,7 +174,7 @@ def _google_client(allowed: Networks) -> Any:
         _request = retry_request(retries=2)(GCSFileSystem._request.__wrapped__)
 
     async def connector() -> aiohttp.TCPConnector:
-        return aiohttp.TCPConnector(socket_factory=guarded_socket(allowed))
+        return aiohttp.TCPConnector(socket_factory=make_socket_factory(allowed))
 
     session = {
         "connector": sync(get_loop(), connector),
@@ -178,12 +182,12 @@ def _google_client(allowed: Networks) -> Any:
     return Client(access="read_only", use_listings_cache=False, session_kwargs=session, skip_instance_cache=True)
 
 
-def _guarded_client(allowed: Networks) -> Callable[..., Any]:
+def _make_guarded_client(allowed: Networks) -> Callable[..., Any]:
     async def client(**options: Any) -> Any:
         import aiohttp
 
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(socket_factory=guarded_socket(allowed)),
+            connector=aiohttp.TCPConnector(socket_factory=make_socket_factory(allowed)),
             # Each question to a store has its time limit, whatever asks it.
             timeout=aiohttp.ClientTimeout(total=None),
             # The bytes as they are stored: what a server compresses on the way has another hash.

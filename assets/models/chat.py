@@ -12,30 +12,30 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from sqlalchemy.engine import Engine
 
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
-from metrics_core.models.chat.presets import PRESETS, make_chat_model, server_of
+from metrics_core.models.chat.bookkeeping import ReplyCache
+from metrics_core.models.chat.presets import PRESETS, build_server, make_chat_model
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
-from metrics_core.models.chat.records import ReplyCache
 from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.ledger import CacheMode, Ledger
 from metrics_core.models.server.retries import RetryPolicy
-from metrics_core.models.server.spending import Prices, Spending, Usage, add_usage
+from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
 # The descriptions that the settings of every chat model share. A hosted server has no address of its own to preset.
 _PRESETS = ", ".join(name for name, preset in PRESETS.items() if preset.url)
-URL = f"preset ({_PRESETS}), or address of a server"
-KEY_VARIABLE = "name of the environment variable that holds the key; empty for a server without one"
+URL_DESCRIPTION = f"preset ({_PRESETS}), or address of a server"
+KEY_VARIABLE_DESCRIPTION = "name of the environment variable that holds the key; empty for a server without one"
 # Of the numbers that a model in this process computes in.
 Precision = Literal["fp32", "bf16", "fp16"]
-PRECISION = "counts on a GPU only"
+PRECISION_DESCRIPTION = "counts on a GPU only"
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class CachingChatModel(Protocol):
     """A chat model that takes a cache and a ledger."""
 
-    def remembering(self, cache: ReplyCache, mode: CacheMode, ledger: Ledger) -> ChatModel:
+    def add_cache(self, cache: ReplyCache, mode: CacheMode, ledger: Ledger) -> ChatModel:
         """The same model with a cache and a ledger."""
         ...
 
@@ -66,7 +66,7 @@ class ChatSettings(BaseModel):
         Raises ServerUnusable for an address or key variable that cannot be used, and BudgetWithoutPrice where there is
         a budget but no price of the model.
         """
-        prices, purse = self._money_for(model)
+        prices, purse = self._find_money(model)
         return make_chat_model(
             model,
             url=None if url in PRESETS else url,
@@ -80,10 +80,10 @@ class ChatSettings(BaseModel):
 
     def make_served_encoder(self, model: str, url: str, key_variable: str, revision: str) -> ServedTextEncoder:
         """The text encoder behind a preset or an address; asks nothing yet. Raises as `make_chat_model` does."""
-        prices, purse = self._money_for(model)
+        prices, purse = self._find_money(model)
         endpoint = Endpoint(
             model,
-            server_of(model, PRESETS[url].url if url in PRESETS else url, key_variable or None),
+            build_server(model, PRESETS[url].url if url in PRESETS else url, key_variable or None),
             revision,
             concurrency=self.chat_concurrency,
             policy=RetryPolicy(deadline_s=self.chat_deadline_s),
@@ -93,27 +93,27 @@ class ChatSettings(BaseModel):
         )
         return ServedTextEncoder(endpoint)
 
-    def _money_for(self, model: str) -> tuple[Prices | None, Spending | None]:
-        prices = self.prices_of(model)
+    def _find_money(self, model: str) -> tuple[Prices | None, SpendingLimit | None]:
+        prices = self.find_prices(model)
         if self.chat_budget is None:
             return prices, None
         if prices is None:
             raise BudgetWithoutPrice(f"REELSIEVE_CHAT_BUDGET is set, but REELSIEVE_CHAT_PRICES has no price of {model}")
-        return prices, _purse(self.chat_budget)
+        return prices, _make_spending(self.chat_budget)
 
-    def prices_of(self, model: str) -> Prices | None:
+    def find_prices(self, model: str) -> Prices | None:
         """The prices of a model, where they are known."""
         prices = self.chat_prices.get(model)
         return Prices(*prices) if prices else None
 
-    def remembering(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
+    def add_cache(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
         """The same model behind tables chat_reply and chat_call, if it can remember."""
-        if isinstance(chat, Remembering):
-            return chat.remembering(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
+        if isinstance(chat, CachingChatModel):
+            return chat.add_cache(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
         return chat
 
 
-def recording(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
+def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
     """The same text encoder; where it asks a server, each call becomes a row of table chat_call."""
     if not isinstance(encoder, ServedTextEncoder):
         return encoder
@@ -127,28 +127,28 @@ class BudgetWithoutPrice(ValueError):
 
 
 @dataclass
-class Tally:
+class ChatTally:
     """What was asked in a run, of all models together. status: how many replies of each status there were."""
 
     usage: Usage = field(default_factory=Usage)
     n_cached: int = 0
-    status: Counter[str] = field(default_factory=Counter)
+    n_by_status: Counter[str] = field(default_factory=Counter)
 
     def add(self, replies: Sequence[ChatReply]) -> None:
         """Count some replies."""
         for reply in replies:
             self.usage = add_usage(self.usage, reply.usage)
-            self.n_cached += reply.cached
-            self.status[reply.status] += 1
+            self.n_cached += reply.is_cached
+            self.n_by_status[reply.status] += 1
 
     def as_metadata(self) -> dict[str, int | str]:
         """Plain data for people; empty where no chat model was asked."""
-        if not self.status:
+        if not self.n_by_status:
             return {}
         counts: dict[str, int | str] = {
             "calls": self.usage.calls,
             "cached": self.n_cached,
-            "failed": sum(n for status, n in self.status.items() if status != "ok"),
+            "failed": sum(n for status, n in self.n_by_status.items() if status != "ok"),
             "tokens_in": self.usage.tokens_in,
             "tokens_out": self.usage.tokens_out,
         }
@@ -156,11 +156,11 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class TalliedChat:
+class CountingChatModel:
     """A ChatModel whose replies are counted."""
 
     chat_model: ChatModel
-    tally: Tally
+    tally: ChatTally
 
     @property
     def identity(self) -> ModelIdentity:
@@ -175,6 +175,6 @@ class TalliedChat:
 
 
 @lru_cache(maxsize=4)
-def _purse(budget: float) -> Spending:
+def _make_spending(budget: float) -> SpendingLimit:
     """One for all models of this process."""
-    return Spending(budget)
+    return SpendingLimit(budget)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from metrics_core.models.revision import name_and_pin
+from metrics_core.models.revision import split_model_name
 
 
-def url_setting(setting: str) -> str:
+def build_url_setting(setting: str) -> str:
     """The setting with the address of the server of a model that another setting names.
 
-    >>> url_setting("qeva_video_model"), url_setting("text_encoder")
+    >>> build_url_setting("qeva_video_model"), build_url_setting("text_encoder")
     ('qeva_video_url', 'text_encoder_url')
     """
     return f"{setting.removesuffix('_model')}_url"
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ProfileModel:
     """A model of a profile. value: of the setting that names it. gb: what is fetched or copied; None: not known here.
 
     also: settings that go with it.
@@ -27,39 +27,39 @@ class Model:
     setting: str
     value: str
     licence: str
-    gb: float | None
+    size_gb: float | None
     purpose: str
-    also: Mapping[str, str] = field(default_factory=dict)
+    other_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, str]:
         """The setting that names the model, and those that go with it."""
-        return {self.setting: self.value, **self.also}
+        return {self.setting: self.value, **self.other_settings}
 
     @property
-    def size(self) -> str:
+    def size_text(self) -> str:
         """Gigabytes for people."""
-        return "not known" if self.gb is None else f"{self.gb:.3g}"
+        return "not known" if self.size_gb is None else f"{self.size_gb:.3g}"
 
     @property
     def commit(self) -> str | None:
         """The commit that the profile pins."""
-        return self.also.get("text_encoder_revision") or name_and_pin(self.value)[1]
+        return self.other_settings.get("text_encoder_revision") or split_model_name(self.value)[1]
 
     @property
-    def unpinned(self) -> str:
+    def revision_note(self) -> str:
         """Who chooses the revision where the profile pins none."""
         if self.value in {"offline", "demo"}:
             return "installed"
-        if url_setting(self.setting) in self.also:
+        if build_url_setting(self.setting) in self.other_settings:
             return "the server's"
-        return "of the tag" if "image_text_checkpoint" in self.also else "pin one"
+        return "of the tag" if "image_text_checkpoint" in self.other_settings else "pin one"
 
     @property
     def name(self) -> str:
         """The model without its commit, an image-text encoder with its checkpoint."""
-        checkpoint = self.also.get("image_text_checkpoint")
-        return f"{self.value} / {checkpoint}" if checkpoint else name_and_pin(self.value)[0]
+        checkpoint = self.other_settings.get("image_text_checkpoint")
+        return f"{self.value} / {checkpoint}" if checkpoint else split_model_name(self.value)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Profile:
     """Models that are chosen together. agreement: with people on VATEX-EVAL, who measured it and when."""
 
     meaning: str
-    models: tuple[Model, ...]
+    models: tuple[ProfileModel, ...]
     agreement: str
 
     @property
@@ -76,7 +76,7 @@ class Profile:
         return {name: value for model in self.models for name, value in model.settings.items()}
 
 
-_NLI = Model(
+_NLI = ProfileModel(
     "ecs_verifier",
     "cross-encoder/nli-deberta-v3-large",
     "apache-2.0",
@@ -90,9 +90,13 @@ PROFILES: Mapping[str, Profile] = {
     LAPTOP: Profile(
         "Reelsieve's own defaults: everything is installed, no network, no GPU",
         (
-            Model("text_encoder", "offline", "apache-2.0", 0.09, "VCS, VCS_short, ECS: all-MiniLM-L6-v2"),
-            Model("image_text_encoder", "demo", "Reelsieve's own", 0.004, "EVQAScore of the demo's drawn clips alone"),
-            Model("ecs_verifier", "offline", "Reelsieve's own", 0.004, "ECS: a small NLI model on all-MiniLM-L6-v2"),
+            ProfileModel("text_encoder", "offline", "apache-2.0", 0.09, "VCS, VCS_short, ECS: all-MiniLM-L6-v2"),
+            ProfileModel(
+                "image_text_encoder", "demo", "Reelsieve's own", 0.004, "EVQAScore of the demo's drawn clips alone"
+            ),
+            ProfileModel(
+                "ecs_verifier", "offline", "Reelsieve's own", 0.004, "ECS: a small NLI model on all-MiniLM-L6-v2"
+            ),
         ),
         "VCS_short at lct 1, Kendall 22.6 (20.9 to 24.3) with 1 reference and 36.1 (34.7 to 37.6) with 9: this "
         "project, 2026-11-23; other metrics: not measured",
@@ -100,14 +104,14 @@ PROFILES: Mapping[str, Profile] = {
     GPU: Profile(
         "open models that fit a GPU of 24 GB together; those of QEVA behind Ollama on this machine",
         (
-            Model(
+            ProfileModel(
                 "text_encoder",
                 "Qwen/Qwen3-Embedding-0.6B@b22da495047858cce924d27d76261e96be6febc0",
                 "apache-2.0",
                 1.2,
                 "VCS, VCS_short, ECS; reads 32,768 tokens",
             ),
-            Model(
+            ProfileModel(
                 "image_text_encoder",
                 "ViT-H-14",
                 "mit",
@@ -116,10 +120,10 @@ PROFILES: Mapping[str, Profile] = {
                 {"image_text_checkpoint": "laion2b_s32b_b79k", "image_text_precision": "bf16"},
             ),
             _NLI,
-            Model(
+            ProfileModel(
                 "qeva_video_model", "qwen2.5vl:7b", "apache-2.0", 6.0, "QEVA: sees frames", {"qeva_video_url": "ollama"}
             ),
-            Model(
+            ProfileModel(
                 "qeva_text_model", "qwen2.5:7b", "apache-2.0", 4.7, "QEVA: reads summaries", {"qeva_text_url": "ollama"}
             ),
         ),
@@ -128,7 +132,7 @@ PROFILES: Mapping[str, Profile] = {
     PAPER: Profile(
         "what the papers used, as far as it can run on machines of one's own; three servers",
         (
-            Model(
+            ProfileModel(
                 "text_encoder",
                 "nvidia/NV-Embed-v2",
                 "cc-by-nc-4.0",
@@ -139,14 +143,14 @@ PROFILES: Mapping[str, Profile] = {
                     "text_encoder_revision": "7604d305b621f14095a1aa23d351674c2859553a",
                 },
             ),
-            Model(
+            ProfileModel(
                 "sentence_splitter",
                 "sat:sat-12l-sm",
                 "mit",
                 None,
                 "VCS: segments; needs the package wtpsplit, and the tokenizer of FacebookAI/xlm-roberta-base",
             ),
-            Model(
+            ProfileModel(
                 "image_text_encoder",
                 "ViT-B-32-quickgelu",
                 "mit",
@@ -154,8 +158,8 @@ PROFILES: Mapping[str, Profile] = {
                 "EVQAScore: CLIP as the paper names it; the weights of PAC-S in its tables have no licence",
                 {"image_text_checkpoint": "openai"},
             ),
-            replace(_NLI, also={}),
-            Model(
+            replace(_NLI, other_settings={}),
+            ProfileModel(
                 "qeva_video_model",
                 "Qwen/Qwen2.5-VL-7B-Instruct",
                 "apache-2.0",
@@ -163,7 +167,7 @@ PROFILES: Mapping[str, Profile] = {
                 "QEVA: sees frames, of the open pair in Table 4. The paper's first choice, Gemini 1.5 Pro, is hosted",
                 {"qeva_video_url": "vllm"},
             ),
-            Model(
+            ProfileModel(
                 "qeva_text_model",
                 "meta-llama/Llama-3.1-8B-Instruct",
                 "llama3.1",
@@ -176,11 +180,13 @@ PROFILES: Mapping[str, Profile] = {
     ),
 }
 # What a profile says nothing of has its default, whatever stands in a settings file: models belong together.
-CHOSEN = frozenset(name for profile in PROFILES.values() for name in profile.settings)
+PROFILE_SETTINGS = frozenset(name for profile in PROFILES.values() for name in profile.settings)
 
 
-def known_model(setting: str, value: str) -> Model | None:
+def find_profile_model(setting: str, value: str) -> ProfileModel | None:
     """What the profiles say of a model, whichever of them it belongs to and whatever commit stands behind it."""
-    name = name_and_pin(value)[0]
+    name = split_model_name(value)[0]
     models = (model for profile in PROFILES.values() for model in profile.models)
-    return next((model for model in models if model.setting == setting and name_and_pin(model.value)[0] == name), None)
+    return next(
+        (model for model in models if model.setting == setting and split_model_name(model.value)[0] == name), None
+    )

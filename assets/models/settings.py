@@ -6,10 +6,10 @@ from functools import lru_cache
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from assets.models.chat import KEY_VARIABLE, PRECISION, ChatSettings, Precision
+from assets.models.chat import KEY_VARIABLE_DESCRIPTION, PRECISION_DESCRIPTION, ChatSettings, Precision
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.revision import name_and_pin
-from metrics_core.models.sentence_splitter import make_splitter
+from metrics_core.models.revision import split_model_name
+from metrics_core.models.sentence_splitter import make_sentence_splitter
 from metrics_core.models.text_encoder import OFFLINE, make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 
@@ -19,7 +19,7 @@ DEMO_ENCODER = "demo encoder"
 # References and keypoints that people wrote, where they stand in for a video model.
 HUMAN_NOTES = "notes"
 # The variable that names the device whose steps wait for one another: a process for each GPU gets a name for each.
-DEVICE = "REELSIEVE_DEVICE"
+DEVICE_VARIABLE = "REELSIEVE_DEVICE"
 
 
 class TextEncoderSettings(ChatSettings):
@@ -37,8 +37,8 @@ class TextEncoderSettings(ChatSettings):
     text_encoder_revision: str = Field(
         default="as served", description="of a server's model: tells apart two of one name, such as by a commit"
     )
-    text_encoder_key_variable: str = Field(default="", description=KEY_VARIABLE)
-    text_encoder_precision: Precision = Field(default="fp32", description=PRECISION)
+    text_encoder_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
+    text_encoder_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
 
     @field_validator("text_encoder_url")
     @classmethod
@@ -51,7 +51,7 @@ class TextEncoderSettings(ChatSettings):
         """The encoder, which loads or is asked when it is first used."""
         if not self.text_encoder_url:
             return make_text_encoder(self.text_encoder, self.text_encoder_precision)
-        name, commit = name_and_pin(self.text_encoder)
+        name, commit = split_model_name(self.text_encoder)
         return self.make_served_encoder(
             name, self.text_encoder_url, self.text_encoder_key_variable, commit or self.text_encoder_revision
         )
@@ -68,7 +68,7 @@ class SplitterSettings(BaseModel):
 
     def make_splitter(self) -> SentenceSplitter:
         """The splitter, which loads when it is first used."""
-        return make_splitter(self.sentence_splitter)
+        return make_sentence_splitter(self.sentence_splitter)
 
 
 class ImageTextSettings(BaseModel):
@@ -76,7 +76,7 @@ class ImageTextSettings(BaseModel):
 
     image_text_encoder: str = Field(default=DEMO, description="`demo`, an architecture of open_clip or a JSON file")
     image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
-    image_text_precision: Precision = Field(default="fp32", description=PRECISION)
+    image_text_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
 
     @field_validator("image_text_checkpoint")
     @classmethod
@@ -91,7 +91,7 @@ class ImageTextSettings(BaseModel):
 
     def make_image_text_encoder(self) -> OpenClipEncoder:
         """The encoder, one per process, which loads when it is first used."""
-        return _image_text_encoder(self.image_text_encoder, self.image_text_checkpoint, self.image_text_precision)
+        return _make_image_text_encoder(self.image_text_encoder, self.image_text_checkpoint, self.image_text_precision)
 
 
 class FrameSettings(BaseModel):
@@ -102,9 +102,9 @@ class FrameSettings(BaseModel):
 
 
 @lru_cache(maxsize=4)
-def _image_text_encoder(architecture: str, checkpoint: str, precision: str) -> OpenClipEncoder:
+def _make_image_text_encoder(architecture: str, checkpoint: str, precision: str) -> OpenClipEncoder:
     if architecture == DEMO:
-        from demo.encoder import demo_encoder
+        from demo.encoder import make_demo_encoder
 
-        return demo_encoder()
+        return make_demo_encoder()
     return OpenClipEncoder(architecture, checkpoint, precision=precision)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from assets.ingest.files import OpenFile
-from assets.ingest.parquet_reader import batch_contents
+from assets.ingest.parquet_reader import convert_batch
 from assets.ingest.rejects import ManifestError, Reject
 from assets.new_manifest.extract import MediaBytes
 
@@ -19,51 +19,51 @@ from assets.new_manifest.extract import MediaBytes
 _ROWS = 16
 
 
-def arrow_names(file: OpenFile, path: Path) -> list[str]:
+def read_arrow_column_names(file: OpenFile, path: Path) -> list[str]:
     """The names of the columns of an open file. Raises ManifestError if it cannot be read."""
-    with _readable(path):
+    with _convert_read_errors(path):
         if path.suffix.lower() == ".parquet":
             return list(pq.read_schema(file.file).names)
         with pa.memory_map(str(path)) as mapped:
-            return list(_arrow_reader(mapped).schema.names)
+            return list(_open_arrow_reader(mapped).schema.names)
 
 
-def arrow_rows(file: OpenFile, path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+def read_arrow_rows(file: OpenFile, path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
     """For every row of an open file its number from 1, and its fields or refusal.
 
     Raises ManifestError if the file cannot be read.
     """
     number = 0
-    with _readable(path):
-        for batch in _batches(file, path):
+    with _convert_read_errors(path):
+        for batch in _read_batches(file, path):
             # A damaged file may name places that it does not have, and reading there would end the process.
             batch.validate(full=True)
             of_media = [
                 name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_media(column)
             ]
             media = {name: batch.column(name) for name in of_media}
-            for row, (content, _) in enumerate(batch_contents(batch.drop_columns(of_media), {})):
+            for row, (content, _) in enumerate(convert_batch(batch.drop_columns(of_media), {})):
                 number += 1
                 if not isinstance(content, Reject):
                     content |= {
-                        name: value for name in media if (value := _media(media[name][row].as_py())) is not None
+                        name: value for name in media if (value := _convert_media(media[name][row].as_py())) is not None
                     }
                 yield number, content
 
 
-def _batches(file: OpenFile, path: Path) -> Iterator[pa.RecordBatch]:
+def _read_batches(file: OpenFile, path: Path) -> Iterator[pa.RecordBatch]:
     if path.suffix.lower() == ".parquet":
         with pq.ParquetFile(file.file) as table:
             yield from table.iter_batches(batch_size=_ROWS)
         return
     with pa.memory_map(str(path)) as mapped:
-        reader = _arrow_reader(mapped)
+        reader = _open_arrow_reader(mapped)
         streamed = isinstance(reader, pa.RecordBatchStreamReader)
         for batch in reader if streamed else map(reader.get_batch, range(reader.num_record_batches)):
             yield from (batch.slice(start, _ROWS) for start in range(0, batch.num_rows, _ROWS))
 
 
-def _arrow_reader(file: pa.NativeFile) -> Any:
+def _open_arrow_reader(file: pa.NativeFile) -> Any:
     """The reader of an Arrow file: Hugging Face writes the stream format, others the file format."""
     try:
         return pa.ipc.open_stream(file)
@@ -79,14 +79,14 @@ def _is_media(column: pa.Array) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _media(value: Any) -> MediaBytes | str | None:
+def _convert_media(value: Any) -> MediaBytes | str | None:
     if isinstance(value, dict):
         return MediaBytes(value["bytes"], value["path"]) if value["bytes"] else value["path"]
     return MediaBytes(value, None) if value else None
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _convert_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:

@@ -11,16 +11,16 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from assets.ingest import strict_json
-from assets.ingest.hygiene import is_blank
+from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
-from assets.new_manifest.columns import Named, captions_in, captions_of_value, guess_columns
-from assets.new_manifest.folder import CAPTION_SUFFIXES, Folder, stem
-from assets.new_manifest.found import Caption, Clip, Findings
-from assets.new_manifest.videos import Videos
+from assets.new_manifest.columns import ColumnNames, guess_columns, parse_captions, parse_row_captions
+from assets.new_manifest.findings import Caption, CaptionedVideo, Findings
+from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
+from assets.new_manifest.videos import VideoRegistry
 
 # One byte more tells a file that is too long.
-READ_BYTES = MAX_ROW_BYTES + 1
+MAX_READ_BYTES = MAX_ROW_BYTES + 1
 _LESS = "a caption in a file that counts less: .txt counts before .json, .vtt and .srt"
 # Stands for the text of a file among the fields of JSON objects beside it.
 _TEXT = "the text of the file"
@@ -37,52 +37,56 @@ class CaptionFile(NamedTuple):
     data: bytes
 
 
-def captions_beside(folder: Folder) -> dict[str, list[str]]:
+def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
     """The caption files of a folder by the video's path without its suffix.
 
     `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`.
     """
-    stems = set(map(stem, folder.files("video")))
+    stems = set(map(drop_suffix, folder.list_files("video")))
     found: dict[str, list[str]] = {}
-    for path in folder.files("caption"):
-        own, shorter = stem(path), stem(stem(path))
+    for path in folder.list_files("caption"):
+        own, shorter = drop_suffix(path), drop_suffix(drop_suffix(path))
         found.setdefault(shorter if own not in stems and shorter in stems else own, []).append(path)
     return found
 
 
-def clips_beside(videos: Videos, findings: Findings, named: Named) -> Iterator[Clip]:
+def read_captioned_videos(
+    videos: VideoRegistry, findings: Findings, column_names: ColumnNames
+) -> Iterator[CaptionedVideo]:
     """Every video of a folder that has a caption beside it, with all its captions."""
     folder = videos.folder
-    files, videos_of = captions_beside(folder), Counter(map(stem, folder.files("video")))
-    for video in folder.files("video"):
-        paths = files.get(stem(video), [])
-        if paths and videos_of[stem(video)] > 1:
-            findings.guess("videos whose names differ in the suffix alone have the same captions")
+    files, videos_of = group_caption_files(folder), Counter(map(drop_suffix, folder.list_files("video")))
+    for video in folder.list_files("video"):
+        paths = files.get(drop_suffix(video), [])
+        if paths and videos_of[drop_suffix(video)] > 1:
+            findings.add_guess("videos whose names differ in the suffix alone have the same captions")
         contents = [
             CaptionFile(path, PurePosixPath(path).suffix.lower(), data)
             for path in paths
-            if (data := folder.read(path, READ_BYTES)) is not None
+            if (data := folder.read_file(path, MAX_READ_BYTES)) is not None
         ]
-        if captions := captions_of(contents, findings, named):
-            folder.take(video)
-            if (place := videos.of_file(video)) is not None:
-                yield Clip(place.video_id, place.path, captions)
+        if captions := parse_caption_files(contents, findings, column_names):
+            folder.mark_read(video)
+            if (place := videos.register_file(video)) is not None:
+                yield CaptionedVideo(place.video_id, place.path, captions)
 
 
-def captions_of(files: list[CaptionFile], findings: Findings, named: Named) -> tuple[Caption, ...]:
+def parse_caption_files(files: list[CaptionFile], findings: Findings, column_names: ColumnNames) -> tuple[Caption, ...]:
     """The captions of one video, from its files of the most trusted kind that holds one.
 
     Where that kind is not JSON, the fields and references of JSON objects beside are kept. A file that cannot be read,
     holds nothing, or does not count is left out with the reason.
     """
-    contents = [(file, content) for file in files if (content := _content(file, findings)) is not None]
-    holding = {file.suffix for file, content in contents if file.suffix != ".json" or _is_caption(content, named)}
+    contents = [(file, content) for file in files if (content := _parse_content(file, findings)) is not None]
+    holding = {
+        file.suffix for file, content in contents if file.suffix != ".json" or _is_caption(content, column_names)
+    }
     chosen = next((suffix for suffix in CAPTION_SUFFIXES if suffix in holding), ".json")
     texts = [content for file, content in contents if file.suffix == chosen == ".txt"]
     fields: dict[str, Any] = {}
     for file, content in contents:
         if file.suffix == ".json" != chosen and isinstance(content, dict):
-            columns = guess_columns(content, named, is_of_file=True)
+            columns = guess_columns(content, column_names, is_caption_file=True)
             captions_there = [content[column] for column in (columns.caption, columns.candidates) if column is not None]
             if any(caption not in texts for caption in captions_there):
                 findings.leave_out(_LESS, file.name)
@@ -94,18 +98,18 @@ def captions_of(files: list[CaptionFile], findings: Findings, named: Named) -> t
         if file.suffix != chosen:
             continue
         if chosen == ".json":
-            found = captions_of_value(content, named, file.name, findings)
+            found = parse_captions(content, column_names, file.name, findings)
         else:
-            found = _with_fields(content, fields, file.name, findings, named)
+            found = _add_fields(content, fields, file.name, findings, column_names)
             # The video has a reference once, however many captions it has.
-            fields.pop(guess_columns(fields, named, is_of_file=True).reference or "", None)
+            fields.pop(guess_columns(fields, column_names, is_caption_file=True).reference or "", None)
         if not found:
             findings.leave_out("a caption file without a caption", file.name)
         captions += found
     return tuple(captions)
 
 
-def _content(file: CaptionFile, findings: Findings) -> Any:
+def _parse_content(file: CaptionFile, findings: Findings) -> Any:
     """The text, JSON value or segments of a file that holds any; None for one that is left out."""
     if len(file.data) > MAX_ROW_BYTES:
         findings.leave_out(f"a caption file of more than {MAX_ROW_BYTES} bytes", file.name)
@@ -117,45 +121,45 @@ def _content(file: CaptionFile, findings: Findings) -> Any:
         return None
     value: Any = text.strip()
     if file.suffix == ".json":
-        value = strict_json.parse(text)
+        value = strict_json.parse_json(text)
     elif file.suffix != ".txt":
-        value = segments_of(text)
+        value = parse_subtitles(text)
     if isinstance(value, Reject):
         findings.leave_out(f"a caption file that is not valid JSON ({value.code})", file.name)
         return None
-    if not value or (isinstance(value, str) and is_blank(value)):
+    if not value or (isinstance(value, str) and is_blank_text(value)):
         findings.leave_out("a caption file without a caption", file.name)
         return None
     return value
 
 
-def _is_caption(value: Any, named: Named) -> bool:
+def _is_caption(value: Any, named: ColumnNames) -> bool:
     """Whether a JSON value holds captions, and not only fields about them."""
     if isinstance(value, dict):
-        columns = guess_columns(value, named, is_of_file=True)
+        columns = guess_columns(value, named, is_caption_file=True)
         return columns.caption is not None or columns.candidates is not None
     return isinstance(value, str | list)
 
 
-def _with_fields(
-    content: Any, fields: Mapping[str, Any], name: str, findings: Findings, named: Named
+def _add_fields(
+    content: Any, fields: Mapping[str, Any], name: str, findings: Findings, named: ColumnNames
 ) -> tuple[Caption, ...]:
     """The caption of a file of text or subtitles, with the fields of JSON objects beside it."""
     if isinstance(content, str):
         row = {**fields, _TEXT: content}
     else:
         row = {**fields, _TEXT: " ".join(segment["text"] for segment in content), "segments": content}
-    columns = guess_columns(row, replace(named, caption=_TEXT), is_of_file=True)
-    return captions_in(row, columns, name, findings)
+    columns = guess_columns(row, replace(named, caption=_TEXT), is_caption_file=True)
+    return parse_row_captions(row, columns, name, findings)
 
 
-def segments_of(content: str) -> list[dict[str, Any]]:
+def parse_subtitles(content: str) -> list[dict[str, Any]]:
     """The cues of WebVTT or SubRip in order, with `start_s` and `end_s` in seconds and `text` on one line.
 
     Cues without text are left out; tags, numbers, notes and styles are no text. A cue that repeats the last line of the
     one before it, as rolling subtitles do, adds only what is new.
 
-    >>> segments_of("WEBVTT\\n\\n00:01.000 --> 00:02.500\\nA <i>cat</i>\\nsleeps.\\n")
+    >>> parse_subtitles("WEBVTT\\n\\n00:01.000 --> 00:02.500\\nA <i>cat</i>\\nsleeps.\\n")
     [{'start_s': 1.0, 'end_s': 2.5, 'text': 'A cat sleeps.'}]
     """
     segments: list[dict[str, Any]] = []

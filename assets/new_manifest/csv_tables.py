@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from assets.ingest import strict_json
-from assets.ingest.csv_reader import csv_header, csv_rows, guess_separator
+from assets.ingest.csv_reader import guess_separator, read_csv_header, read_csv_rows
 from assets.ingest.files import OpenFile
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import Columns
-from assets.new_manifest.found import Findings
+from assets.new_manifest.findings import Findings
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 # Zeros before a number make it a code, such as 007.
@@ -23,45 +23,45 @@ _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
 _NAN = "nan"
 
 
-def csv_names(file: OpenFile, path: Path) -> list[str]:
+def read_csv_column_names(file: OpenFile, path: Path) -> list[str]:
     """The names of the columns of an open file. Raises ManifestError if its header cannot be used."""
     separator = guess_separator(file)
     file.rewind()
-    return list(filter(None, csv_header(file, path.name, separator)))
+    return list(filter(None, read_csv_header(file, path.name, separator)))
 
 
 def read_csv_table(
     file: OpenFile, path: Path, columns: Columns, findings: Findings
 ) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """For every record of an open file its line, and its fields or refusal. Raises ManifestError as `csv_names` does.
+    """For every record of an open file its line, and its fields or refusal. Raises ManifestError as `read_csv_column_names` does.
 
     Where every cell of a column without a meaning is a number, its values are numbers; so the file is read twice.
     """
     separator = guess_separator(file)
     file.rewind()
     if path.suffix.lower() == ".csv" and separator in _SEPARATORS:
-        findings.guess(f"the columns of {path.name} are separated by {_SEPARATORS[separator]}")
-    names = csv_header(file, path.name, separator)
+        findings.add_guess(f"the columns of {path.name} are separated by {_SEPARATORS[separator]}")
+    names = read_csv_header(file, path.name, separator)
     for place, name in enumerate(names, 1):
         if not name:
             findings.leave_out("a column without a name", f"{path.name}: column {place}")
-    texts = columns.taken.keys() - set(columns.ratings)
+    texts = columns.meanings.keys() - set(columns.ratings)
     file.rewind()
-    rows = (row for _, row, _ in csv_rows(file, path.name, {}, separator, may_be_unnamed=True))
-    numbers = _numeric(rows, [name for name in names if name and name not in texts], findings)
+    rows = (row for _, row, _ in read_csv_rows(file, path.name, {}, separator, may_be_unnamed=True))
+    numbers = _list_numeric_columns(rows, [name for name in names if name and name not in texts], findings)
     file.rewind()
-    for number, row, _ in csv_rows(file, path.name, {}, separator, may_be_unnamed=True):
+    for number, row, _ in read_csv_rows(file, path.name, {}, separator, may_be_unnamed=True):
         if isinstance(row, dict):
             for name in numbers & row.keys():
                 if row[name].lower() == _NAN:
                     findings.leave_out("a cell that says nan in a column of numbers", f"{path.name}:{number}: {name}")
                     del row[name]
                 else:
-                    row[name] = strict_json.parse(row[name].replace(",", "."))
+                    row[name] = strict_json.parse_json(row[name].replace(",", "."))
         yield number, row
 
 
-def _numeric(rows: Iterable[dict[str, Any] | Reject], names: list[str], findings: Findings) -> set[str]:
+def _list_numeric_columns(rows: Iterable[dict[str, Any] | Reject], names: list[str], findings: Findings) -> set[str]:
     """The columns that hold nothing but numbers, of these."""
     plain, with_commas, has_comma, is_clear = set(names), set(names), set[str](), set[str]()
     filled = set[str]()
@@ -83,7 +83,7 @@ def _numeric(rows: Iterable[dict[str, Any] | Reject], names: list[str], findings
                     is_clear.add(name)
     for name in sorted(with_commas & has_comma):
         if name in is_clear:
-            findings.guess(f"numbers of column {name!r} have a decimal comma")
+            findings.add_guess(f"numbers of column {name!r} have a decimal comma")
         else:
-            findings.guess(f"column {name!r} stays text: its commas may stand before decimals or between thousands")
+            findings.add_guess(f"column {name!r} stays text: its commas may stand before decimals or between thousands")
     return (plain | with_commas & is_clear) & filled

@@ -19,13 +19,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
-from assets.ingest.files import open_inside
+from assets.ingest.files import open_file_inside
 from assets.ingest.paths import PathRejected
-from assets.new_manifest.folder import is_video
-from assets.new_manifest.found import Findings, NoManifest
-from assets.new_manifest.videos import Place, Videos
+from assets.new_manifest.findings import Findings, NoManifest
+from assets.new_manifest.folder import is_video_name
+from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
-FOLDER = "videos"
+VIDEO_FOLDER = "videos"
 _LONGEST_NAME = 200
 _CHUNK = 2**20
 # Room that is left to others on the disk.
@@ -33,7 +33,7 @@ _SPARED = 2**26
 # How the content of a video begins, for those whose table does not name a file.
 _BEGINNINGS = ((4, b"ftyp", ".mp4"), (0, b"\x1a\x45\xdf\xa3", ".mkv"), (8, b"AVI ", ".avi"))
 # Of one video's path, not of the disk.
-_OF_PATH = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.EILSEQ, errno.EINVAL}
+_PATH_ERRORS = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.EILSEQ, errno.EINVAL}
 
 
 class MediaBytes(NamedTuple):
@@ -42,16 +42,16 @@ class MediaBytes(NamedTuple):
     content: bytes
     name: str | None
 
-    def file_name(self, row: int) -> str:
+    def choose_file_name(self, row: int) -> str:
         """The table's name for it, or the row's number where that is no name of a video."""
         name = PurePosixPath((self.name or "").replace("\\", "/")).name
-        if is_video(name):
+        if is_video_name(name):
             return name
         kind = next((end for at, mark, end in _BEGINNINGS if self.content[at : at + len(mark)] == mark), ".mp4")
         return f"{row:06d}{kind}"
 
 
-class Content(Protocol):
+class VideoStream(Protocol):
     """The content of a video."""
 
     def read(self, size: int, /) -> bytes:
@@ -59,7 +59,7 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedVideo:
     """A video that has no place yet: its digest and size, and the file that holds it; None in a trial."""
 
     sha256: bytes
@@ -73,7 +73,7 @@ class Staged:
 
 
 @contextmanager
-def workspace(target: Path) -> Iterator[Path]:
+def open_workspace(target: Path) -> Iterator[Path]:
     """A folder for unfinished files inside the manifest's folder, which is made if need be.
 
     Afterwards it is gone, and so is the manifest's folder where this made it and it is empty.
@@ -81,31 +81,31 @@ def workspace(target: Path) -> Iterator[Path]:
     made: list[Path] = []
     try:
         try:
-            make_folders(target, made)
+            create_folders(target, made)
             scratch = Path(tempfile.mkdtemp(prefix=".reelsieve-", dir=target))
         except OSError as error:
-            raise _cannot_write(target, error) from error
+            raise _build_write_error(target, error) from error
         try:
             yield scratch
         finally:
             shutil.rmtree(scratch)
     finally:
-        remove_empty(made)
+        remove_empty_folders(made)
 
 
 @dataclass(slots=True)
-class Extracted:
+class VideoExtractor:
     """Takes videos out of a source into folder `videos` of a manifest's folder.
 
     scratch: a folder for unfinished ones; None in a trial, which writes none. free: the free bytes where a folder lies.
     """
 
     target: Path
-    videos: Videos
+    videos: VideoRegistry
     findings: Findings
     scratch: Path | None
-    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
-    n: int = 0
+    measure_free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
+    n_videos: int = 0
     size_bytes: int = 0
     _n_staged: int = 0
     # By the name that a video asked for and its digest, its path; and by such a name, how many videos asked for it.
@@ -118,7 +118,7 @@ class Extracted:
         """The paths of the videos below `videos`."""
         return self._taken
 
-    def is_name(self, path: str) -> bool:
+    def accept_path(self, path: str) -> bool:
         """Whether every part of a path is an ordinary name; else the video is left out."""
         is_plain = path.isprintable() and all(
             part and not part.startswith(".") and "\\" not in part and len(part.encode()) <= _LONGEST_NAME
@@ -128,15 +128,15 @@ class Extracted:
             self.findings.leave_out("a video whose name leads out of the folder or cannot be written", ascii(path))
         return is_plain
 
-    def stage(self, content: Content, size: int, name: str) -> Staged:
+    def stage_video(self, content: VideoStream, size: int, name: str) -> StagedVideo:
         """Read a video of so many bytes and hold it until it has a place. name: how people find it.
 
         Raises NoManifest where the disk has no room for it, and the errors of `content`.
         """
         if self.scratch is None:
-            digest, length = _digest(content)
-            return Staged(digest, length, None)
-        if size + _SPARED > (free := self.free(self.scratch)):
+            digest, length = _copy_and_hash(content)
+            return StagedVideo(digest, length, None)
+        if size + _SPARED > (free := self.measure_free_bytes(self.scratch)):
             raise NoManifest(
                 f"{self.target}: {name} takes {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: make room, or "
                 "give another folder with --to"
@@ -146,34 +146,34 @@ class Extracted:
         try:
             to = file.open("xb")
         except OSError as error:
-            raise _cannot_write(self.target, error) from error
+            raise _build_write_error(self.target, error) from error
         try:
             with to:
-                digest, length = _digest(content, partial(_written, to, self.target))
+                digest, length = _copy_and_hash(content, partial(_write_chunk, to, self.target))
         except BaseException:
             file.unlink()
             raise
-        return Staged(digest, length, file)
+        return StagedVideo(digest, length, file)
 
-    def keep(self, staged: Staged, wanted: str, own_id: str | None, where: str) -> Place | None:
+    def keep_video(self, staged: StagedVideo, wanted: str, own_id: str | None, where: str) -> VideoEntry | None:
         """Give a video its place: below `videos` under the wanted path, or with a number where other content has that.
 
         own_id: the source's id for it. where: how people find it. None where the manifest cannot have it, or its path
         cannot be written; the video is then discarded.
         """
         known = self._paths.get((wanted, staged.sha256))
-        path = known or self._free_path(staged, wanted)
-        place = self.videos.place(path, f"{FOLDER}/{path}", own_id, where)
-        if place is None or (known is None and staged.file is not None and not self._put(staged.file, path)):
+        path = known or self._find_free_path(staged, wanted)
+        place = self.videos.register_video(path, f"{VIDEO_FOLDER}/{path}", own_id, where)
+        if place is None or (known is None and staged.file is not None and not self._link_file(staged.file, path)):
             place = None
         elif known is None:
             self._paths[wanted, staged.sha256] = path
             self._taken.add(path)
-            self.n, self.size_bytes = self.n + 1, self.size_bytes + staged.size
+            self.n_videos, self.size_bytes = self.n_videos + 1, self.size_bytes + staged.size
         staged.discard()
         return place
 
-    def _free_path(self, staged: Staged, wanted: str) -> str:
+    def _find_free_path(self, staged: StagedVideo, wanted: str) -> str:
         """The first path that nothing has, or a file of the same content, as an earlier try leaves it."""
         suffix = PurePosixPath(wanted).suffix
         while True:
@@ -182,41 +182,41 @@ class Extracted:
             path = wanted if n == 1 else f"{wanted.removesuffix(suffix)}_{n}{suffix}"
             if path in self._taken:
                 continue
-            if not os.path.lexists(self.target / FOLDER / path) or self._holds(path, staged):
+            if not os.path.lexists(self.target / VIDEO_FOLDER / path) or self._has_same_content(path, staged):
                 if n > 1:
-                    self.findings.guess("videos of one name and other content get a number, as in NAME_2")
+                    self.findings.add_guess("videos of one name and other content get a number, as in NAME_2")
                 return path
 
-    def _holds(self, path: str, staged: Staged) -> bool:
+    def _has_same_content(self, path: str, staged: StagedVideo) -> bool:
         """Whether the manifest's folder has this content under a path."""
         try:
-            with open_inside(self.target, f"{FOLDER}/{path}") as file:
+            with open_file_inside(self.target, f"{VIDEO_FOLDER}/{path}") as file:
                 is_as_long = os.fstat(file.fileno()).st_size == staged.size
-                return is_as_long and _digest(file)[0] == staged.sha256
+                return is_as_long and _copy_and_hash(file)[0] == staged.sha256
         except (PathRejected, OSError):
             return False
 
-    def _put(self, staged: Path, path: str) -> bool:
+    def _link_file(self, staged: Path, path: str) -> bool:
         """Give the file of a video its path. Nothing is replaced."""
-        file = self.target / FOLDER / path
+        file = self.target / VIDEO_FOLDER / path
         if os.path.lexists(file):
             return True
         if not Path(os.path.realpath(file.parent)).is_relative_to(os.path.realpath(self.target)):
             raise NoManifest(f"{file.parent}: a link leads out of {self.target}: remove it")
         made: list[Path] = []
         try:
-            make_folders(file.parent, made)
+            create_folders(file.parent, made)
             os.link(staged, file)
         except OSError as error:
-            remove_empty(made)
-            if error.errno not in _OF_PATH:
-                raise _cannot_write(file, error) from error
+            remove_empty_folders(made)
+            if error.errno not in _PATH_ERRORS:
+                raise _build_write_error(file, error) from error
             self.findings.leave_out(f"a video that cannot be written ({error.strerror})", path)
             return False
         return True
 
 
-def make_folders(folder: Path, made: list[Path]) -> None:
+def create_folders(folder: Path, made: list[Path]) -> None:
     """Make a folder and those above it, and add those that did not exist to `made`, outermost first. Raises OSError."""
     missing = []
     while not os.path.lexists(folder):
@@ -227,14 +227,14 @@ def make_folders(folder: Path, made: list[Path]) -> None:
         made.append(each)
 
 
-def remove_empty(made: Sequence[Path]) -> None:
+def remove_empty_folders(made: Sequence[Path]) -> None:
     """Remove those of the folders that are empty."""
     for folder in reversed(made):
         with suppress(OSError):  # it holds something
             folder.rmdir()
 
 
-def _digest(content: Content, write: Callable[[bytes], None] = lambda _: None) -> tuple[bytes, int]:
+def _copy_and_hash(content: VideoStream, write: Callable[[bytes], None] = lambda _: None) -> tuple[bytes, int]:
     """The SHA-256 and the number of bytes of a content, every part of which is written too."""
     digest, length = hashlib.sha256(), 0
     while chunk := content.read(_CHUNK):
@@ -244,13 +244,13 @@ def _digest(content: Content, write: Callable[[bytes], None] = lambda _: None) -
     return digest.digest(), length
 
 
-def _written(to: BinaryIO, target: Path, chunk: bytes) -> None:
+def _write_chunk(to: BinaryIO, target: Path, chunk: bytes) -> None:
     try:
         to.write(chunk)
         to.flush()
     except OSError as error:
-        raise _cannot_write(target, error) from error
+        raise _build_write_error(target, error) from error
 
 
-def _cannot_write(path: Path, error: OSError) -> NoManifest:
+def _build_write_error(path: Path, error: OSError) -> NoManifest:
     return NoManifest(f"{path}: cannot be written ({error.strerror}): mend that, or give another folder with --to")

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from assets.ingest import hygiene
-from assets.ingest.files import open_inside
-from assets.ingest.paths import PathRejected, fault_as_written, resolve_inside
-from assets.new_manifest.found import Findings
+from assets.ingest.files import open_file_inside
+from assets.ingest.paths import PathRejected, find_path_fault, resolve_inside
+from assets.new_manifest.findings import Findings
 
 VIDEO_SUFFIXES = frozenset(
     (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".flv", ".wmv", ".mpg", ".mpeg", ".ogv", ".3gp")
@@ -21,20 +21,20 @@ CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
-Kind = Literal["video", "caption", "table", "shard", "other"]
+FileKind = Literal["video", "caption", "table", "shard", "other"]
 
 
-def is_video(path: str | PurePosixPath) -> bool:
+def is_video_name(path: str | PurePosixPath) -> bool:
     """Whether a name ends like that of a video."""
     return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
 
 
-def stem(path: str) -> str:
+def drop_suffix(path: str) -> str:
     """The path without its last suffix."""
     return path.removesuffix(PurePosixPath(path).suffix)
 
 
-def kind_of(path: str) -> Kind:
+def guess_file_kind(path: str) -> FileKind:
     """What a file is by its name; `other` also for what Hugging Face keeps as a cache."""
     name = PurePosixPath(path).name.lower()
     suffix = PurePosixPath(name).suffix
@@ -42,55 +42,55 @@ def kind_of(path: str) -> Kind:
         return "shard"
     if suffix in TABLE_SUFFIXES:
         return "other" if name.startswith("cache-") else "table"
-    return "caption" if suffix in CAPTION_SUFFIXES else "video" if is_video(name) else "other"
+    return "caption" if suffix in CAPTION_SUFFIXES else "video" if is_video_name(name) else "other"
 
 
 @dataclass(slots=True)
-class Folder:
+class SourceFolder:
     """The usable files of a folder, as paths relative to it, and which of them were read."""
 
     path: Path
     findings: Findings
     # Videos by their names that cannot be used.
     refused_videos: list[str] = field(default_factory=list)
-    _unread: dict[str, Kind] = field(default_factory=dict)
-    _by_kind: dict[Kind, list[str]] = field(default_factory=dict)
+    _unread: dict[str, FileKind] = field(default_factory=dict)
+    _by_kind: dict[FileKind, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: Path, findings: Findings) -> Folder:
+    def scan(cls, path: Path, findings: Findings) -> SourceFolder:
         """Look for the files below a folder; no link to a folder is followed."""
         folder = cls(path, findings)
         for file in sorted(folder._walk()):
-            kind = kind_of(file)
+            kind = guess_file_kind(file)
             folder._unread[file] = kind
             folder._by_kind.setdefault(kind, []).append(file)
         return folder
 
-    def files(self, kind: Kind) -> list[str]:
+    def list_files(self, kind: FileKind) -> list[str]:
         """The files of a kind, in order."""
         return self._by_kind.get(kind, [])
 
-    def take(self, file: str) -> None:
+    def mark_read(self, file: str) -> None:
         """Note that a file was read, or that its fate is told elsewhere."""
         self._unread.pop(file, None)
 
-    def read(self, file: str, size: int) -> bytes | None:
+    def read_file(self, file: str, size: int) -> bytes | None:
         """The first bytes of a file; None where it cannot be read any more, and it is then left out."""
-        self.take(file)
+        self.mark_read(file)
         try:
-            with open_inside(self.path, file) as opened:
+            with open_file_inside(self.path, file) as opened:
                 return opened.read(size)
         except PathRejected as refused:
-            self.findings.refuse("file", refused.code, file)
+            self.findings.leave_out_refused("file", refused.code, file)
         except OSError as error:
             self.findings.leave_out(f"a file that cannot be read ({error.strerror})", file)
         return None
 
-    def leave_out_rest(self, why: Mapping[Kind, str]) -> None:
+    def leave_out_unread(self, reasons: Mapping[FileKind, str]) -> None:
         """Leave out the files that nobody read, with the reason for their kind."""
         for file, kind in self._unread.items():
-            if kind in why:
-                self.findings.leave_out(why[kind], file)
+            if kind in reasons:
+                self.findings.leave_out(reasons[kind], file)
 
     def _walk(self) -> Iterator[str]:
         """Every usable file. A stack in place of recursion: folders may be nested deeper than Python recurses."""
@@ -113,7 +113,7 @@ class Folder:
                     continue
                 if self._is_usable(entry, file):
                     yield file
-                elif is_video(file):
+                elif is_video_name(file):
                     self.refused_videos.append(file)
 
     def _is_usable(self, entry: os.DirEntry[str], file: str) -> bool:
@@ -124,15 +124,15 @@ class Folder:
                 return False
         except OSError:
             pass  # a loop of links, which the next look refuses
-        if hygiene.check({"path": file}) is not None:
+        if hygiene.find_fault({"path": file}) is not None:
             self.findings.leave_out("a file whose name is not valid UTF-8, or has control characters", ascii(file))
             return False
-        code = fault_as_written(file)
+        code = find_path_fault(file)
         if code is None and not entry.is_file(follow_symlinks=False):
             try:
                 resolve_inside(self.path, file)
             except PathRejected as refused:
                 code = refused.code
         if code is not None:
-            self.findings.refuse("file", code, file)
+            self.findings.leave_out_refused("file", code, file)
         return code is None

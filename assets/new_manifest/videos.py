@@ -11,16 +11,16 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 
 from assets.ingest import hygiene
-from assets.ingest.paths import fault_as_written
-from assets.media.address import AddressRefused, is_address, parse_address, without_credentials
-from assets.new_manifest.folder import Folder, is_video, stem
-from assets.new_manifest.found import Findings, fitting_id
+from assets.ingest.paths import find_path_fault
+from assets.media.address import AddressRefused, hide_address_credentials, is_address, parse_address
+from assets.new_manifest.findings import Findings, shorten_id
+from assets.new_manifest.folder import SourceFolder, drop_suffix, is_video_name
 
 _NO_ROOT_NAME = re.compile(r"[^a-z0-9_-]+|^[^a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PathNaming:
     """How a manifest in folder `target` names a file of folder `source`: every path gets this prefix.
 
     new_root: the named root that a machine needs to find the files, where they are outside the manifest's folder.
@@ -33,26 +33,30 @@ class Places:
     roots: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, source: Path, target: Path, roots: Mapping[str, str]) -> Places:
+    def choose(cls, source: Path, target: Path, roots: Mapping[str, str]) -> PathNaming:
         """Paths are relative where the manifest's folder holds the files, else addresses below a named root."""
         folders = {name: Path(place).expanduser().resolve() for name, place in roots.items() if not is_address(place)}
         if source.is_relative_to(target):
             inner = source.relative_to(target).as_posix()
             return cls(source, "" if inner == "." else f"{inner}/", roots=folders)
-        if (known := _below_root(source, folders)) is not None:
+        if (known := _find_root_address(source, folders)) is not None:
             return cls(source, f"{known}/", roots=folders)
         name = _NO_ROOT_NAME.sub("", re.sub("[ .]", "_", source.name.lower())) or "clips"
         while name in roots:
             name += "_2"
         return cls(source, f"root://{name}/", name, folders)
 
-    def below_root(self, path: str) -> str | None:
+    def find_root_address(self, path: str) -> str | None:
         """The address of an existing file below a named root; None where it is below none."""
         # A link may lead out of the root.
-        return _below_root(Path(os.path.realpath(path)), self.roots) if self.roots and os.path.isfile(path) else None
+        return (
+            _find_root_address(Path(os.path.realpath(path)), self.roots)
+            if self.roots and os.path.isfile(path)
+            else None
+        )
 
 
-def _below_root(path: Path, roots: Mapping[str, Path]) -> str | None:
+def _find_root_address(path: Path, roots: Mapping[str, Path]) -> str | None:
     for name, folder in roots.items():
         if path.is_relative_to(folder):
             inner = path.relative_to(folder).as_posix()
@@ -61,92 +65,94 @@ def _below_root(path: Path, roots: Mapping[str, Path]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VideoEntry:
     """A video: its id, and its path or address as the manifest writes it; None for one that is text only."""
 
     video_id: str
     path: str | None
 
 
-class Videos:
+class VideoRegistry:
     """The videos of a source, with ids that tell them apart."""
 
-    def __init__(self, folder: Folder, places: Places, findings: Findings) -> None:
+    def __init__(self, folder: SourceFolder, places: PathNaming, findings: Findings) -> None:
         self.folder = folder
         self._places = places
         self._findings = findings
-        self._paths = set(folder.files("video"))
+        self._paths = set(folder.list_files("video"))
         # A short name of two files means neither.
         self._by_name: dict[str, str | None] = {}
-        for path in folder.files("video"):
-            for short in _short_names(path):
+        for path in folder.list_files("video"):
+            for short in _list_short_names(path):
                 self._by_name[short] = path if short not in self._by_name else None
-        self._refused = {short for path in folder.refused_videos for short in _short_names(path)}
+        self._refused = {short for path in folder.refused_videos for short in _list_short_names(path)}
         # By id, the path of its video; of one that is text only, its name.
         self._owners: dict[str, str] = {}
 
-    def of_file(self, file: str) -> Place | None:
+    def register_file(self, file: str) -> VideoEntry | None:
         """The video of a file of the source; None where ingest would refuse it, and it is then left out."""
-        return self.place(file, self._places.prefix + file, None, file)
+        return self.register_video(file, self._places.prefix + file, None, file)
 
-    def of_cell(self, cell: str, beside: str, own_id: str | None, row: str) -> Place | None:
+    def register_cell(self, cell: str, table_folder: str, own_id: str | None, where: str) -> VideoEntry | None:
         """The video that a cell of a table means, from a table in folder `beside` of the source.
 
         own_id: the table's id for it. None where it means no file that may be used; the row is then left out. In a
         source without any usable video file, any other cell is a name, and the video text only.
         """
-        if hygiene.check({"video": cell}) is not None:
-            self._findings.leave_out("a row whose video has control characters or half characters in its name", row)
+        if hygiene.find_fault({"video": cell}) is not None:
+            self._findings.leave_out("a row whose video has control characters or half characters in its name", where)
             return None
         if is_address(cell):
-            address = self._address(cell, row)
-            return None if address is None else self.place(address, address, own_id, row)
-        if (address := self._places.below_root(cell)) is not None:
-            return self.place(address, address, own_id, row)
-        if not self._paths and self._refused.isdisjoint((_normal(cell), _normal(PurePosixPath(cell).name))):
-            self._findings.guess("there are no video files in the folder, so the videos are text only")
-            return self.place(os.path.normpath(cell) if is_video(cell) else cell, None, own_id, row)
-        file = self._file(cell, beside, row)
+            address = self._parse_address(cell, where)
+            return None if address is None else self.register_video(address, address, own_id, where)
+        if (address := self._places.find_root_address(cell)) is not None:
+            return self.register_video(address, address, own_id, where)
+        if not self._paths and self._refused.isdisjoint(
+            (_normalise_name(cell), _normalise_name(PurePosixPath(cell).name))
+        ):
+            self._findings.add_guess("there are no video files in the folder, so the videos are text only")
+            return self.register_video(os.path.normpath(cell) if is_video_name(cell) else cell, None, own_id, where)
+        file = self._find_file(cell, table_folder, where)
         if file is None:
             return None
-        self.folder.take(file)
-        return self.place(file, self._places.prefix + file, own_id, row)
+        self.folder.mark_read(file)
+        return self.register_video(file, self._places.prefix + file, own_id, where)
 
-    def place(self, name: str, path: str | None, own_id: str | None, where: str) -> Place | None:
+    def register_video(self, name: str, path: str | None, own_id: str | None, where: str) -> VideoEntry | None:
         """The video of this path, under its own id or one made of its name.
 
         None where ingest would refuse it, or where another video has its own id; it is then left out.
         """
         owner = name if path is None else path
-        video_id = own_id or self._free_id(name, owner)
+        video_id = own_id or self._find_free_id(name, owner)
         if self._owners.get(video_id) == owner:
-            return Place(video_id, path)
+            return VideoEntry(video_id, path)
         row = {"video_id": video_id} if path is None else {"video_id": video_id, "path": path}
-        if not self._findings.accept("video", row, where) or (
-            path is not None and not self._is_written_well(path, where)
+        if not self._findings.accept_row("video", row, where) or (
+            path is not None and not self._accept_path(path, where)
         ):
             return None
         if self._owners.setdefault(video_id, owner) != owner:
             self._findings.leave_out("a row whose video_id another video has", f"{where}: {video_id}")
             return None
-        return Place(video_id, path)
+        return VideoEntry(video_id, path)
 
-    def _free_id(self, name: str, owner: str) -> str:
+    def _find_free_id(self, name: str, owner: str) -> str:
         """The name without its suffix, or with it, or with a number: the first that no other video has."""
         plain = name.partition("://")[2] if is_address(name) else name
-        short = stem(plain) if is_video(plain) else plain
-        return next(wanted for wanted in _ids(short, name) if self._owners.get(wanted, owner) == owner)
+        short = drop_suffix(plain) if is_video_name(plain) else plain
+        return next(wanted for wanted in _list_ids(short, name) if self._owners.get(wanted, owner) == owner)
 
-    def _is_written_well(self, path: str, where: str) -> bool:
+    def _accept_path(self, path: str, where: str) -> bool:
         if is_address(path):
-            return self._address(path, where) is not None
-        if (code := fault_as_written(path)) is not None:
-            self._findings.refuse("file", code, where)
+            return self._parse_address(path, where) is not None
+        if (code := find_path_fault(path)) is not None:
+            self._findings.leave_out_refused("file", code, where)
         return code is None
 
-    def _file(self, cell: str, beside: str, row: str) -> str | None:
+    def _find_file(self, cell: str, beside: str, row: str) -> str | None:
         """The path of the file that a cell means: from the table's folder, from the source, or by its name alone."""
-        path = self._inside(cell)
+        path = self._find_relative_path(cell)
         if path is None:
             self._findings.leave_out("a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS", row)
             return None
@@ -154,24 +160,26 @@ class Videos:
             if candidate in self._paths:
                 return candidate
         # Systems write one and the same accented name in several ways.
-        name = next((name for name in map(_normal, (path, PurePosixPath(path).name)) if name in self._by_name), None)
+        name = next(
+            (name for name in map(_normalise_name, (path, PurePosixPath(path).name)) if name in self._by_name), None
+        )
         if name is None:
             self._findings.leave_out("a video of which there is no file", f"{row}: {cell}")
             return None
         if self._by_name[name] is None:
             self._findings.leave_out("a video whose name several files have", f"{row}: {cell}")
         else:
-            self._findings.guess("videos are recognised by their names, wherever they lie in the folder")
+            self._findings.add_guess("videos are recognised by their names, wherever they lie in the folder")
         return self._by_name[name]
 
-    def _address(self, cell: str, row: str) -> str | None:
+    def _parse_address(self, cell: str, row: str) -> str | None:
         try:
             return str(parse_address(cell))
         except AddressRefused as refused:
-            self._findings.leave_out(f"an address that ingest would refuse: {refused}", without_credentials(cell))
+            self._findings.leave_out(f"an address that ingest would refuse: {refused}", hide_address_credentials(cell))
             return None
 
-    def _inside(self, cell: str) -> str | None:
+    def _find_relative_path(self, cell: str) -> str | None:
         """The path relative to the source; None where it leads out of it."""
         path = os.path.normpath(cell.replace("\\", "/"))
         if path.startswith("/"):
@@ -180,15 +188,15 @@ class Videos:
         return None if path.split("/")[0] == ".." else path
 
 
-def _short_names(path: str) -> set[str]:
+def _list_short_names(path: str) -> set[str]:
     """What a cell may call a file: its path or its name, with the suffix or without."""
-    return {_normal(short) for full in (path, PurePosixPath(path).name) for short in (full, stem(full))}
+    return {_normalise_name(short) for full in (path, PurePosixPath(path).name) for short in (full, drop_suffix(full))}
 
 
-def _normal(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _ids(*names: str) -> Iterator[str]:
-    yield from map(fitting_id, names)
-    yield from (fitting_id(f"{names[0]}_{n}") for n in count(2))
+def _list_ids(*names: str) -> Iterator[str]:
+    yield from map(shorten_id, names)
+    yield from (shorten_id(f"{names[0]}_{n}") for n in count(2))

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from assets.holdings import Holdings, Tally
+from assets.holdings import Holdings, HoldingsTally
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import RawRow
-from assets.new_manifest.found import Caption, Clip, Findings, NoManifest, fitting_id
+from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
 
 # `videos` last: a folder without it is no manifest yet.
-TABLES = ("ratings", "captions", "videos")
+TABLE_NAMES = ("ratings", "captions", "videos")
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenTables:
     """What the tables of a new manifest hold; `systems` are its candidates by who wrote them.
 
     in_roots: how many videos lie below a named root.
@@ -31,25 +31,25 @@ class Written:
 
     holdings: Holdings
     systems: Counter[str]
-    in_roots: int
+    n_videos_in_roots: int
 
     @property
-    def tables(self) -> tuple[str, ...]:
+    def table_names(self) -> tuple[str, ...]:
         """The tables that the manifest has."""
-        return TABLES if self.holdings.ratings else TABLES[1:]
+        return TABLE_NAMES if self.holdings.ratings else TABLE_NAMES[1:]
 
 
-def require_no_manifest(target: Path) -> None:
+def check_no_manifest(target: Path) -> None:
     """Raise NoManifest where the folder holds a manifest, or a file that ingest would take for a table of one."""
     for table in MANIFEST_TABLES.values():
         for suffix in _SUFFIXES:
             if os.path.lexists(target / f"{table.name}{suffix}"):
-                _refuse(target, f"{table.name}{suffix}")
+                _raise_existing(target, f"{table.name}{suffix}")
     if os.path.lexists(target / DIMENSIONS_FILE):
-        _refuse(target, DIMENSIONS_FILE)
+        _raise_existing(target, DIMENSIONS_FILE)
 
 
-def _refuse(target: Path, name: str) -> None:
+def _raise_existing(target: Path, name: str) -> None:
     if name.startswith("videos."):
         raise NoManifest(
             f"{target} has a manifest already ({name}), which is never overwritten: ingest it, or remove it"
@@ -61,24 +61,24 @@ def _refuse(target: Path, name: str) -> None:
 
 
 def write_manifest(
-    clips: Iterable[Clip], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
-) -> Written:
+    clips: Iterable[CaptionedVideo], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
+) -> WrittenTables:
     """Write the clips as tables into folder `scratch`, and give these their place in the manifest's folder.
 
     target: the manifest's folder. is_trial: leave the tables where they are. Raises NoManifest where a table appeared
     in the manifest's folder meanwhile.
     """
     with ExitStack() as stack:
-        paths = {name: scratch / f"{name}.jsonl" for name in TABLES}
+        paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
-        written = _Tables(files, findings, Tally(target)).write(clips)
+        written = _TableWriter(files, findings, HoldingsTally(target)).write_videos(clips)
     if not is_trial and written.holdings.videos:
-        require_no_manifest(target)
-        _put([paths[name] for name in written.tables], target)
+        check_no_manifest(target)
+        _link_files([paths[name] for name in written.table_names], target)
     return written
 
 
-def _put(paths: Sequence[Path], target: Path) -> None:
+def _link_files(paths: Sequence[Path], target: Path) -> None:
     """Give the files their names in the target, all or none. A link, unlike a new name, replaces nothing."""
     done: list[Path] = []
     try:
@@ -92,44 +92,44 @@ def _put(paths: Sequence[Path], target: Path) -> None:
 
 
 @dataclass(slots=True)
-class _Tables:
+class _TableWriter:
     """The files of the tables under way by name, the tally of their rows, and the ids that captions have."""
 
     files: Mapping[str, IO[str]]
     findings: Findings
-    tally: Tally
+    tally: HoldingsTally
     _taken: set[str] = field(default_factory=set)
     _repeats: Counter[str] = field(default_factory=Counter)
 
-    def write(self, clips: Iterable[Clip]) -> Written:
+    def write_videos(self, clips: Iterable[CaptionedVideo]) -> WrittenTables:
         """Write the rows of all clips."""
         systems, in_roots, seen = Counter[str](), 0, set[str]()
         for clip in clips:
             if clip.video_id not in seen:
                 seen.add(clip.video_id)
                 in_roots += (clip.path or "").startswith("root://")
-                self._add("video", {"video_id": clip.video_id} | ({"path": clip.path} if clip.path else {}))
+                self._write_row("video", {"video_id": clip.video_id} | ({"path": clip.path} if clip.path else {}))
             for caption in clip.captions:
-                caption_id = self._own_id(clip.video_id, caption)
-                self._add("caption", caption.row(clip.video_id, caption_id))
+                caption_id = self._choose_caption_id(clip.video_id, caption)
+                self._write_row("caption", caption.build_row(clip.video_id, caption_id))
                 for rating in caption.ratings:
-                    self._add("rating", {"caption_id": caption_id, **rating._asdict()})
+                    self._write_row("rating", {"caption_id": caption_id, **rating._asdict()})
                 if caption.role == "candidate":
-                    systems[caption.written_system or ""] += 1
-        return Written(self.tally.holdings(), systems, in_roots)
+                    systems[caption.manifest_system or ""] += 1
+        return WrittenTables(self.tally.build_holdings(), systems, in_roots)
 
-    def _own_id(self, video_id: str, caption: Caption) -> str:
+    def _choose_caption_id(self, video_id: str, caption: Caption) -> str:
         """An id for a caption: the one that it wants, with a number where another caption has it."""
-        wanted = caption.caption_id or f"{video_id}__{caption.written_system or 'reference'}"
-        own = fitting_id(wanted)
+        wanted = caption.caption_id or f"{video_id}__{caption.manifest_system or 'reference'}"
+        own = shorten_id(wanted)
         while own in self._taken:
             self._repeats[wanted] += 1
-            own = fitting_id(f"{wanted}_{self._repeats[wanted] + 1}")
+            own = shorten_id(f"{wanted}_{self._repeats[wanted] + 1}")
             if caption.caption_id:
-                self.findings.guess("a caption_id that stands twice gets a number the second time")
+                self.findings.add_guess("a caption_id that stands twice gets a number the second time")
         self._taken.add(own)
         return own
 
-    def _add(self, kind: str, row: dict[str, Any]) -> None:
+    def _write_row(self, kind: str, row: dict[str, Any]) -> None:
         self.files[MANIFEST_TABLES[kind].name].write(json.dumps(row, ensure_ascii=False) + "\n")
         self.tally.add(RawRow("", 0, kind, row, None, ""))

@@ -10,22 +10,22 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Engine
 
-from assets.qeva.material import GONE, Material, Unreadable
-from assets.qeva.questions import OF_SUMMARY, SAMPLES_AT_A_TIME, Questions, SetsBySample, StoredSet
-from assets.qeva.roles import Panel, Roles
+from assets.qeva.questions import SAMPLES_AT_A_TIME, SUMMARY_DIMENSIONS, QuestionSource, SetsBySample, StoredQuestionSet
+from assets.qeva.roles import QEVAModelFactory, QEVAModels
+from assets.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
-from db.evidence.frames import Files, stored_files
+from db.evidence.frames import LoadVideos, make_video_loader
 from db.evidence.models import register_model
-from db.evidence.qeva import GOOD, Row, load_answers, write_answers
-from db.scores.work import PendingSample, shard_samples
+from db.evidence.qeva import GOOD_STATUSES, Row, load_answers, store_answers
+from db.scores.pending import PendingSample, list_shard_samples
 from metrics_core.protocols import ModelIdentity
-from metrics_core.qeva import Judgement, Outcome, is_empty_summary, judge_replies, outcome_of
-from metrics_core.qeva.records import Asked, Context, Dimension, Question, Reply
+from metrics_core.qeva import AnswerJudgement, AnswerOutcome, choose_outcome, is_empty_summary, judge_replies
+from metrics_core.qeva.records import Context, ContextQuestion, Dimension, Question, Reply
 
 # More failed answers than this are worth a look at the server.
-MANY_ERRORS = 0.2
-_OF_REPLY = tuple(each.name for each in fields(Reply))
+MAX_ERROR_SHARE = 0.2
+_REPLY_FIELDS = tuple(each.name for each in fields(Reply))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +41,30 @@ class StoredAnswer:
     correct: bool | None
 
     @classmethod
-    def of(cls, row: Row) -> StoredAnswer:
+    def build(cls, row: Row) -> StoredAnswer:
         """Read a row of `load_answers`."""
-        return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _OF_REPLY}), row["correct"])
+        return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _REPLY_FIELDS}), row["correct"])
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> AnswerOutcome:
         """Whether the answer is right, wrong, withheld or failed."""
-        return outcome_of(self.reply.status, self.correct)
+        return choose_outcome(self.reply.status, self.correct)
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class AnsweredQuestions:
     """A sample's question sets by dimension, and the answers to their kept questions by question_id.
 
     n_missing: kept questions without an answer.
     """
 
-    sets: Mapping[str, StoredSet]
+    sets: Mapping[str, StoredQuestionSet]
     answers: Mapping[int, StoredAnswer]
     n_missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QuestionToAnswer:
     """A kept question about a sample, and the digest of what it is to be answered from."""
 
     sample: PendingSample
@@ -78,40 +78,44 @@ class Wanted:
         """Sample and question."""
         return self.sample.sample_id, self.question_id
 
-    def is_answered_by(self, answer: StoredAnswer | None) -> bool:
+    def is_current_answer(self, answer: StoredAnswer | None) -> bool:
         """Whether this is an answer to the question, given from what is there now."""
         return answer is not None and answer.context_sha256 == self.context_sha256
 
 
-def ask(
-    panel: Panel, material: Material, files: Files, samples: Sequence[PendingSample], wanted: Sequence[Wanted]
+def ask_questions(
+    models: QEVAModels,
+    material: VideoMaterial,
+    files: LoadVideos,
+    samples: Sequence[PendingSample],
+    wanted: Sequence[QuestionToAnswer],
 ) -> list[Row]:
     """Ask every question in its context: a summary's question about the video, a video's about the summary."""
-    of_video = [each for each in wanted if each.dimension in OF_SUMMARY]
-    of_text = [each for each in wanted if each.dimension not in OF_SUMMARY]
+    of_video = [each for each in wanted if each.dimension in SUMMARY_DIMENSIONS]
+    of_text = [each for each in wanted if each.dimension not in SUMMARY_DIMENSIONS]
     shown = material.load(files, samples, {each.sample.video_id for each in of_video})
-    contexts = [(each, shown.get(each.sample.video_id, GONE)) for each in of_video]
+    contexts = [(each, shown.get(each.sample.video_id, CHANGED_VIDEO)) for each in of_video]
     answered = [
-        *_replies(panel.video_answerer.answer, [(e, c) for e, c in contexts if not isinstance(c, Unreadable)]),
-        *_replies(panel.summary_answerer.answer, [(each, each.sample.text) for each in of_text]),
-        *((each, _without_context(why)) for each, why in contexts if isinstance(why, Unreadable)),
+        *_ask(models.video_answerer.answer, [(e, c) for e, c in contexts if not isinstance(c, UnreadableVideo)]),
+        *_ask(models.summary_answerer.answer, [(each, each.sample.text) for each in of_text]),
+        *((each, _build_failed_reply(why)) for each, why in contexts if isinstance(why, UnreadableVideo)),
     ]
-    judgements = judge_replies([(each.question, reply) for each, reply in answered], panel.matcher)
-    return [_row(each, reply, judged) for (each, reply), judged in zip(answered, judgements, strict=True)]
+    judgements = judge_replies([(each.question, reply) for each, reply in answered], models.matcher)
+    return [_build_row(each, reply, judged) for (each, reply), judged in zip(answered, judgements, strict=True)]
 
 
-def _replies(
-    answer: Callable[[Sequence[Asked]], list[Reply]], wanted: Sequence[tuple[Wanted, Context]]
-) -> list[tuple[Wanted, Reply]]:
-    asked = [Asked(each.question, context) for each, context in wanted]
+def _ask(
+    answer: Callable[[Sequence[ContextQuestion]], list[Reply]], wanted: Sequence[tuple[QuestionToAnswer, Context]]
+) -> list[tuple[QuestionToAnswer, Reply]]:
+    asked = [ContextQuestion(each.question, context) for each, context in wanted]
     return [(each, reply) for (each, _), reply in zip(wanted, answer(asked) if asked else [], strict=True)]
 
 
-def _without_context(why: Unreadable) -> Reply:
+def _build_failed_reply(why: UnreadableVideo) -> Reply:
     return Reply("refused" if why.is_final else "error", reason=why.reason)
 
 
-def _row(wanted: Wanted, reply: Reply, judged: Judgement) -> Row:
+def _build_row(wanted: QuestionToAnswer, reply: Reply, judged: AnswerJudgement) -> Row:
     """An answer as it is stored. One that the judge did not judge has the judge's status and reason."""
     if reply.status == "ok" and judged.correct is None:
         reason = f"the judge gave no judgement: {judged.reason}"
@@ -120,7 +124,7 @@ def _row(wanted: Wanted, reply: Reply, judged: Judgement) -> Row:
     return {**key, "context_sha256": wanted.context_sha256, **asdict(reply), "correct": judged.correct}
 
 
-class Answers(Source[Mapping[int, Examined]]):
+class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
     """The answers about each sample, with the questions: coverage and chronology by its text, the rest by the video."""
 
     asset: ClassVar[str] = "qeva_answer"
@@ -129,137 +133,139 @@ class Answers(Source[Mapping[int, Examined]]):
     )
     group: ClassVar[str] = "questions"
     reads: ClassVar[tuple[str, ...]] = ("sample", "video", "reference", "keypoint")
-    rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (Questions,)
+    rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (QuestionSource,)
     checks: ClassVar[Mapping[str, str]] = {
         "questions_answered": "Every kept question has an answer, or a reason why it has none.",
         "errors_rare": "Fewer than 20 % of the answers failed.",
     }
     warnings: ClassVar[frozenset[str]] = frozenset({"errors_rare"})
 
-    def __init__(self, roles: Roles, questions: Questions) -> None:
+    def __init__(self, factory: QEVAModelFactory, questions: QuestionSource) -> None:
         self.inputs = questions.inputs
         self.sources = (questions,)
         self._questions = questions
-        self._material: Material = questions.material
-        self._panel = roles.panel
-        self._roles = roles
+        self._material: VideoMaterial = questions.material
+        self._make_models = factory.make_models
+        self._factory = factory
 
     @property
     def model(self) -> ModelIdentity:
         """All that answer questions and judge the answers."""
-        return self._panel(None).answers_by
+        return self._make_models(None).answer_identity
 
     @property
     def asks_servers(self) -> bool:
         """Whether some role is a chat model's, or the encoder is a server's."""
-        return self._roles.asks_servers
+        return self._factory.asks_servers
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Ask what has no answer yet, or one that an error prevented, and store the answers, some samples at a time."""
         counts: Counter[str] = Counter(answers=0, abstained=0, unanswered=0)
-        panel = self._panel(order)
+        panel = self._make_models(order)
         with order.engine.begin() as connection:
-            model_id = register_model(connection, panel.answers_by.as_dict())
-        done, files = 0, stored_files(order.engine)
+            model_id = register_model(connection, panel.answer_identity.as_dict())
+        done, files = 0, make_video_loader(order.engine)
         for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
             sets = self._questions.load(order.engine, order.scorer_id, samples)
-            stored = self._answers(order.engine, model_id, samples)
+            stored = self._load_answers(order.engine, model_id, samples)
             todo = [
                 each
-                for each in self._wanted(files, samples, sets)
-                if not each.is_answered_by(one := stored.get(each.key)) or (one and one.reply.status == "error")
+                for each in self._list_questions(files, samples, sets)
+                if not each.is_current_answer(one := stored.get(each.key)) or (one and one.reply.status == "error")
             ]
-            rows = ask(panel, self._material, files, samples, todo)
-            write_answers(order.engine, model_id, order.run_id, rows)
+            rows = ask_questions(panel, self._material, files, samples, todo)
+            store_answers(order.engine, model_id, order.run_id, rows)
             counts.update(
                 answers=len(rows),
                 abstained=sum(row["status"] == "abstain" for row in rows),
-                unanswered=sum(row["status"] not in GOOD for row in rows),
+                unanswered=sum(row["status"] not in GOOD_STATUSES for row in rows),
             )
             done += len(samples)
             order.tell(f"questions answered about {done} of {len(sample_ids)} samples")
-        return {**counts, **panel.tally.as_metadata(), "answered_by": panel.answers_by.model_id}
+        return {**counts, **panel.tally.as_metadata(), "answered_by": panel.answer_identity.model_id}
 
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, Examined]:
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, AnsweredQuestions]:
         """Questions and answers of each wanted sample; MissingEvidence where one has not been asked about."""
         sets = self._questions.load(engine, scorer_id, samples)
-        wanted = list(self._wanted(stored_files(engine), samples, sets))
-        examined, unasked = _examined(sets, wanted, self._stored(engine, samples))
+        wanted = list(self._list_questions(make_video_loader(engine), samples, sets))
+        examined, unasked = _group_answers(sets, wanted, self._load_stored(engine, samples))
         if unasked:
             raise self.missing(f"{len(unasked)} of {len(sets)} samples have no answer to any question")
         return examined
 
-    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Mapping[int, Examined]:
+    def ask(
+        self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
+    ) -> Mapping[int, AnsweredQuestions]:
         """Have the kept questions about the samples answered."""
         sets = below[self._questions]
-        wanted = list(self._wanted(files, samples, sets))
-        rows = ask(self._panel(None), self._material, files, samples, wanted)
-        answers = {(row["sample_id"], row["question_id"]): StoredAnswer.of(row) for row in rows}
-        return _examined(sets, wanted, answers)[0]
+        wanted = list(self._list_questions(files, samples, sets))
+        rows = ask_questions(self._make_models(None), self._material, files, samples, wanted)
+        answers = {(row["sample_id"], row["question_id"]): StoredAnswer.build(row) for row in rows}
+        return _group_answers(sets, wanted, answers)[0]
 
     def try_out(self) -> str:
         """Have a question answered by whoever answers."""
-        panel = self._panel(None)
+        panel = self._make_models(None)
         return panel.try_out(panel.summary_answerer, panel.video_answerer)
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
         """The calls for the answers about these samples, as if every question were kept and none answered."""
         batches = order.samples(sample_ids, self.inputs)
-        return self._roles.forecast_answers(sum(map(self._questions.is_wanted, chain.from_iterable(batches))))
+        return self._factory.forecast_answers(sum(map(self._questions.is_wanted, chain.from_iterable(batches))))
 
     def examine(self, order: Order) -> Examination:
         """Whether all kept questions about the shard's samples have an answer, and how many failed."""
         with order.engine.connect() as connection:
-            sample_ids = shard_samples(connection, order.dataset.dataset_id, order.shard)
+            sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
         counts: Counter[str] = Counter(kept=0, unanswered=0, failed=0, abstained=0)
-        files = stored_files(order.engine)
+        files = make_video_loader(order.engine)
         for samples in order.samples(sample_ids, self.inputs):
-            stored = self._stored(order.engine, samples)
+            stored = self._load_stored(order.engine, samples)
             sets = self._questions.load(order.engine, order.scorer_id, samples)
-            for each in self._wanted(files, samples, sets):
+            for each in self._list_questions(files, samples, sets):
                 answer = stored.get(each.key)
-                is_present = each.is_answered_by(answer)
+                is_present = each.is_current_answer(answer)
                 counts.update(kept=1, unanswered=not is_present)
                 if answer is not None and is_present:
                     status = answer.reply.status
-                    counts.update(failed=status not in GOOD, abstained=status == "abstain")
+                    counts.update(failed=status not in GOOD_STATUSES, abstained=status == "abstain")
         passed = {
             "questions_answered": counts["unanswered"] == 0,
-            "errors_rare": counts["failed"] < MANY_ERRORS * counts["kept"] or counts["kept"] == 0,
+            "errors_rare": counts["failed"] < MAX_ERROR_SHARE * counts["kept"] or counts["kept"] == 0,
         }
         return Examination(passed, dict(counts))
 
-    def _wanted(
-        self, files: Files, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredSet]]
-    ) -> Iterator[Wanted]:
+    def _list_questions(
+        self, files: LoadVideos, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredQuestionSet]]
+    ) -> Iterator[QuestionToAnswer]:
         # An empty summary answers nothing, whoever is asked.
         chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
-        digests = self._material.digests(files, chosen)
+        digests = self._material.compute_digests(files, chosen)
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
             raise self.missing(f"the videos of {len(changed)} samples changed meanwhile, {changed[0]!r} for one")
         for sample in chosen:
             for one in sets[sample.sample_id].values():
                 dimension = one.key.dimension
-                context = digests[sample.video_id] if dimension in OF_SUMMARY else text_sha256(sample.text)
+                context = digests[sample.video_id] if dimension in SUMMARY_DIMENSIONS else text_sha256(sample.text)
                 for question_id, question in one.kept.items():
-                    yield Wanted(sample, dimension, question_id, question, context)
+                    yield QuestionToAnswer(sample, dimension, question_id, question, context)
 
-    def _stored(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[tuple[int, int], StoredAnswer]:
+    def _load_stored(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[tuple[int, int], StoredAnswer]:
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        return {} if model_id is None else self._answers(engine, model_id, samples)
+        return {} if model_id is None else self._load_answers(engine, model_id, samples)
 
-    def _answers(
+    def _load_answers(
         self, engine: Engine, model_id: int, samples: Sequence[PendingSample]
     ) -> dict[tuple[int, int], StoredAnswer]:
         with engine.connect() as connection:
             rows = load_answers(connection, model_id, [sample.sample_id for sample in samples])
-        return {(row["sample_id"], row["question_id"]): StoredAnswer.of(row) for row in rows}
+        return {(row["sample_id"], row["question_id"]): StoredAnswer.build(row) for row in rows}
 
 
-def _examined(
-    sets: SetsBySample, wanted: Sequence[Wanted], answers: Mapping[tuple[int, int], StoredAnswer]
-) -> tuple[dict[int, Examined], list[int]]:
+def _group_answers(
+    sets: SetsBySample, wanted: Sequence[QuestionToAnswer], answers: Mapping[tuple[int, int], StoredAnswer]
+) -> tuple[dict[int, AnsweredQuestions], list[int]]:
     """Questions with their answers by sample, and the samples that were not asked any of theirs.
 
     Where some answers are there, another run changed the questions meanwhile: that is the sample's own trouble.
@@ -267,10 +273,10 @@ def _examined(
     given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}
     n_wanted = Counter(each.sample.sample_id for each in wanted)
     for each in wanted:
-        if each.is_answered_by(answers.get(each.key)):
+        if each.is_current_answer(answers.get(each.key)):
             given[each.sample.sample_id][each.question_id] = answers[each.key]
     examined = {
-        sample_id: Examined(sets[sample_id], of_sample, n_wanted[sample_id] - len(of_sample))
+        sample_id: AnsweredQuestions(sets[sample_id], of_sample, n_wanted[sample_id] - len(of_sample))
         for sample_id, of_sample in given.items()
     }
     return examined, [sample_id for sample_id, n in n_wanted.items() if n and not given[sample_id]]

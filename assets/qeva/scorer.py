@@ -8,29 +8,29 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
-from assets.qeva.answers import Answers, Examined, StoredAnswer
-from assets.qeva.questions import Questions
-from assets.qeva.roles import Roles
+from assets.qeva.answers import AnsweredQuestions, AnswerSource, StoredAnswer
+from assets.qeva.questions import QuestionSource
+from assets.qeva.roles import QEVAModelFactory
 from assets.qeva.settings import QEVASettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
-from db.evidence.qeva import GOOD
+from db.evidence.qeva import GOOD_STATUSES
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
-from db.scores.work import PendingSample
+from db.scores.pending import PendingSample
+from metrics_core.qeva import AnswerOutcome as AnswerOutcome
 from metrics_core.qeva import (
     DimensionScore,
     FilterMark,
     QevaScore,
-    dimension_score,
-    empty_summary_score,
+    compute_dimension_score,
+    compute_empty_summary_score,
+    compute_summary_score,
     is_empty_summary,
-    summary_score,
 )
-from metrics_core.qeva import Outcome as AnswerOutcome
 from metrics_core.qeva.records import DIMENSIONS, Question
 
 # A sample's status by that of a dimension without a value, where no model failed. The first that applies counts.
-UNDEFINED = {"no_question": "no_questions", "one_event": "too_short", "few_questions": "few_questions"}
+SAMPLE_STATUSES = {"no_question": "no_questions", "one_event": "too_short", "few_questions": "few_questions"}
 
 
 _DROPPED = {
@@ -49,24 +49,24 @@ class QEVAScorer:
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Known before the settings are: with a video model alone, a changed reference costs a new score but no question.
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, VIDEO, REFERENCES, SEGMENTS, KEYPOINTS)
-    rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (Answers,)
+    rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (AnswerSource,)
     settings: ClassVar[type[BaseModel]] = QEVASettings
 
-    def __init__(self, settings: QEVASettings, roles: Roles) -> None:
-        self.questions = Questions(roles, self._is_scorable)
-        self.answers = Answers(roles, self.questions)
+    def __init__(self, settings: QEVASettings, factory: QEVAModelFactory) -> None:
+        self.questions = QuestionSource(factory, self._is_scorable)
+        self.answers = AnswerSource(factory, self.questions)
         self.sources: tuple[Source[Any], ...] = (self.answers,)
         self._settings = settings
-        self._roles = roles
+        self._factory = factory
 
     @classmethod
     def from_settings(cls, settings: QEVASettings) -> QEVAScorer:
         """The scorer that the settings describe, with its real models, which load when they are first used."""
-        return cls(settings, Roles.from_settings(settings))
+        return cls(settings, QEVAModelFactory.from_settings(settings))
 
     def models(self) -> dict[str, Any]:
         """What stands for the video, and the models in their roles."""
-        return self._roles.models()
+        return self._factory.list_identities()
 
     def params(self) -> dict[str, Any]:
         """What is done with failed answers. All else that moves the value is part of the models' identities."""
@@ -75,7 +75,9 @@ class QEVAScorer:
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """One outcome per sample, from its stored questions, marks and answers."""
         examined = evidence[self.answers]
-        return [self._out_of_reach(sample) or self._score_one(sample, examined[sample.sample_id]) for sample in samples]
+        return [
+            self._find_obstacle(sample) or self._score_one(sample, examined[sample.sample_id]) for sample in samples
+        ]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
@@ -88,55 +90,55 @@ class QEVAScorer:
 
         Such a sample may still be asked about: dimensions that have enough questions are components of its score.
         """
-        if refused := self._out_of_reach(sample):
+        if refused := self._find_obstacle(sample):
             return refused
         if is_empty_summary(sample.text):
             return Outcome(None, "empty_text", "the summary is empty")
-        if not (short := self._roles.shortages(sample)):
+        if not (short := self._factory.list_shortages(sample)):
             return None
         statuses = {each.status for each in short}
-        status = next(shown for status, shown in UNDEFINED.items() if status in statuses)
+        status = next(shown for status, shown in SAMPLE_STATUSES.items() if status in statuses)
         return Outcome(None, status, "; ".join(str(each.reason) for each in short))
 
     def _is_scorable(self, sample: PendingSample) -> bool:
-        return self._out_of_reach(sample) is None
+        return self._find_obstacle(sample) is None
 
-    def _out_of_reach(self, sample: PendingSample) -> Outcome | None:
+    def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
         """Why nothing can be asked about a sample, known before any model is."""
         if sample.kind != "caption":
             return Outcome(None, "not_applicable", "QEVA asks about captions; this is a question-answer pair")
-        return self._roles.material.refusal(sample)
+        return self._factory.material.find_refusal(sample)
 
-    def _score_one(self, sample: PendingSample, examined: Examined) -> Outcome:
-        if why := _unfinished(examined):
+    def _score_one(self, sample: PendingSample, examined: AnsweredQuestions) -> Outcome:
+        if why := _explain_unfinished(examined):
             return Outcome(None, "failed", why)
-        sets = {name: (one.written, one.filtered) for name, one in examined.sets.items()}
+        sets = {name: (one.question_set, one.filter_marks) for name, one in examined.sets.items()}
         if is_empty_summary(sample.text):
-            result = empty_summary_score(sets["coverage"], sets["chronology"])
+            result = compute_empty_summary_score(sets["coverage"], sets["chronology"])
         else:
             scored = {
-                name: dimension_score(*sets[name], _outcomes(examined, name), self._settings.qeva_on_error)
+                name: compute_dimension_score(*sets[name], _list_outcomes(examined, name), self._settings.qeva_on_error)
                 for name in DIMENSIONS
             }
-            result = summary_score(scored, self._roles.n_sentences(sample.text))
-        components = _components(result, self._roles.material.identity.model_id)
+            result = compute_summary_score(scored, self._factory.count_sentences(sample.text))
+        components = _build_components(result, self._factory.material.identity.model_id)
         if result.value is not None:
             return Outcome(result.value, components=components)
-        return Outcome(None, _status(result, examined), _reason(result, examined), components)
+        return Outcome(None, _choose_status(result, examined), _explain_no_value(result, examined), components)
 
 
-def _outcomes(examined: Examined, dimension: str) -> list[AnswerOutcome]:
+def _list_outcomes(examined: AnsweredQuestions, dimension: str) -> list[AnswerOutcome]:
     """The outcomes of the kept questions of a dimension, in order."""
     return [examined.answers[question_id].outcome for question_id in examined.sets[dimension].kept]
 
 
-def _unfinished(examined: Examined) -> str | None:
+def _explain_unfinished(examined: AnsweredQuestions) -> str | None:
     """Why a number would be one of a part of the questions, which the next run completes; None where all is done.
 
     All systems of a video are scored on the same questions: a question that an error kept from the filter holds back
     the scores of them all.
     """
-    marks = [mark for one in examined.sets.values() for mark in one.filtered]
+    marks = [mark for one in examined.sets.values() for mark in one.filter_marks]
     if unfiltered := [mark for mark in marks if mark.failure == "error"]:
         return f"{len(unfiltered)} of {len(marks)} questions could not be filtered: {unfiltered[0].reason}"
     if examined.n_missing:
@@ -144,45 +146,49 @@ def _unfinished(examined: Examined) -> str | None:
     return None
 
 
-def _status(result: QevaScore, examined: Examined) -> str:
+def _choose_status(result: QevaScore, examined: AnsweredQuestions) -> str:
     """The status of a sample without a value: "failed" only where another run may mend every dimension without one."""
     undefined = [one for one in result.dimensions if one.value is None]
     statuses = {one.status for one in undefined}
     if "empty_summary" in statuses:
         return "empty_text"
-    troubles = [[status for status, _ in _troubles(examined, one.dimension)] for one in undefined]
+    troubles = [[status for status, _ in _list_failures(examined, one.dimension)] for one in undefined]
     if not any(troubles):
-        return next(shown for status, shown in UNDEFINED.items() if status in statuses)
+        return next(shown for status, shown in SAMPLE_STATUSES.items() if status in statuses)
     return "failed" if all("error" in of_dimension for of_dimension in troubles) else "unanswered"
 
 
-def _troubles(examined: Examined, dimension: str) -> list[tuple[str, str | None]]:
+def _list_failures(examined: AnsweredQuestions, dimension: str) -> list[tuple[str, str | None]]:
     """Status and reason of whatever a model did not write, filter or answer in a dimension."""
     one = examined.sets[dimension]
-    written = [(str(one.written.status), one.written.reason)] if one.written.status != "ok" else []
-    filtered = [(str(mark.failure), mark.reason) for mark in one.filtered if mark.decision == "error"]
+    written = [(str(one.question_set.status), one.question_set.reason)] if one.question_set.status != "ok" else []
+    filtered = [(str(mark.failure), mark.reason) for mark in one.filter_marks if mark.decision == "error"]
     given = [answer.reply for question_id, answer in examined.answers.items() if question_id in one.kept]
-    return [*written, *filtered, *((str(reply.status), reply.reason) for reply in given if reply.status not in GOOD)]
+    return [
+        *written,
+        *filtered,
+        *((str(reply.status), reply.reason) for reply in given if reply.status not in GOOD_STATUSES),
+    ]
 
 
-def _reason(result: QevaScore, examined: Examined) -> str:
+def _explain_no_value(result: QevaScore, examined: AnsweredQuestions) -> str:
     """Why there is no value, with the words of the first trouble."""
     undefined = [one.dimension for one in result.dimensions if one.value is None and one.status != "empty_summary"]
-    reasons = (reason for dimension in undefined for _, reason in _troubles(examined, dimension))
+    reasons = (reason for dimension in undefined for _, reason in _list_failures(examined, dimension))
     first = next(filter(None, reasons), None)
     return f"{result.reason}; {first}" if first and first not in (result.reason or "") else str(result.reason)
 
 
-def _components(result: QevaScore, material: str) -> dict[str, Any]:
+def _build_components(result: QevaScore, material: str) -> dict[str, Any]:
     return {
         **{one.dimension: one.value for one in result.dimensions},
         "partial_mean": result.partial_mean,
         "video_given_as": material,
-        "questions": {one.dimension: _counts(one) for one in result.dimensions},
+        "questions": {one.dimension: _build_counts(one) for one in result.dimensions},
     }
 
 
-def _counts(one: DimensionScore) -> dict[str, Any]:
+def _build_counts(one: DimensionScore) -> dict[str, Any]:
     return {
         "generated": one.n_generated,
         "trivial": one.n_trivial,
@@ -198,13 +204,13 @@ def _counts(one: DimensionScore) -> dict[str, Any]:
     }
 
 
-def explain_qeva(examined: Examined, components: Mapping[str, Any]) -> Explanation:
+def explain_qeva(examined: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
     """A line for each dimension with its interval, and a row for each question."""
-    lines = [f"the video is given as {components['video_given_as']}", *_lines(components)]
+    lines = [f"the video is given as {components['video_given_as']}", *_format_lines(components)]
     if components.get("partial_mean") is not None and any(components[name] is None for name in DIMENSIONS):
         lines.append(f"mean of the defined dimensions {components['partial_mean']:.4f}, which is no QEVA")
     rows = [
-        _row(question, mark, examined.answers.get(question_id))
+        _build_row(question, mark, examined.answers.get(question_id))
         for dimension in DIMENSIONS
         if dimension in examined.sets
         for question_id, question, mark in examined.sets[dimension]
@@ -212,7 +218,7 @@ def explain_qeva(examined: Examined, components: Mapping[str, Any]) -> Explanati
     return Explanation(lines, rows)
 
 
-def _lines(components: Mapping[str, Any]) -> Iterator[str]:
+def _format_lines(components: Mapping[str, Any]) -> Iterator[str]:
     for dimension in DIMENSIONS:
         counts, value = components["questions"][dimension], components[dimension]
         dropped = (
@@ -227,7 +233,7 @@ def _lines(components: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _row(question: Question, mark: FilterMark | None, answer: StoredAnswer | None) -> dict[str, Any]:
+def _build_row(question: Question, mark: FilterMark | None, answer: StoredAnswer | None) -> dict[str, Any]:
     choices = f" ({' | '.join(question.choices)})" if question.kind in ("choice", "order") else ""
     shown = {"dimension": question.dimension, "question": f"{question.text}{choices}", "key": question.answer}
     if mark is None or mark.decision != "keep":

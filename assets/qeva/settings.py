@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from assets.models.chat import KEY_VARIABLE, URL
+from assets.models.chat import KEY_VARIABLE_DESCRIPTION, URL_DESCRIPTION
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from metrics_core.qeva.score import MIN_QUESTIONS
 
@@ -18,21 +18,21 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
     """The settings of QEVA."""
 
     qeva_video_model: str = Field(default="", description=f"video model: {_ROLE}")
-    qeva_video_url: str = Field(default="vllm", description=URL)
-    qeva_video_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    qeva_video_url: str = Field(default="vllm", description=URL_DESCRIPTION)
+    qeva_video_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
     qeva_text_model: str = Field(default="", description=f"text model: {_ROLE}")
-    qeva_text_url: str = Field(default="vllm", description=URL)
-    qeva_text_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    qeva_text_url: str = Field(default="vllm", description=URL_DESCRIPTION)
+    qeva_text_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
     qeva_filter_video_model: str = Field(
         default="", description="filters questions about videos; empty: the video model"
     )
-    qeva_filter_video_url: str = Field(default="vllm", description=URL)
-    qeva_filter_video_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    qeva_filter_video_url: str = Field(default="vllm", description=URL_DESCRIPTION)
+    qeva_filter_video_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
     qeva_filter_text_model: str = Field(
         default="", description="filters questions about summaries; empty: the text model"
     )
-    qeva_filter_text_url: str = Field(default="vllm", description=URL)
-    qeva_filter_text_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    qeva_filter_text_url: str = Field(default="vllm", description=URL_DESCRIPTION)
+    qeva_filter_text_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     qeva_questions: int = Field(default=10, le=50, description="questions asked for in each dimension")
     qeva_chronology: Literal["templated", "one_shot"] = Field(
@@ -64,14 +64,14 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
             raise ValueError("a judge is a text model: set REELSIEVE_QEVA_TEXT_MODEL too")
         return matcher
 
-    def model_of(self, role: str) -> str:
+    def find_model_name(self, role: str) -> str:
         """The model in one of ROLES; empty where none is named."""
         return str(getattr(self, f"qeva_{role}_model"))
 
-    def url_of(self, role: str) -> str:
+    def find_url(self, role: str) -> str:
         """Where the model of a role is."""
         return str(getattr(self, f"qeva_{role}_url"))
 
-    def key_variable_of(self, role: str) -> str:
+    def find_key_variable(self, role: str) -> str:
         """The environment variable that holds the key of a role; empty without one."""
         return str(getattr(self, f"qeva_{role}_key_variable"))

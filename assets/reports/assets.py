@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import dataset_of_key
-from assets.lineage import of_all_partitions
+from assets.datasets import require_dataset
+from assets.lineage import depend_on_all_partitions
 from assets.partitions import DATASETS
-from assets.progress import sparsely
-from assets.reports.report import report_folder, write_stored
-from assets.reports.tables import escaped
-from assets.scores.description import metrics_told
-from assets.scores.registry import SCORERS, asset_name
-from db.scores.present import known_metrics
+from assets.progress import throttle_lines
+from assets.reports.report import choose_report_folder, write_stored_report
+from assets.reports.tables import escape_markdown
+from assets.scores.asset_metadata import load_mean_metadata
+from assets.scores.registry import SCORERS, build_score_asset_name
+from db.scores.sample_scores import list_dataset_metrics
 
 
 @dg.asset(
@@ -24,23 +24,25 @@ from db.scores.present import known_metrics
         "rating_threshold",
         "rating",
         "keypoint_label",
-        *[of_all_partitions(asset_name(name)) for name in SCORERS],
+        *[depend_on_all_partitions(build_score_asset_name(name)) for name in SCORERS],
     ],
     kinds={"html"},
 )
 def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """One page: what is in a dataset, which systems are best, which metrics agree with people, samples to look at."""
-    dataset = dataset_of_key(curation.engine, context.partition_key)
-    folder = report_folder(curation.home, dataset.name)
-    judged = curation.judgements.read(context.run.run_id, curation.engine, dataset)
-    files = write_stored(curation.engine, dataset, curation.scorers, judged, folder, sparsely(context.log.info))
+    dataset = require_dataset(curation.engine, context.partition_key)
+    folder = choose_report_folder(curation.home, dataset.name)
+    judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
+    files = write_stored_report(
+        curation.engine, dataset, curation.scorers, judged, folder, throttle_lines(context.log.info)
+    )
     with curation.engine.connect() as connection:
-        told = metrics_told(connection, dataset.dataset_id, known_metrics(connection, dataset))
+        told = load_mean_metadata(connection, dataset.dataset_id, list_dataset_metrics(connection, dataset))
     return dg.MaterializeResult(
         metadata={
-            **({"read this first": _listed(files.notices)} if files.notices else {}),
+            **({"read this first": _format_list(files.notices)} if files.notices else {}),
             **told,
-            "answers": _listed([f"{name}: {line}" for name, line in files.answers.lines()]),
+            "answers": _format_list([f"{name}: {line}" for name, line in files.answers.format_lines()]),
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
             # A link of `reelsieve ui`, which serves these pages beside Dagster's.
@@ -49,5 +51,5 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     )
 
 
-def _listed(lines: Sequence[str]) -> dg.MetadataValue:
-    return dg.MetadataValue.md("\n".join(f"- {escaped(line)}" for line in lines))
+def _format_list(lines: Sequence[str]) -> dg.MetadataValue:
+    return dg.MetadataValue.md("\n".join(f"- {escape_markdown(line)}" for line in lines))

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assets.agreement.judged import LABELS
-from assets.reports.answer import Answer, Light
-from assets.reports.facts import AspectFacts, SystemTable, TrustFacts, aspect_in_words
-from assets.reports.text import grouped, listed, number, plural
-from metrics_core.agreement.same_items import Coefficient
-from metrics_core.agreement.verdicts import (
+from assets.agreement.judged import LABELS_ASPECT
+from assets.reports.answer_records import ReportAnswer, TrafficLight
+from assets.reports.records import AspectAgreement, SystemTable, TrustSummary, format_aspect
+from assets.reports.text import format_count, format_number, group_names, join_names
+from metrics_core.agreement.baseline_comparison import Coefficient
+from metrics_core.agreement.conclusions import (
     BETTER_THAN_SIMPLE,
     FEWEST_SYSTEMS,
-    MOST_CHANCE,
-    OrderVerdict,
-    few_systems,
-    too_few,
+    MAX_P_VALUE,
+    OrderConclusion,
+    explain_few_systems,
+    explain_too_few_videos,
 )
 
 
@@ -36,18 +36,18 @@ class Leader:
 def list_leaders(table: SystemTable, labels: Mapping[str, str]) -> list[Leader]:
     """Return for each column with a value which system is first, and whether that is more than chance."""
     columns = [name for name in table.columns if any(table.means[system][name].n for system in table.systems)]
-    return [_leader(table, column, labels[column]) for column in columns]
+    return [_build_leader(table, column, labels[column]) for column in columns]
 
 
 def list_people_leaders(table: SystemTable) -> list[Leader]:
     """Return the same of a table of ratings; its sentences name the aspects."""
-    shown = ((aspect, aspect_in_words(aspect)) for aspect in table.columns)
+    shown = ((aspect, format_aspect(aspect)) for aspect in table.columns)
     return list_leaders(
-        table, {aspect: words.capitalize() if aspect == LABELS else f"Rated {words}" for aspect, words in shown}
+        table, {aspect: words.capitalize() if aspect == LABELS_ASPECT else f"Rated {words}" for aspect, words in shown}
     )
 
 
-def _leader(table: SystemTable, column: str, label: str) -> Leader:
+def _build_leader(table: SystemTable, column: str, label: str) -> Leader:
     means = {system: table.means[system][column] for system in table.systems}
     ranked = sorted((s for s in means if means[s].n), key=lambda s: -(means[s].mean or 0.0))
     without = [system for system in means if not means[system].n]
@@ -56,16 +56,16 @@ def _leader(table: SystemTable, column: str, label: str) -> Leader:
     if len(ranked) < 2:
         return Leader(column, first, False, f"{label}: only {first} has values; there is nothing to compare.{note}")
     leads = f"{label}: {first} has the highest mean"
-    if few := too_few(min(means[system].n_clusters for system in ranked[:2])):
+    if few := explain_too_few_videos(min(means[system].n_clusters for system in ranked[:2])):
         return Leader(column, first, False, f"{leads}; whether it is best is open: {few}.{note}")
-    if chance is None or chance > MOST_CHANCE:
+    if chance is None or chance > MAX_P_VALUE:
         return Leader(column, first, False, f"{leads}, but may not be better than {ranked[1]}.{note}")
     return Leader(column, first, True, f"{label}: {first} is best.{note}")
 
 
-def find_best_system(
-    trust: TrustFacts, tables: Sequence[SystemTable], people: Sequence[SystemTable], labels: Mapping[str, str]
-) -> Answer:
+def answer_best_system(
+    trust: TrustSummary, tables: Sequence[SystemTable], people: Sequence[SystemTable], labels: Mapping[str, str]
+) -> ReportAnswer:
     """Return which system is best: by people where their ratings show it, else by metrics, and what these rest on.
 
     tables, people: the systems' means by metrics and by ratings, one table for each kind of samples. The kind that
@@ -76,24 +76,26 @@ def find_best_system(
     scored = next((table for table in tables if table.kind == kind), None)
     systems = dict.fromkeys(system for table in (rated, scored) if table for system in table.systems)
     if not systems:
-        return Answer("open", "Open", ("No system can be compared: no sample has a score with a value.",))
+        return ReportAnswer("open", "Open", ("No system can be compared: no sample has a score with a value.",))
     if len(systems) == 1:
-        return Answer("open", "Nothing to compare", (f"{next(iter(systems))} is the only system with values.",))
+        return ReportAnswer("open", "Nothing to compare", (f"{next(iter(systems))} is the only system with values.",))
     found = list_leaders(scored, labels) if scored and len(scored.systems) > 1 else []
-    ranks = tuple(_rank_sentences(trust, labels))
-    if rated and (by_people := _best_by_people(rated, trust, len(systems))):
+    ranks = tuple(_explain_rankings(trust, labels))
+    if rated and (by_people := _answer_by_people(rated, trust, len(systems))):
         winners = {each.system for each in list_people_leaders(rated) if each.is_best}
-        others = grouped({labels[each.column]: each.system for each in found if each.is_best})
-        dissent = (f"By {listed(names)} {system} is best." for system, names in others.items() if {system} != winners)
-        return Answer(by_people.light, by_people.headline, (*by_people.sentences, *dissent, *ranks))
-    by_metrics = _best_by_metrics(found, trust, labels)
-    first = (_open_by_people(rated, trust),) if rated else ()
-    return Answer(by_metrics.light, by_metrics.headline, (*first, *by_metrics.sentences, *ranks))
+        others = group_names({labels[each.column]: each.system for each in found if each.is_best})
+        dissent = (
+            f"By {join_names(names)} {system} is best." for system, names in others.items() if {system} != winners
+        )
+        return ReportAnswer(by_people.light, by_people.headline, (*by_people.sentences, *dissent, *ranks))
+    by_metrics = _answer_by_metrics(found, trust, labels)
+    first = (_explain_open_by_people(rated, trust),) if rated else ()
+    return ReportAnswer(by_metrics.light, by_metrics.headline, (*first, *by_metrics.sentences, *ranks))
 
 
-def _best_by_people(rated: SystemTable, trust: TrustFacts, n_systems: int) -> Answer | None:
+def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -> ReportAnswer | None:
     """Return which system people rate best; None where no lead is more than chance."""
-    clear = grouped({each.column: each.system for each in list_people_leaders(rated) if each.is_best})
+    clear = group_names({each.column: each.system for each in list_people_leaders(rated) if each.is_best})
     if not clear:
         return None
     n_rated = sum(any(mean.n for mean in rated.means[system].values()) for system in rated.systems)
@@ -101,52 +103,57 @@ def _best_by_people(rated: SystemTable, trust: TrustFacts, n_systems: int) -> An
     rest = f"; {n_systems - n_rated} more {'has' if n_systems - n_rated == 1 else 'have'} no rating" if among else ""
     if len(clear) == 1:
         ((system, aspects),) = clear.items()
-        means = f" ({_first_means(rated, aspects[0])})" if len(aspects) == 1 else ""
-        sentence = f"Best{among} by {_judgements(trust, aspects)}{means}, more than chance{rest}."
-        return Answer("middle" if among else "good", system, (sentence,))
-    sentences = [f"{system} is best{among} by {_judgements(trust, aspects)}." for system, aspects in clear.items()]
-    return Answer("middle", "It depends", tuple(sentences))
+        means = f" ({_format_two_highest_means(rated, aspects[0])})" if len(aspects) == 1 else ""
+        sentence = f"Best{among} by {_format_judgements(trust, aspects)}{means}, more than chance{rest}."
+        return ReportAnswer("middle" if among else "good", system, (sentence,))
+    sentences = [
+        f"{system} is best{among} by {_format_judgements(trust, aspects)}." for system, aspects in clear.items()
+    ]
+    return ReportAnswer("middle", "It depends", tuple(sentences))
 
 
-def _first_means(rated: SystemTable, aspect: str) -> str:
+def _format_two_highest_means(rated: SystemTable, aspect: str) -> str:
     """The two highest mean ratings: `4.77 against 4.06`."""
     known = [mean for system in rated.systems if (mean := rated.means[system][aspect].mean) is not None]
-    return " against ".join(number(mean) for mean in sorted(known, reverse=True)[:2])
+    return " against ".join(format_number(mean) for mean in sorted(known, reverse=True)[:2])
 
 
-def _judgements(trust: TrustFacts, aspects: Sequence[str]) -> str:
+def _format_judgements(trust: TrustSummary, aspects: Sequence[str]) -> str:
     """The judgements by some aspects, `5,400 ratings of people`; with the aspects where others were judged, too."""
     own = [each for each in trust.aspects if each.aspect in aspects]
-    ratings = [each for each in own if each.aspect != LABELS]
+    ratings = [each for each in own if each.aspect != LABELS_ASPECT]
     thing, whose = ("synthetic rating", "") if any(each.synthetic for each in ratings) else ("rating", " of people")
-    n = f"{plural(sum(each.n_ratings for each in ratings), thing)}{whose}"
-    by = f" for {listed([each.aspect for each in ratings])}" if len(own) < len(trust.aspects) else ""
+    n = f"{format_count(sum(each.n_ratings for each in ratings), thing)}{whose}"
+    by = f" for {join_names([each.aspect for each in ratings])}" if len(own) < len(trust.aspects) else ""
     parts = [f"{n}{by}"] if ratings else []
-    return listed([*parts, *("labelled coverage" for each in own if each.aspect == LABELS)]) or "ratings of people"
+    return (
+        join_names([*parts, *("labelled coverage" for each in own if each.aspect == LABELS_ASPECT)])
+        or "ratings of people"
+    )
 
 
-def _open_by_people(rated: SystemTable, trust: TrustFacts) -> str:
+def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
     """Say why judgements leave open which system is best."""
-    who = _judgements(trust, rated.columns)
+    who = _format_judgements(trust, rated.columns)
     judged = [system for system in rated.systems if any(mean.n for mean in rated.means[system].values())]
     if len(judged) == 1:
         return f"By {who} nothing can be compared: {judged[0]} is the only judged system."
-    if few := too_few(rated.n_videos):
+    if few := explain_too_few_videos(rated.n_videos):
         return f"By {who} it is open: {few}."
     return f"By {who} no system clearly leads."
 
 
-def _best_by_metrics(found: Sequence[Leader], trust: TrustFacts, labels: Mapping[str, str]) -> Answer:
+def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
     """Return which system metrics score best: by those that rank systems as people do, else by others, less surely.
 
     found: the leaders by metric.
     """
     if not found:
-        return Answer("open", "Open", ("No metric has scores of two systems.",))
+        return ReportAnswer("open", "Open", ("No metric has scores of two systems.",))
     orders = [(name, one.order) for each in trust.aspects for name, one in each.order_verdicts.items()]
     alike, against = ({name for name, order in orders if order == wanted} for wanted in ("alike", "against"))
     trusted = {name for each in trust.aspects for name, one in each.verdicts.items() if one.level in BETTER_THAN_SIMPLE}
-    tiers: tuple[tuple[set[str], Light, str], ...] = (
+    tiers: tuple[tuple[set[str], TrafficLight, str], ...] = (
         (alike - against, "good", ", more than chance"),
         (trusted - against, "middle", ", trusted for captions only"),
     )
@@ -154,30 +161,32 @@ def _best_by_metrics(found: Sequence[Leader], trust: TrustFacts, labels: Mapping
         winners = _list_winners((each for each in found if each.column in names), labels)
         if len(winners) == 1:
             ((system, by),) = winners.items()
-            return Answer(light, system, (f"Best by {listed(by)}{why}.",))
+            return ReportAnswer(light, system, (f"Best by {join_names(by)}{why}.",))
         if winners:
-            return Answer(
-                "middle", "It depends", tuple(f"{system} is best by {listed(by)}." for system, by in winners.items())
+            return ReportAnswer(
+                "middle",
+                "It depends",
+                tuple(f"{system} is best by {join_names(by)}." for system, by in winners.items()),
             )
     winners = _list_winners(found, labels)
     if not winners:
-        return Answer("open", "Open", ("No metric has a lead of a system that is more than chance.",))
-    led = "; ".join(f"{system} is best by {listed(by)}" for system, by in winners.items())
+        return ReportAnswer("open", "Open", ("No metric has a lead of a system that is more than chance.",))
+    led = "; ".join(f"{system} is best by {join_names(by)}" for system, by in winners.items())
     why = "people do not confirm" if trust.aspects else "nobody compared with people here"
-    return Answer("open", "Open", (f"{led}, which {why}.",))
+    return ReportAnswer("open", "Open", (f"{led}, which {why}.",))
 
 
 def _list_winners(found: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the metrics by which each system is best by more than chance."""
-    return grouped({labels[each.column]: each.system for each in found if each.is_best})
+    return group_names({labels[each.column]: each.system for each in found if each.is_best})
 
 
-def _rank_sentences(trust: TrustFacts, labels: Mapping[str, str]) -> Iterator[str]:
+def _explain_rankings(trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[str]:
     """Yield which metrics rank systems as people do, or against them, and how little few systems can show.
 
     Several that are not shown to do either are one sentence; the reasons stand with each aspect.
     """
-    ranked = [(aspect, _ranked_systems(aspect)) for aspect in trust.aspects]
+    ranked = [(aspect, _select_system_coefficients(aspect)) for aspect in trust.aspects]
     judged = [(aspect, name) for aspect, found in ranked for name, each in found.items() if each.n >= FEWEST_SYSTEMS]
     shown = [(aspect, name) for aspect, name in judged if aspect.order_verdicts[name].order != "open"]
     told = judged if len(judged) == 1 else shown
@@ -185,40 +194,44 @@ def _rank_sentences(trust: TrustFacts, labels: Mapping[str, str]) -> Iterator[st
         yield "No metric is shown to rank systems as people do."
     for aspect, found in ranked:
         named = {name: aspect.order_verdicts[name] for of, name in told if of is aspect}
-        by = f" by {aspect_in_words(aspect.aspect)}" if len(trust.aspects) > 1 else ""
-        yield from (f"{each}{by}." for each in describe_orders(named, found, labels))
+        by = f" by {format_aspect(aspect.aspect)}" if len(trust.aspects) > 1 else ""
+        yield from (f"{each}{by}." for each in explain_system_orders(named, found, labels))
     most = max((each.n for _, found in ranked for each in found.values()), default=0)
-    if most > 1 and (few := few_systems(most)):
+    if most > 1 and (few := explain_few_systems(most)):
         yield few
 
 
-def _ranked_systems(aspect: AspectFacts) -> dict[str, Coefficient]:
+def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficient]:
     """How alike each metric and people rank systems, where there are videos enough for a claim."""
     return {
         name: found
         for name, found in aspect.system_coefficients.items()
-        if name in aspect.order_verdicts and found.value is not None and not too_few(aspect.n_videos[name])
+        if name in aspect.order_verdicts
+        and found.value is not None
+        and not explain_too_few_videos(aspect.n_videos[name])
     }
 
 
-def describe_orders(
-    verdicts: Mapping[str, OrderVerdict], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
+def explain_system_orders(
+    verdicts: Mapping[str, OrderConclusion], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield clauses on how metrics rank systems, one for all metrics with the same verdict.
 
     >>> found = {"vcs": Coefficient("vcs", 1.0, 0.9, 1.0, 6), "ecs": Coefficient("ecs", 0.9, 0.8, 1.0, 6)}
-    >>> alike = OrderVerdict("alike", "ranks the 6 systems as people do")
-    >>> next(describe_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
+    >>> alike = OrderConclusion("alike", "ranks the 6 systems as people do")
+    >>> next(explain_system_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
     'VCS (τ-b 1.00) and ECS (τ-b 0.90) rank the 6 systems as people do'
     """
-    for words, names in grouped({name: each.words for name, each in verdicts.items()}).items():
+    for words, names in group_names({name: each.words for name, each in verdicts.items()}).items():
         shown = [
-            labels[name] if (value := coefficients[name].value) is None else f"{labels[name]} (τ-b {number(value)})"
+            labels[name]
+            if (value := coefficients[name].value) is None
+            else f"{labels[name]} (τ-b {format_number(value)})"
             for name in names
         ]
-        yield f"{listed(shown)} {words if len(names) == 1 else _of_several(words)}"
+        yield f"{join_names(shown)} {words if len(names) == 1 else _format_for_several(words)}"
 
 
-def _of_several(words: str) -> str:
+def _format_for_several(words: str) -> str:
     """The words of an order verdict behind the names of several metrics."""
     return words.replace("ranks ", "rank ", 1).replace("is not", "are not", 1).replace("its ", "their ")

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
-from assets.reports.text import spelled
-from db.reports.summary import count_old_ratings, drawn_apart, has_synthetic_ratings
-from db.scores.stored import active_models
+from assets.reports.text import format_name
+from db.reports.summary import count_excluded_ratings, count_old_ratings, has_synthetic_ratings
+from db.scores.store import list_active_models
 
 # What stands in for a model that a metric asks for, with the remedy.
 STAND_INS: Mapping[str, str] = {
@@ -18,28 +18,28 @@ STAND_INS: Mapping[str, str] = {
     HUMAN_NOTES: "they stand in for the video: for a score without references set REELSIEVE_QEVA_VIDEO_MODEL",
 }
 # So many characters of a revision tell it from any other.
-REVISION = 12
+REVISION_LENGTH = 12
 
 
-def stand_ins(connection: Connection, metric: str) -> list[str]:
+def list_stand_ins(connection: Connection, metric: str) -> list[str]:
     """What stands in for a real model behind the metric's active scorer."""
-    return stand_ins_among(active_models(connection, metric))
+    return filter_stand_ins(list_active_models(connection, metric))
 
 
-def stand_ins_among(models: Iterable[str]) -> list[str]:
+def filter_stand_ins(models: Iterable[str]) -> list[str]:
     """The names of models that stand in for real ones."""
     return [model for model in models if model in STAND_INS]
 
 
-def metric_label(connection: Connection, metric: str) -> str:
+def load_metric_label(connection: Connection, metric: str) -> str:
     """The metric's name, with the stand-ins where its active scorer has any: `evqa (demo encoder)`."""
-    return labelled(metric, stand_ins(connection, metric))
+    return format_metric_label(metric, list_stand_ins(connection, metric))
 
 
-def shown_name(label: str) -> str:
+def format_metric_name(label: str) -> str:
     """A metric's name as people write it.
 
-    >>> shown_name("vcs_short"), shown_name("evqa (demo encoder)")
+    >>> format_metric_name("vcs_short"), format_metric_name("evqa (demo encoder)")
     ('VCS_short', 'EVQA (demo encoder)')
     """
     for end, character in enumerate(label):
@@ -48,39 +48,39 @@ def shown_name(label: str) -> str:
     return label.upper()
 
 
-def labelled(metric: str, names: Iterable[str]) -> str:
+def format_metric_label(metric: str, names: Iterable[str]) -> str:
     """The metric's name, with the names of what stands in for real models.
 
-    >>> labelled("evqa", ["demo encoder"]), labelled("vcs", [])
+    >>> format_metric_label("evqa", ["demo encoder"]), format_metric_label("vcs", [])
     ('evqa (demo encoder)', 'vcs')
     """
     joined = ", ".join(names)
     return f"{metric} ({joined})" if joined else metric
 
 
-def model_names(models: Mapping[str, Mapping[str, Any]]) -> str:
+def format_models(models: Mapping[str, Mapping[str, Any]]) -> str:
     """Models in their roles, with revisions, and whether one only stands in for a real model.
 
-    >>> model_names({"text_encoder": {"model_id": "minilm", "revision": "sha256:0123456789abcdef0123"}})
+    >>> format_models({"text_encoder": {"model_id": "minilm", "revision": "sha256:0123456789abcdef0123"}})
     'text encoder minilm (revision 0123456789ab)'
     """
-    return "; ".join(f"{spelled(role)} {model_name(model)}" for role, model in models.items())
+    return "; ".join(f"{format_name(role)} {format_model(model)}" for role, model in models.items())
 
 
-def model_name(model: Mapping[str, Any]) -> str:
+def format_model(model: Mapping[str, Any]) -> str:
     """A model with its revision, and whether it only stands in for a real one."""
-    name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION]
+    name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION_LENGTH]
     caution = f", a stand-in: {STAND_INS[name].partition(':')[0]}" if name in STAND_INS else ""
     return f"{name} (revision {revision}{caution})"
 
 
-def ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
+def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
     """What a page that shows ratings of a dataset must say of them: who made them, and which are left out."""
     note = {}
     if has_synthetic_ratings(connection, dataset_id):
         note["ratings"] = "synthetic: made by a program, not by people"
-    if n := drawn_apart(connection, dataset_id):
-        note["ratings left out"] = apart(n)
+    if n := count_excluded_ratings(connection, dataset_id):
+        note["ratings left out"] = explain_drawn_ratings(n)
     if n := count_old_ratings(connection, dataset_id):
         note["old ratings"] = explain_old_ratings(n)
     return note
@@ -96,10 +96,10 @@ def explain_old_ratings(n: int) -> str:
     return f"{n:,} {does} not count, since {its} changed: reelsieve rate asks for {'it' if n == 1 else 'them'} again"
 
 
-def apart(n: int) -> str:
+def explain_drawn_ratings(n: int) -> str:
     """Why n ratings are not among those that statistics rest on.
 
-    >>> apart(1)
+    >>> explain_drawn_ratings(1)
     '1 rating was drawn to settle a question and is no part of a random sample: reelsieve compare weighs it'
     """
     were, they = ("rating was", "it") if n == 1 else ("ratings were", "them")

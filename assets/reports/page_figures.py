@@ -5,15 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from assets.reports.answers import LIGHTS
-from assets.reports.facts import AspectFacts, MetricSpread, Report
-from assets.reports.figures import COLOURS, GREY, boxes, forest, histogram_plot, scatter_plot, shard_plot
-from assets.reports.text import number
+from assets.reports.answers import LEVEL_LIGHTS
+from assets.reports.records import AspectAgreement, MetricSpread, Report
+from assets.reports.svg_plots import (
+    GREY,
+    LIGHT_COLOURS,
+    plot_coefficients,
+    plot_histogram,
+    plot_quantiles,
+    plot_scatter,
+    plot_shards,
+)
+from assets.reports.text import format_number
 
 MOST_ROWS = 24
 
 
-def draw(report: Report) -> dict[str, str]:
+def plot_figures(report: Report) -> dict[str, str]:
     """Draw every figure, by the names `aspect-i`, `scatter-i-metric`, `histogram-i`, `boxes-i` and `shards-i`.
 
     i counts the aspects or the spreads from 0.
@@ -21,47 +29,47 @@ def draw(report: Report) -> dict[str, str]:
     labels = {metric.name: metric.label for metric in report.metrics}
     figures: dict[str, str] = {}
     for i, aspect in enumerate(report.trust.aspects):
-        figures |= dict(_aspect(aspect, i, labels))
+        figures |= dict(_plot_aspect(aspect, i, labels))
     for i, spread in enumerate(report.spreads):
-        figures |= dict(_spread(spread, i, report, labels[spread.metric]))
+        figures |= dict(_plot_spread(spread, i, report, labels[spread.metric]))
     return figures
 
 
-def _aspect(aspect: AspectFacts, i: int, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _plot_aspect(aspect: AspectAgreement, i: int, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     bars = [
-        (labels[name], found, COLOURS[LIGHTS[aspect.verdicts[name].level]])
+        (labels[name], found, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
         for name, found in aspect.coefficients.items()
     ]
     bars = [
         bar for bar in (*bars, *((found.name, found, GREY) for found in aspect.baselines)) if bar[1].value is not None
     ]
     if bars:
-        told = "; ".join(f"{name} {number(found.value)}" for name, found, _ in bars)
+        told = "; ".join(f"{name} {format_number(found.value)}" for name, found, _ in bars)
         baseline = aspect.strongest.value if aspect.strongest else None
-        yield f"aspect-{i}", forest(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {told}")
+        yield f"aspect-{i}", plot_coefficients(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {told}")
     for points in aspect.scatters:
         if points.values:
             label, name = labels[points.metric], f"scatter-{i}-{points.metric}"
             told = f"{label} against the ratings of {aspect.aspect}, {points.n} samples"
-            drawn = scatter_plot(points, label, f"rated {aspect.aspect}", _id(name), told)
+            drawn = plot_scatter(points, label, f"rated {aspect.aspect}", _format_id(name), told)
             yield name, drawn
 
 
-def _spread(spread: MetricSpread, i: int, report: Report, label: str) -> Iterator[tuple[str, str]]:
+def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> Iterator[tuple[str, str]]:
     own = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
     cuts = {f"{100 * cut.share:g} %": cut.value for cut in own}
     yield (
         f"histogram-{i}",
-        histogram_plot(
+        plot_histogram(
             spread.low, spread.high, spread.counts, label, f"histogram{i}", f"Distribution of {label}", cuts
         ),
     )
     by_system = sorted(spread.by_system, key=lambda each: -each.quantiles[2])[:MOST_ROWS]
-    yield f"boxes-{i}", boxes(by_system, label, f"boxes{i}", f"Quantiles of {label} by system")
+    yield f"boxes-{i}", plot_quantiles(by_system, label, f"boxes{i}", f"Quantiles of {label} by system")
     if len(spread.by_shard) > 1:
-        yield f"shards-{i}", shard_plot(spread.by_shard, label, f"shards{i}", f"Quantiles of {label} by shard")
+        yield f"shards-{i}", plot_shards(spread.by_shard, label, f"shards{i}", f"Quantiles of {label} by shard")
 
 
-def _id(name: str) -> str:
+def _format_id(name: str) -> str:
     """A name as an id, whatever characters a column has."""
     return re.sub(r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}_", name)

@@ -11,36 +11,36 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.judged import COMMON_WORDS, Judged, read_judged
-from assets.agreement.raters import pattern_sentences
-from assets.agreement.table import read_agreement, store_agreement
-from assets.holdings import of_dataset
-from assets.home_files import make_home_folder
-from assets.plan import inputs_of, make_plan
-from assets.reports.answers import answers
-from assets.reports.choice import choose
-from assets.reports.cuts import gather_cuts, gather_label_cuts, gather_rating_cuts
-from assets.reports.data import gather_data, gather_metrics
-from assets.reports.described import gather_described
-from assets.reports.distributions import draw, gather_pairs, gather_spreads
-from assets.reports.facts import DataFacts, MetricFacts, Report, SystemTable
-from assets.reports.labels import apart, explain_old_ratings, shown_name
-from assets.reports.samples import gather_samples
-from assets.reports.systems import gather_systems
-from assets.reports.trust import Claims, explain_age, gather_trust, read_claims
-from assets.reports.write import ReportFiles, writable_folder, write_report
+from assets.agreement.judged import COMMON_WORDS, JudgedSamples, load_judged_snapshot
+from assets.agreement.raters import explain_patterns
+from assets.agreement.table import load_agreement, store_agreement
+from assets.holdings import load_dataset_holdings
+from assets.home_files import create_home_folder
+from assets.plan import build_plan, list_scorer_inputs
+from assets.reports.answers import build_answers
+from assets.reports.data import load_data_summary, load_metric_summaries
+from assets.reports.dataset_facts import load_dataset_facts
+from assets.reports.distributions import compute_metric_pairs, draw_captions, load_metric_spreads
+from assets.reports.labels import explain_drawn_ratings, explain_old_ratings, format_metric_name
+from assets.reports.records import DataSummary, MetricSummary, Report, SystemTable
+from assets.reports.report_files import ReportFiles, create_report_folder, write_report
+from assets.reports.sample_choice import choose_shown_samples
+from assets.reports.samples import load_shown_samples
+from assets.reports.systems import compute_system_tables
+from assets.reports.thresholds import load_label_threshold_rows, load_rating_threshold_rows, load_share_threshold_rows
+from assets.reports.trust import MetricClaims, build_trust_summary, explain_stale_agreement, load_claims
 from assets.scores.base import Scorer
 from assets.settings import read_settings
-from assets.thresholds.ratings import store_rating_cuts
+from assets.thresholds.ratings import store_rating_thresholds
 from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
 from db.reports.agreement import list_answers
-from db.reports.values import collect_scores
-from db.scores.present import SIMPLE_SCORES, known_metrics
-from metrics_core.agreement.verdicts import corrected
+from db.reports.values import create_reported_table
+from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
+from metrics_core.agreement.conclusions import correct_comparisons
 
 
-def make_report(
+def create_report(
     engine: Engine,
     dataset: Dataset,
     scorers: Mapping[str, Scorer],
@@ -52,19 +52,19 @@ def make_report(
     That is what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other. tell: hears of
     the progress. Raises ReportError where the folder cannot be written.
     """
-    target = writable_folder(folder)
+    target = create_report_folder(folder)
     tell("comparing the metrics with people")
-    judged = read_judged(engine, dataset)
-    store_rating_cuts(engine, dataset, judged, read_settings(RatingSettings).good_ratings)
+    judged = load_judged_snapshot(engine, dataset)
+    store_rating_thresholds(engine, dataset, judged, read_settings(RatingSettings).good_ratings)
     store_agreement(engine, dataset, judged)
-    return write_stored(engine, dataset, scorers, judged, target, tell)
+    return write_stored_report(engine, dataset, scorers, judged, target, tell)
 
 
-def write_stored(
+def write_stored_report(
     engine: Engine,
     dataset: Dataset,
     scorers: Mapping[str, Scorer],
-    judged: Judged,
+    judged: JudgedSamples,
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
@@ -73,99 +73,101 @@ def write_stored(
     All that is read here is of one state of the database; `judged` may be of an earlier one. Raises ReportError where
     the folder cannot be written.
     """
-    target = writable_folder(folder)
-    report = gather(engine, dataset, scorers, judged, tell)
+    target = create_report_folder(folder)
+    report = compute_report(engine, dataset, scorers, judged, tell)
     tell("drawing the page")
     return write_report(report, target)
 
 
-def report_folder(home: Path, dataset: str) -> Path:
+def choose_report_folder(home: Path, dataset: str) -> Path:
     """Return where a dataset's report lies unless somebody names another folder; the folder of all reports is made."""
-    return make_home_folder(home, "reports") / dataset
+    return create_home_folder(home, "reports") / dataset
 
 
-def gather(
+def compute_report(
     engine: Engine,
     dataset: Dataset,
     scorers: Mapping[str, Scorer],
-    judged: Judged,
+    judged: JudgedSamples,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Gather the facts of a report. judged: the judged samples of the dataset."""
     tell("reading the scores")
-    with _snapshot(engine) as connection:
+    with _open_snapshot(engine) as connection:
         # Not those of `scorers` alone: some scores were made elsewhere.
-        names = known_metrics(connection, dataset)
-        collect_scores(connection, dataset, names)
+        names = list_dataset_metrics(connection, dataset)
+        create_reported_table(connection, dataset, names)
         given = list_answers(connection, dataset.dataset_id)
-        data, metrics = gather_data(connection, dataset, given), gather_metrics(connection, names)
-        described = gather_described(connection, dataset)
+        data, metrics = load_data_summary(connection, dataset, given), load_metric_summaries(connection, names)
+        described = load_dataset_facts(connection, dataset)
         planned = {name: scorer for name, scorer in scorers.items() if name not in SIMPLE_SCORES}
-        plan = make_plan(of_dataset(connection, dataset, inputs_of(planned.values())), planned)
+        plan = build_plan(load_dataset_holdings(connection, dataset, list_scorer_inputs(planned.values())), planned)
         tell("comparing the systems")
-        systems, people = gather_systems(connection, data, metrics)
-        stored = read_agreement(connection, dataset)
-        compared = read_claims(connection, dataset, stored, judged, scorers)
-        systems, people, compared = _corrected(systems, people, compared)
-        age = explain_age(connection, dataset, stored, judged)
-        trust = gather_trust(judged, metrics, data, compared, age)
+        systems, people = compute_system_tables(connection, data, metrics)
+        stored = load_agreement(connection, dataset)
+        compared = load_claims(connection, dataset, stored, judged, scorers)
+        systems, people, compared = _correct_chances(systems, people, compared)
+        age = explain_stale_agreement(connection, dataset, stored, judged)
+        trust = build_trust_summary(judged, metrics, data, compared, age)
         tell("comparing the metrics with each other")
-        drawn = draw(connection, metrics)
-        groups = choose(connection, metrics, drawn, judged, described)
+        drawn = draw_captions(connection, metrics)
+        groups = choose_shown_samples(connection, metrics, drawn, judged, described)
         return Report(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
-            notices=(*notices(dataset.name, data, metrics, judged, age), *pattern_sentences(given)),
-            answers=answers(dataset.name, data, described, plan, metrics, trust, systems, people),
+            notices=(*list_notices(dataset.name, data, metrics, judged, age), *explain_patterns(given)),
+            answers=build_answers(dataset.name, data, described, plan, metrics, trust, systems, people),
             metrics=metrics,
             data=data,
             described=described,
             systems=systems,
             people=people,
             trust=trust,
-            pairs=gather_pairs(drawn),
+            pairs=compute_metric_pairs(drawn),
             n_paired=len(drawn.sample_ids),
-            spreads=gather_spreads(connection, metrics),
-            cuts=gather_cuts(connection, metrics, data),
-            rating_cuts=gather_rating_cuts(connection, dataset, judged, metrics, trust),
-            label_cuts=gather_label_cuts(connection, dataset),
-            groups=gather_samples(engine, connection, dataset, groups, metrics, scorers, tell),
+            spreads=load_metric_spreads(connection, metrics),
+            cuts=load_share_threshold_rows(connection, metrics, data),
+            rating_cuts=load_rating_threshold_rows(connection, dataset, judged, metrics, trust),
+            label_cuts=load_label_threshold_rows(connection, dataset),
+            groups=load_shown_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=stored.rows,
         )
 
 
-def _corrected(
-    systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: Claims
-) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], Claims]:
+def _correct_chances(
+    systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: MetricClaims
+) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], MetricClaims]:
     """Correct the chances of all claims of the page.
 
     These are which system is best, by metrics and by people, and which metrics order captions and systems as people do.
     """
     tables = (*systems, *people)
     leads = [lead for table in tables for lead in table.leads.values()]
-    beside, others = corrected(compared.beside, [*leads, *(order.p for order in compared.orders.values())])
+    beside, others = correct_comparisons(
+        compared.same_items, [*leads, *(order.p for order in compared.system_orders.values())]
+    )
     rest = iter(others)
     own = tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in tables)
-    orders = {key: replace(order, p=next(rest)) for key, order in compared.orders.items()}
-    return own[: len(systems)], own[len(systems) :], replace(compared, beside=beside, orders=orders)
+    orders = {key: replace(order, p=next(rest)) for key, order in compared.system_orders.items()}
+    return own[: len(systems)], own[len(systems) :], replace(compared, same_items=beside, system_orders=orders)
 
 
-def notices(
-    dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged, age: str | None
+def list_notices(
+    dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], judged: JudgedSamples, age: str | None
 ) -> Iterator[str]:
-    """Yield what a reader must know before the first number. age: of the stored agreement, see `explain_age`."""
+    """Yield what a reader must know before the first number. age: of the stored agreement, see `explain_stale_agreement`."""
     if age:
         yield age
     if data.synthetic_ratings:
         yield "The ratings are synthetic: made by a program, not by people."
     if data.n_drawn_apart:
-        yield f"{apart(data.n_drawn_apart)}."
+        yield f"{explain_drawn_ratings(data.n_drawn_apart)}."
     if n_old := data.counts["old_ratings"]:
         yield f"{explain_old_ratings(n_old)}."
     for metric in metrics:
         for name, remedy in metric.stand_ins.items():
-            yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."
+            yield f"{format_metric_name(metric.name)} was made with the {name}; {remedy}."
         if n := metric.n_stale:
             scores, are, them = ("score", "is", "it") if n == 1 else ("scores", "are", "them")
             remedy = (
@@ -182,7 +184,7 @@ def notices(
 
 
 @contextmanager
-def _snapshot(engine: Engine) -> Iterator[Connection]:
+def _open_snapshot(engine: Engine) -> Iterator[Connection]:
     """A connection that sees one state of the database; its temporary table goes with it."""
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
         yield connection

@@ -7,59 +7,61 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.choice import ChosenGroup
-from assets.reports.facts import MetricFacts
-from assets.reports.sample_facts import MetricView, SampleFacts, SampleGroup, ShownReference
-from assets.reports.thumbnails import Pictures, thumbnails
+from assets.reports.records import MetricSummary
+from assets.reports.sample_choice import ChosenGroup
+from assets.reports.sample_records import SampleGroup, ShownReference, ShownSample, ShownScore
+from assets.reports.thumbnails import Thumbnails, read_thumbnails
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
-from db.evidence.facts import facts_of
+from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset
-from db.reports.samples import ratings_by_sample, texts_of, values_of
-from metrics_core.models.unusable import ModelUnusable
+from db.reports.samples import load_ratings_by_sample, load_texts, load_values_and_ranks
+from metrics_core.models.errors import ModelUnusable
 
 MOST_ROWS = 40
 # The references of a video that are shown, unless more of them decided.
-REFERENCES = 3
+N_REFERENCES = 3
 
 
-def gather_samples(
+def load_shown_samples(
     engine: Engine,
     connection: Connection,
     dataset: Dataset,
     groups: Sequence[ChosenGroup],
-    metrics: Sequence[MetricFacts],
+    metrics: Sequence[MetricSummary],
     scorers: Mapping[str, Scorer],
     tell: Callable[[str], None],
-) -> tuple[SampleGroup[SampleFacts], ...]:
+) -> tuple[SampleGroup[ShownSample], ...]:
     """Collect everything about the chosen samples. Each is shown once, in its first group, with all reasons."""
     why: dict[int, list[str]] = {}
     for group in groups:
         for sample_id, reason in group.samples:
             why.setdefault(sample_id, []).append(reason)
-    texts, ratings = texts_of(connection, list(why)), ratings_by_sample(connection, list(why))
+    texts, ratings = load_texts(connection, list(why)), load_ratings_by_sample(connection, list(why))
     # The judged samples were read before this state of the database.
     why = {sample_id: reasons for sample_id, reasons in why.items() if sample_id in texts}
-    values = values_of(connection, list(why), [metric.name for metric in metrics])
-    known = facts_of(connection, list(why))
-    pictures: dict[int, Pictures] = {}
-    facts: dict[int, SampleFacts] = {}
+    values = load_values_and_ranks(connection, list(why), [metric.name for metric in metrics])
+    known = load_facts(connection, list(why))
+    pictures: dict[int, Thumbnails] = {}
+    facts: dict[int, ShownSample] = {}
     for number, (sample_id, reasons) in enumerate(why.items(), 1):
         row = texts[sample_id]
         if row["video_id"] not in pictures:
-            pictures[row["video_id"]] = thumbnails(row)
+            pictures[row["video_id"]] = read_thumbnails(row)
         views = tuple(
-            _view(engine, dataset, metric.name, scorers.get(metric.name), row["key"], values[sample_id])
+            _load_shown_score(engine, dataset, metric.name, scorers.get(metric.name), row["key"], values[sample_id])
             for metric in metrics
         )
         rated, shown = ratings.get(sample_id, {}), pictures[row["video_id"]]
-        facts[sample_id] = _facts(row, reasons, views, known[sample_id], rated, shown)
+        facts[sample_id] = _build_shown_sample(row, reasons, views, known[sample_id], rated, shown)
         tell(f"{number} of {len(why)} samples to look at collected")
-    return _each_once(groups, facts)
+    return _drop_repeats(groups, facts)
 
 
-def _each_once(groups: Sequence[ChosenGroup], facts: Mapping[int, SampleFacts]) -> tuple[SampleGroup[SampleFacts], ...]:
+def _drop_repeats(
+    groups: Sequence[ChosenGroup], facts: Mapping[int, ShownSample]
+) -> tuple[SampleGroup[ShownSample], ...]:
     shown: set[int] = set()
     found = []
     for group in groups:
@@ -70,25 +72,25 @@ def _each_once(groups: Sequence[ChosenGroup], facts: Mapping[int, SampleFacts]) 
     return tuple(found)
 
 
-def _view(
+def _load_shown_score(
     engine: Engine, dataset: Dataset, metric: str, scorer: Scorer | None, key: str, values: Mapping[str, Any]
-) -> MetricView:
+) -> ShownScore:
     """The metric's score of a sample, and why; the reason is left out where the score has changed meanwhile."""
     value, status, rank = (values[name] for name in (metric, f"{metric}_status", f"{metric}_rank"))
     try:
         found = explain_score(engine, metric, scorer, dataset, key)
     except (ModelUnusable, MissingEvidence) as error:
-        return MetricView(metric, value, status, None, rank, (f"cannot be explained here: {error}",), ())
+        return ShownScore(metric, value, status, None, rank, (f"cannot be explained here: {error}",), ())
     if found is None or (found.value, found.status or "unscored") != (value, status):
-        return MetricView(metric, value, status, None, rank, ("it was scored again while this page was made",), ())
+        return ShownScore(metric, value, status, None, rank, ("it was scored again while this page was made",), ())
     lines = list(found.explanation.lines)
     if (n_more := len(found.explanation.rows) - MOST_ROWS) > 0:
         lines.append(f"the first {MOST_ROWS} rows; reelsieve explain shows {n_more} more")
     rows = tuple(found.explanation.rows[:MOST_ROWS])
-    return MetricView(metric, value, status, found.error, rank, tuple(lines), rows, found.explanation.reference)
+    return ShownScore(metric, value, status, found.error, rank, tuple(lines), rows, found.explanation.reference)
 
 
-def _references(all_of_video: Sequence[Sequence[str]], scores: Sequence[MetricView]) -> tuple[ShownReference, ...]:
+def _sort_references(all_of_video: Sequence[Sequence[str]], scores: Sequence[ShownScore]) -> tuple[ShownReference, ...]:
     """Those that decided a score, then others, in order of their keys."""
     decided: dict[str, list[str]] = {}
     for score in scores:
@@ -96,19 +98,19 @@ def _references(all_of_video: Sequence[Sequence[str]], scores: Sequence[MetricVi
             decided.setdefault(score.reference, []).append(score.metric)
     first = sorted(all_of_video, key=lambda reference: reference[0] not in decided)
     return tuple(
-        ShownReference(text, tuple(decided.get(key, ()))) for key, text in first[: max(REFERENCES, len(decided))]
+        ShownReference(text, tuple(decided.get(key, ()))) for key, text in first[: max(N_REFERENCES, len(decided))]
     )
 
 
-def _facts(
+def _build_shown_sample(
     row: Mapping[str, Any],
     why: Sequence[str],
-    scores: tuple[MetricView, ...],
+    scores: tuple[ShownScore, ...],
     facts: Mapping[str, Any],
     ratings: Mapping[str, Mapping[str, float]],
-    pictures: Pictures,
-) -> SampleFacts:
-    return SampleFacts(
+    pictures: Thumbnails,
+) -> ShownSample:
+    return ShownSample(
         key=row["key"],
         kind=row["kind"],
         system=row["system"],
@@ -116,7 +118,7 @@ def _facts(
         text=row["text"],
         question=row["question"],
         answer=row["answer"],
-        references=_references(row["references"] or (), scores),
+        references=_sort_references(row["references"] or (), scores),
         n_references=len(row["references"] or ()),
         why=tuple(why),
         scores=scores,

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 from xml.etree import ElementTree
 
-from assets.reports.text import visible
+from assets.reports.text import escape_for_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +18,7 @@ P = ParamSpec("P")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _FONT_FAMILY = re.compile(r"font-family:[^;]*;? ?")
-STYLE: Any = {
+PAGE_STYLE: Any = {
     # Text stays text: it can be read aloud, searched and copied.
     "svg.fonttype": "none",
     # A name with two dollar signs is a name, not a formula.
@@ -39,20 +39,20 @@ STYLE: Any = {
 }
 
 
-def styled(draw: Callable[P, str]) -> Callable[P, str]:
+def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
     """Draw in the style of the page: Matplotlib looks at its settings whenever it makes a part of a figure."""
 
     @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> str:
+    def plot(*args: P.args, **kwargs: P.kwargs) -> str:
         import matplotlib as mpl
 
-        with mpl.rc_context(STYLE):
+        with mpl.rc_context(PAGE_STYLE):
             return draw(*args, **kwargs)
 
-    return drawn
+    return plot
 
 
-def inline_svg(figure: Figure, name: str, description: str) -> str:
+def render_svg(figure: Figure, name: str, description: str) -> str:
     """Draw a figure as an SVG element for an HTML page, the same bytes each time.
 
     name: begins every id, so it differs from figure to figure. description: what readers hear who do not see it.
@@ -69,7 +69,7 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
     root.set("viewBox", f"0 0 {width:g} {height:g}")
     root.set("style", f"width: {width * 4 / 3:.0f}px")
     root.set("role", "img")
-    root.set("aria-label", visible(description))
+    root.set("aria-label", escape_for_page(description))
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     return ElementTree.tostring(root, encoding="unicode")

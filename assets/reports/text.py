@@ -11,68 +11,68 @@ from typing import Any
 _OBEYED = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-NOTHING = "–"
+NO_VALUE = "–"
 
 
-def visible(text: str) -> str:
+def escape_for_page(text: str) -> str:
     """The text, with an escape for every character that a browser would obey or drop instead of show.
 
-    >>> visible("a\\x1b[2Jb")
+    >>> escape_for_page("a\\x1b[2Jb")
     'a\\\\u001b[2Jb'
     """
     return _OBEYED.sub(lambda match: rf"\u{ord(match[0]):04x}", text)
 
 
-def number(value: float | None, digits: int = 2) -> str:
+def format_number(value: float | None, digits: int = 2) -> str:
     """A number with so many decimals and a real minus sign; a dash for None.
 
-    >>> number(-0.5), number(None), number(-0.001)
+    >>> format_number(-0.5), format_number(None), format_number(-0.001)
     ('−0.50', '–', '0.00')
     """
     if value is None:
-        return NOTHING
+        return NO_VALUE
     written = f"{value:.{digits}f}"
     return written.lstrip("-") if float(written) == 0 else written.replace("-", "−")
 
 
-def percent(share: float | None, digits: int = 0) -> str:
+def format_percent(share: float | None, digits: int = 0) -> str:
     """A share as a percentage, which says neither 0 nor 100 of what is only near; a dash for None.
 
-    >>> percent(0.125, 1), percent(0.9999), percent(0.001), percent(1.0)
+    >>> format_percent(0.125, 1), format_percent(0.9999), format_percent(0.001), format_percent(1.0)
     ('12.5 %', '>99 %', '<1 %', '100 %')
     """
     if share is None:
-        return NOTHING
+        return NO_VALUE
     written = f"{100 * share:.{digits}f}"
     if share < 1 and float(written) == 100:
         return ">99 %"
     return "<1 %" if share > 0 and float(written) == 0 else f"{written} %"
 
 
-def compact(value: Any) -> str:
+def format_compact(value: Any) -> str:
     """A fact as a caption of a figure has it: numbers with three digits that count.
 
-    >>> compact(12345.6), compact(0.01234), compact(3), compact(True), compact("en")
+    >>> format_compact(12345.6), format_compact(0.01234), format_compact(3), format_compact(True), format_compact("en")
     ('12,346', '0.0123', '3', 'yes', 'en')
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return cell(value)
+        return format_page_cell(value)
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}".replace("-", "−")
 
 
-def cell(value: Any) -> str:
+def format_page_cell(value: Any) -> str:
     """A value of an explanation's row in a table."""
     if value is None:
-        return NOTHING
+        return NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return number(value, 3) if isinstance(value, float) else str(value)
+    return format_number(value, 3) if isinstance(value, float) else str(value)
 
 
-def plural(n: int, thing: str) -> str:
+def format_count(n: int, thing: str) -> str:
     """A count with its noun.
 
-    >>> plural(1, "video"), plural(1200, "video"), plural(2, "category")
+    >>> format_count(1, "video"), format_count(1200, "video"), format_count(2, "category")
     ('1 video', '1,200 videos', '2 categories')
     """
     if n == 1:
@@ -80,60 +80,60 @@ def plural(n: int, thing: str) -> str:
     return f"{n:,} {thing[:-1]}ies" if thing.endswith("y") else f"{n:,} {thing}s"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def grouped(said: Mapping[str, str]) -> dict[str, list[str]]:
+def group_names(values: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the names by their values, in the order in which the values first appear.
 
-    >>> grouped({"VCS": "good", "ECS": "bad", "QEVA": "good"})
+    >>> group_names({"VCS": "good", "ECS": "bad", "QEVA": "good"})
     {'good': ['VCS', 'QEVA'], 'bad': ['ECS']}
     """
     names: dict[str, list[str]] = {}
-    for name, each in said.items():
+    for name, each in values.items():
         names.setdefault(each, []).append(name)
     return names
 
 
-def quantified(n: int, total: int, thing: str, has: str, have: str) -> str:
+def format_portion(n: int, total: int, thing: str, has: str, have: str) -> str:
     """Say of how many things of all something holds. has, have: what holds, of one thing and of several.
 
-    >>> quantified(40, 40, "caption", "has a score", "have a score")
+    >>> format_portion(40, 40, "caption", "has a score", "have a score")
     'All 40 captions have a score'
-    >>> quantified(1, 40, "caption", "has a score", "have a score")
+    >>> format_portion(1, 40, "caption", "has a score", "have a score")
     '1 of 40 captions has a score'
-    >>> quantified(0, 1, "caption", "has a score", "have a score")
+    >>> format_portion(0, 1, "caption", "has a score", "have a score")
     'None of 1 caption has a score'
-    >>> quantified(0, 0, "caption", "has a score", "have a score")
+    >>> format_portion(0, 0, "caption", "has a score", "have a score")
     'There is no caption'
     """
     if not total:
         return f"There is no {thing}"
     if n == total:
-        return f"All {plural(n, thing)} {have}" if n > 1 else f"The one {thing} {has}"
-    return f"{f'{n:,}' if n else 'None'} of {plural(total, thing)} {has if n < 2 else have}"
+        return f"All {format_count(n, thing)} {have}" if n > 1 else f"The one {thing} {has}"
+    return f"{f'{n:,}' if n else 'None'} of {format_count(total, thing)} {has if n < 2 else have}"
 
 
-def spelled(name: str) -> str:
+def format_name(name: str) -> str:
     """The name of a count or a status as people write it.
 
-    >>> spelled("n_missing"), spelled("too_short")
+    >>> format_name("n_missing"), format_name("short_text_remedy")
     ('missing', 'too short')
     """
     return name.removeprefix("n_").replace("_", " ")
 
 
-def itemised(values: Mapping[str, Any]) -> str:
+def format_items(values: Mapping[str, Any]) -> str:
     """Counts and names on one line.
 
-    >>> itemised({"texts_embedded": 1200, "encoder": "a/b"})
+    >>> format_items({"texts_embedded": 1200, "encoder": "a/b"})
     'texts embedded: 1,200; encoder: a/b'
     """
     written = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in values.items()}
-    return "; ".join(f"{spelled(name)}: {value}" for name, value in written.items())
+    return "; ".join(f"{format_name(name)}: {value}" for name, value in written.items())

@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.media.files import IngestedFileUnreadable, ingested_file
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from metrics_core.frames.decoding import read_frames
-from metrics_core.frames.fit import Fit
+from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.records import FrameReadError
 
-FRAMES = 4
+N_FRAMES = 4
 HEIGHT = 96
 # By the height. A panorama is cut at the sides, a picture of a phone held upright is narrower.
 WIDEST = 2
 QUALITY = 55
 TIMEOUT_S = 20.0
 
-Pictures = tuple[tuple[tuple[float, bytes], ...], str | None]
+Thumbnails = tuple[tuple[tuple[float, bytes], ...], str | None]
 """Seconds and JPEG bytes of some frames of a video; without any, the reason."""
 
 
-def thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Pictures:
+def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnails:
     """Decode some frames of so many pixels' height, at equal distances.
 
     video: a row of table `video`, its key as "video".
@@ -35,18 +35,18 @@ def thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Pictures:
         return (), "text only: this video came without a file"
     if video["status"] == "undecodable":
         return (), f"its file does not decode: {video['error']}"
-    every = max(1, (video["n_frames"] or 1) // FRAMES)
+    every = max(1, (video["n_frames"] or 1) // N_FRAMES)
     try:
-        with ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
-            found = read_frames(path, every=every, cap=FRAMES, fit=_fit(video, height), timeout_s=TIMEOUT_S)
+        with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
+            found = read_frames(path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S)
     except IngestedFileUnreadable as error:
         return (), f"the file cannot be shown: {error}"
     except FrameReadError as error:
         return (), f"the file cannot be shown: {error.reason}"
-    return tuple(zip(found.times_s.tolist(), map(jpeg, found.pixels), strict=True)), None
+    return tuple(zip(found.times_s.tolist(), map(encode_jpeg, found.pixels), strict=True)), None
 
 
-def jpeg(pixels: NDArray[np.uint8]) -> bytes:
+def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:
     """Encode a picture, uint8 (H, W, 3)."""
     from PIL import Image
 
@@ -55,8 +55,10 @@ def jpeg(pixels: NDArray[np.uint8]) -> bytes:
     return stream.getvalue()
 
 
-def _fit(video: Mapping[str, Any], height: int) -> Fit:
+def _compute_fit(video: Mapping[str, Any], height: int) -> PictureFit:
     """Scale pictures down to the height of a thumbnail, in their own shape where it is known."""
     widest = WIDEST * height
     width = round(height * video["width"] / video["height"]) if video["width"] and video["height"] else widest
-    return Fit(height, min(max(width, 1), widest), resize_mode="longest" if width > widest else "squash", fill=255)
+    return PictureFit(
+        height, min(max(width, 1), widest), resize_mode="longest" if width > widest else "squash", fill=255
+    )

@@ -11,30 +11,35 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS, Judged
-from assets.agreement.raters import rater_sentences
-from assets.agreement.table import StoredAgreement, StoredRow
-from assets.reports.best_system import describe_orders
-from assets.reports.facts import (
-    AspectFacts,
-    DataFacts,
-    MetricFacts,
+from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS_ASPECT, JudgedSamples
+from assets.agreement.raters import explain_raters
+from assets.agreement.table import StoredAgreement, StoredAgreementRow
+from assets.reports.best_system import explain_system_orders
+from assets.reports.records import (
+    AspectAgreement,
+    DataSummary,
+    MetricSummary,
     ReferenceCount,
-    Scatter,
-    TrustFacts,
-    aspect_in_words,
+    ScatterPoints,
+    TrustSummary,
+    format_aspect,
 )
-from assets.reports.text import number, percent
+from assets.reports.text import format_number, format_percent
 from assets.scores.base import Scorer
 from db.manifest.datasets import Dataset
-from db.reports.agreement import count_references, find_newest_score
+from db.reports.agreement import count_references, find_newest_score_time
 from db.schema.inputs import REFERENCES
-from metrics_core.agreement.choices import SIDE_BY_SIDE
-from metrics_core.agreement.coefficients import TIED
-from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.baseline_comparison import (
+    BaselineComparison,
+    Coefficient,
+    build_baseline_comparisons,
+    is_baseline_row,
+)
+from metrics_core.agreement.coefficients import TIED_PAIRS
+from metrics_core.agreement.conclusions import FEWEST_SYSTEMS, explain_agreement, explain_system_order, kendall_p_value
+from metrics_core.agreement.preferences import SIDE_BY_SIDE
+from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.agreement.row import CALIBRATED, KENDALL, ONE_RATER, RATERS
-from metrics_core.agreement.same_items import Coefficient, SameItems, is_on_same_items, read_same_items
-from metrics_core.agreement.verdicts import FEWEST_SYSTEMS, chance_of_order, order_verdict, verdict
 from metrics_core.arrays import FloatArray
 
 MOST_POINTS = 2000
@@ -42,55 +47,65 @@ TENTHS = 10
 MANY_TIES = 0.2
 """Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
 T = TypeVar("T")
-Beside = Mapping[tuple[str, str], SameItems]
+SameItemsTable = Mapping[tuple[str, str], BaselineComparison]
 """By aspect and metric: the metric beside simple scores and one more rater on its own samples."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class MetricClaims:
     """How metrics compare with people, by aspect and metric; chances are corrected for all claims of the page.
 
     rows: of the agreement table. orders: how alike a metric and people rank systems. references: how many references
     the compared videos have.
     """
 
-    rows: Sequence[StoredRow]
-    beside: Beside
-    orders: Mapping[tuple[str, str], Coefficient]
+    rows: Sequence[StoredAgreementRow]
+    same_items: SameItemsTable
+    system_orders: Mapping[tuple[str, str], Coefficient]
     references: Mapping[tuple[str, str], ReferenceCount]
 
 
-def read_claims(
-    connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: Judged, scorers: Mapping[str, Scorer]
-) -> Claims:
+def load_claims(
+    connection: Connection,
+    dataset: Dataset,
+    stored: StoredAgreement,
+    judged: JudgedSamples,
+    scorers: Mapping[str, Scorer],
+) -> MetricClaims:
     """Take from the agreement table what the page claims of the judged samples; chances are not corrected yet."""
     beside = {
         (aspect, metric): same
-        for (aspect, metric), same in sorted(read_same_items(stored.rows).items(), key=lambda each: each[0][0])
+        for (aspect, metric), same in sorted(
+            build_baseline_comparisons(stored.rows).items(), key=lambda each: each[0][0]
+        )
         # A table that is older than the judgements may have others.
-        if aspect in judged.ratings and metric in judged.metrics
+        if aspect in judged.ratings and metric in judged.metric_values
     }
-    references = gather_references(connection, dataset, judged, scorers)
-    return Claims(stored.rows, beside, find_orders(stored.rows, beside), references)
+    references = count_compared_references(connection, dataset, judged, scorers)
+    return MetricClaims(stored.rows, beside, compute_system_orders(stored.rows, beside), references)
 
 
-def explain_age(connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: Judged) -> str | None:
+def explain_stale_agreement(
+    connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: JudgedSamples
+) -> str | None:
     """Return a sentence where the stored agreement is missing, or older than scores or judgements; else None.
 
     An answer that only changed its value is not noticed: answers are counted, since they have no time.
     """
     remedy = f"reelsieve report --dataset {shlex.quote(dataset.name)} computes it"
     if stored.made_at is None:
-        has_any = judged.metrics and (judged.ratings or judged.choices)
+        has_any = judged.metric_values and (judged.ratings or judged.choices)
         return f"How far metrics agree with people is not computed yet: {remedy}." if has_any else None
-    newest = find_newest_score(connection, [each.sample_id for each in judged.samples])
-    if (newest is None or newest <= stored.made_at) and _stored_counts(stored.rows) == _present_counts(judged):
+    newest = find_newest_score_time(connection, [each.sample_id for each in judged.samples])
+    if (newest is None or newest <= stored.made_at) and _count_stored_judgements(
+        stored.rows
+    ) == _count_present_judgements(judged):
         return None
     when = f"{stored.made_at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
     return f"How far metrics agree with people is of {when}, before the newest scores or judgements: {remedy} anew."
 
 
-def _stored_counts(rows: Sequence[StoredRow]) -> dict[tuple[str, bool], int]:
+def _count_stored_judgements(rows: Sequence[StoredAgreementRow]) -> dict[tuple[str, bool], int]:
     """The number of ratings, and of preferences (True), that the agreement table rests on, by aspect."""
     return {
         (row.aspect, row.grouping == SIDE_BY_SIDE): row.n + row.n_undefined
@@ -99,30 +114,32 @@ def _stored_counts(rows: Sequence[StoredRow]) -> dict[tuple[str, bool], int]:
     }
 
 
-def _present_counts(judged: Judged) -> dict[tuple[str, bool], int]:
+def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], int]:
     """The number of ratings and of preferences (True) that people gave until now, by aspect."""
     ratings = {(aspect, False): int(np.isfinite(each).sum()) for aspect, each in judged.ratings.items()}
     return ratings | {(aspect, True): each.better.size for aspect, each in judged.choices.items()}
 
 
-def find_orders(rows: Sequence[StoredRow], beside: Beside) -> dict[tuple[str, str], Coefficient]:
+def compute_system_orders(
+    rows: Sequence[StoredAgreementRow], same_items: SameItemsTable
+) -> dict[tuple[str, str], Coefficient]:
     """Return, by aspect and metric, how alike the metric and people rank systems, with the chance of such an order.
 
     The chance is that of Kendall's exact test; None for fewer systems than it can tell anything of.
     """
     return {
-        (row.aspect, row.metric): replace(_coefficient(row), p=_chance_of(row))
+        (row.aspect, row.metric): replace(_build_coefficient(row), p=_compute_order_chance(row))
         for row in rows
-        if (row.grouping, row.statistic) == ("per_system", KENDALL) and (row.aspect, row.metric) in beside
+        if (row.grouping, row.statistic) == ("per_system", KENDALL) and (row.aspect, row.metric) in same_items
     }
 
 
-def _chance_of(row: StoredRow) -> float | None:
-    return None if row.value is None or row.n < FEWEST_SYSTEMS else chance_of_order(row.value, row.n)
+def _compute_order_chance(row: StoredAgreementRow) -> float | None:
+    return None if row.value is None or row.n < FEWEST_SYSTEMS else kendall_p_value(row.value, row.n)
 
 
-def gather_references(
-    connection: Connection, dataset: Dataset, judged: Judged, scorers: Mapping[str, Scorer]
+def count_compared_references(
+    connection: Connection, dataset: Dataset, judged: JudgedSamples, scorers: Mapping[str, Scorer]
 ) -> dict[tuple[str, str], ReferenceCount]:
     """Count the references of the videos whose captions are compared with people, by aspect and metric or baseline.
 
@@ -132,14 +149,14 @@ def gather_references(
     n_references = np.array([counts.get(video_id, 0) for video_id in judged.videos])
     reads = {
         name: values
-        for name, values in {**judged.metrics, **judged.baselines}.items()
+        for name, values in {**judged.metric_values, **judged.baselines}.items()
         if (name in (COMMON_WORDS, COSINE) if name in judged.baselines else _reads_references(scorers.get(name)))
     }
     return {
         (aspect, name): ReferenceCount(int(own.min()), float(np.median(own)), int(own.max()))
         for aspect, ratings in judged.ratings.items()
         for name, values in reads.items()
-        if (own := n_references[np.isfinite(values) & np.isfinite(mean_rating(ratings))]).size
+        if (own := n_references[np.isfinite(values) & np.isfinite(compute_mean_ratings(ratings))]).size
     }
 
 
@@ -148,90 +165,98 @@ def _reads_references(scorer: Scorer | None) -> bool:
     return scorer is None or any(each.name == REFERENCES.name for each in scorer.inputs)
 
 
-def gather_trust(
-    judged: Judged,
-    metrics: Sequence[MetricFacts],
-    data: DataFacts,
-    compared: Claims,
+def build_trust_summary(
+    judged: JudgedSamples,
+    metrics: Sequence[MetricSummary],
+    data: DataSummary,
+    compared: MetricClaims,
     age: str | None,
-) -> TrustFacts:
-    """Judge every metric by every aspect. age: see `explain_age`."""
+) -> TrustSummary:
+    """Judge every metric by every aspect. age: see `explain_stale_agreement`."""
     labels = {metric.name: metric.label for metric in metrics}
-    aspects = tuple(_aspect(judged, aspect, labels, data, compared) for aspect in sorted(judged.ratings))
+    aspects = tuple(_build_aspect(judged, aspect, labels, data, compared) for aspect in sorted(judged.ratings))
     unscored = {}
     for metric in labels:
-        values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
+        values = judged.metric_values.get(metric, np.full(len(judged.samples), np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
-    side_by_side: dict[str, tuple[StoredRow, ...]] = {}
+    side_by_side: dict[str, tuple[StoredAgreementRow, ...]] = {}
     for row in compared.rows:
         if row.grouping == SIDE_BY_SIDE:
             side_by_side[row.aspect] = (*side_by_side.get(row.aspect, ()), row)
-    return TrustFacts(aspects, len(judged.samples), unscored, side_by_side, age)
+    return TrustSummary(aspects, len(judged.samples), unscored, side_by_side, age)
 
 
-def _aspect(
-    judged: Judged,
+def _build_aspect(
+    judged: JudgedSamples,
     aspect: str,
     labels: Mapping[str, str],
-    data: DataFacts,
-    compared: Claims,
-) -> AspectFacts:
+    data: DataSummary,
+    compared: MetricClaims,
+) -> AspectAgreement:
     """Judge every metric by one aspect."""
-    own = [row for row in compared.rows if row.aspect == aspect and not is_on_same_items(row)]
+    own = [row for row in compared.rows if row.aspect == aspect and not is_baseline_row(row)]
     pooled, of_systems = (
         {row.metric: row for row in own if (row.grouping, row.statistic) == (grouping, KENDALL)}
         for grouping in ("pooled", "per_system")
     )
-    same = _of_aspect(compared.beside, aspect)
-    people, shown = mean_rating(judged.ratings[aspect]), aspect_in_words(aspect)
-    baselines = tuple(_coefficient(row) for row in pooled.values() if row.baseline)
+    same = _select_aspect(compared.same_items, aspect)
+    people, shown = compute_mean_ratings(judged.ratings[aspect]), format_aspect(aspect)
+    baselines = tuple(_build_coefficient(row) for row in pooled.values() if row.baseline)
     n_samples = int(np.isfinite(people).sum())
     named = {name: labels.get(name, name) for name in same}
-    fewer = [_fewer(named[name], each, n_samples) for name, each in same.items() if 0 < each.found.n < n_samples]
-    orders = _of_aspect(compared.orders, aspect)
-    order_verdicts = {name: order_verdict(order, same[name].n_videos) for name, order in orders.items()}
-    simple = {name: _coefficient(row) for name, row in of_systems.items() if row.baseline and row.value is not None}
-    return AspectFacts(
+    fewer = [
+        _explain_fewer(named[name], each, n_samples)
+        for name, each in same.items()
+        if 0 < each.coefficient.n < n_samples
+    ]
+    orders = _select_aspect(compared.system_orders, aspect)
+    order_verdicts = {name: explain_system_order(order, same[name].n_videos) for name, order in orders.items()}
+    simple = {
+        name: _build_coefficient(row) for name, row in of_systems.items() if row.baseline and row.value is not None
+    }
+    return AspectAgreement(
         aspect=aspect,
         n_samples=n_samples,
         n_ratings=int(np.isfinite(judged.ratings[aspect]).sum()),
         n_raters=judged.ratings[aspect].shape[1],
         synthetic=data.synthetic_ratings,
-        missing=tuple(_missing(aspect, people, judged)),
-        coefficients={name: _coefficient(pooled[name]) for name in same if name in pooled},
+        missing=tuple(_explain_missing(aspect, people, judged)),
+        coefficients={name: _build_coefficient(pooled[name]) for name in same if name in pooled},
         baselines=baselines,
-        strongest=_strongest(baselines),
-        ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
-        raters=tuple(rater_sentences(judged.rated[aspect], judged.videos)),
-        ties=tuple(_ties(own, named)),
-        beside_rater=tuple(_beside_rater(named[name], each) for name, each in same.items() if each.above_rater),
-        verdicts={name: verdict(named[name], shown, each) for name, each in same.items()},
+        strongest=_find_strongest(baselines),
+        ceiling=_build_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
+        raters=tuple(explain_raters(judged.aspect_ratings[aspect], judged.videos)),
+        ties=tuple(_explain_ties(own, named)),
+        beside_rater=tuple(
+            _explain_rater_difference(named[name], each) for name, each in same.items() if each.above_rater
+        ),
+        verdicts={name: explain_agreement(named[name], shown, each) for name, each in same.items()},
         n_videos={name: each.n_videos for name, each in same.items()},
-        rivals={name: each.strongest for name, each in same.items() if each.strongest},
+        rivals={name: each.strongest_baseline for name, each in same.items() if each.strongest_baseline},
         system_coefficients={**orders, **simple},
         order_verdicts=order_verdicts,
-        references=_of_aspect(compared.references, aspect),
+        references=_select_aspect(compared.references, aspect),
         fewer=tuple(fewer),
-        orders=tuple(f"{each}." for each in describe_orders(order_verdicts, orders, named)),
+        orders=tuple(f"{each}." for each in explain_system_orders(order_verdicts, orders, named)),
         rows=tuple(own),
-        scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),
+        scatters=tuple(build_scatter(name, aspect, judged.metric_values[name], people) for name in same),
     )
 
 
-def _of_aspect(values: Mapping[tuple[str, str], T], aspect: str) -> dict[str, T]:
+def _select_aspect(values: Mapping[tuple[str, str], T], aspect: str) -> dict[str, T]:
     return {name: each for (of, name), each in values.items() if of == aspect}
 
 
-def _fewer(label: str, same: SameItems, n_samples: int) -> str:
+def _explain_fewer(label: str, same: BaselineComparison, n_samples: int) -> str:
     """Say on which samples a metric was compared that has no value for some."""
-    line = f"{label} has a value for {same.found.n:,} of the {n_samples:,} rated samples and is compared on these alone"
-    if same.strongest is None:
+    line = f"{label} has a value for {same.coefficient.n:,} of the {n_samples:,} rated samples and is compared on these alone"
+    if same.strongest_baseline is None:
         return f"{line}."
-    return f"{line}; there, the strongest simple score is {same.strongest.name} with {number(same.strongest.value)}."
+    return f"{line}; there, the strongest simple score is {same.strongest_baseline.name} with {format_number(same.strongest_baseline.value)}."
 
 
-def _ties(rows: Sequence[StoredRow], labels: Mapping[str, str]) -> Iterator[str]:
+def _explain_ties(rows: Sequence[StoredAgreementRow], labels: Mapping[str, str]) -> Iterator[str]:
     """Say how many pairs each metric ties, and of one that ties many how it does where ties count.
 
     rows: of one aspect. labels: of the metrics, by name.
@@ -239,44 +264,44 @@ def _ties(rows: Sequence[StoredRow], labels: Mapping[str, str]) -> Iterator[str]
     tied = {
         row.metric: row.value
         for row in rows
-        if (row.grouping, row.statistic) == ("pooled", TIED) and row.metric in labels and row.value is not None
+        if (row.grouping, row.statistic) == ("pooled", TIED_PAIRS) and row.metric in labels and row.value is not None
     }
     if tied:
-        shares = ", ".join(f"{labels[name]} {percent(share)}" for name, share in tied.items())
+        shares = ", ".join(f"{labels[name]} {format_percent(share)}" for name, share in tied.items())
         yield f"Pairs of captions that get equal values, which τ-b cannot order: {shares}."
     calibrated = {row.metric: row for row in rows if (row.grouping, row.statistic) == ("pooled", CALIBRATED)}
-    yield from (_many_ties(labels[name], name, calibrated) for name, share in tied.items() if share > MANY_TIES)
+    yield from (_explain_many_ties(labels[name], name, calibrated) for name, share in tied.items() if share > MANY_TIES)
 
 
-def _many_ties(label: str, name: str, calibrated: Mapping[str, StoredRow]) -> str:
+def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, StoredAgreementRow]) -> str:
     """The pairwise accuracy of a metric that ties many pairs, beside one more rater and baselines."""
     own = calibrated[name]
     beside = [row for row in calibrated.values() if row.value is not None and (row.baseline or row.metric == ONE_RATER)]
     if own.value is None:
         return f"{label} ties so many that ties should count, but two halves of the videos have no pairs to compare."
-    others = f" ({', '.join(f'{row.metric} {percent(row.value)}' for row in beside)})" if beside else ""
-    interval = "" if own.low is None else f", {percent(own.low)} to {percent(own.high)}"
+    others = f" ({', '.join(f'{row.metric} {format_percent(row.value)}' for row in beside)})" if beside else ""
+    interval = "" if own.low is None else f", {format_percent(own.low)} to {format_percent(own.high)}"
     return (
         f"{label} ties so many that ties should count: where small differences are ties, it orders or ties "
-        f"{percent(own.value)}{interval} of the pairs as people do{others}. How small was chosen on the other half of "
+        f"{format_percent(own.value)}{interval} of the pairs as people do{others}. How small was chosen on the other half of "
         "the videos."
     )
 
 
-def _beside_rater(label: str, same: SameItems) -> str:
+def _explain_rater_difference(label: str, same: BaselineComparison) -> str:
     """Say what a metric and one more rater reach with the same people: all raters but one."""
     one, other, more = same.against_others, same.ceiling, same.above_rater
     assert one is not None
     assert other is not None
     assert more is not None
-    size = f"{number(more.value)}, {number(more.low)} to {number(more.high)}"
+    size = f"{format_number(more.value)}, {format_number(more.low)} to {format_number(more.high)}"
     return (
-        f"With the mean of all raters but one, {label} has τ-b {number(one.value)} and the one left out "
-        f"{number(other.value)} (difference {size})."
+        f"With the mean of all raters but one, {label} has τ-b {format_number(one.value)} and the one left out "
+        f"{format_number(other.value)} (difference {size})."
     )
 
 
-def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
+def _find_strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
     """The simple score farthest from 0, turned round where it is negative; None where none has a value."""
     defined = [each for each in baselines if each.value is not None]
     found = max(defined, key=lambda each: abs(each.value or 0.0), default=None)
@@ -286,17 +311,17 @@ def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
     return Coefficient(f"{found.name}, turned round", value, low, high, found.n)
 
 
-def _coefficient(row: StoredRow) -> Coefficient:
+def _build_coefficient(row: StoredAgreementRow) -> Coefficient:
     return Coefficient(row.metric, row.value, row.low, row.high, row.n)
 
 
-def _missing(aspect: str, people: FloatArray, judged: Judged) -> Iterable[str]:
+def _explain_missing(aspect: str, people: FloatArray, judged: JudgedSamples) -> Iterable[str]:
     """Say why some numbers of an aspect are missing."""
     rated = people[np.isfinite(people)]
     if rated.size and (rated == rated[0]).all():
         yield f"All {rated.size} samples have the same rating, {rated[0]:g}: nothing can be ordered by it."
     if judged.ratings[aspect].shape[1] == 1:
-        who = "The labels count as one rater" if aspect == LABELS else "One rater alone"
+        who = "The labels count as one rater" if aspect == LABELS_ASPECT else "One rater alone"
         yield f"{who}: there is no second one to tell how far people agree, so there is no human ceiling."
     chosen = np.isfinite(people)
     systems = {each.system for each, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
@@ -307,13 +332,13 @@ def _missing(aspect: str, people: FloatArray, judged: Judged) -> Iterable[str]:
         yield "Samples of one video alone were rated: intervals need several videos."
 
 
-def scatter(metric: str, aspect: str, values: FloatArray, people: FloatArray) -> Scatter:
+def build_scatter(metric: str, aspect: str, values: FloatArray, people: FloatArray) -> ScatterPoints:
     """Pair the values (n,) with people's ratings (n,), NaN where undefined; of very many pairs some are drawn.
 
     The trend is the mean rating of each tenth of all pairs, in order of the metric, at the tenth's mean value. Equal
     values stay together, so there may be fewer than ten.
 
-    >>> scatter("m", "a", np.arange(20.0), np.arange(20.0) * 2).trend[0]
+    >>> build_scatter("m", "a", np.arange(20.0), np.arange(20.0) * 2).trend[0]
     (0.5, 1.0)
     """
     kept = np.flatnonzero(np.isfinite(values) & np.isfinite(people))
@@ -330,4 +355,4 @@ def scatter(metric: str, aspect: str, values: FloatArray, people: FloatArray) ->
     drawn = kept
     if kept.size > MOST_POINTS:
         drawn = np.sort(np.random.default_rng(0).choice(kept, MOST_POINTS, replace=False))
-    return Scatter(metric, aspect, values[drawn].tolist(), people[drawn].tolist(), trend, kept.size)
+    return ScatterPoints(metric, aspect, values[drawn].tolist(), people[drawn].tolist(), trend, kept.size)

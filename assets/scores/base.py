@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from assets.sources.base import Evidence, Source
 from db.schema.inputs import Input
-from db.scores.work import PendingSample
+from db.scores.pending import PendingSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy.engine import Engine, RowMapping
 
 from assets.scores.base import Explanation, Scorer
-from assets.scores.pending import registered
+from assets.scores.pending import find_scorer_id
 from assets.sources.base import load_evidence
-from db.evidence.facts import facts_of
+from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset
-from db.scores.present import sample_of_key, sample_score
-from db.scores.work import load_samples
+from db.scores.pending import load_samples
+from db.scores.sample_scores import find_sample_id, find_sample_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def explain_score(
     question-answer pair may have the same key.
     """
     with engine.connect() as connection:
-        score = sample_score(connection, dataset.dataset_id, key, metric, kind)
+        score = find_sample_score(connection, dataset.dataset_id, key, metric, kind)
     if score is None:
         return None
     models = [model["model_id"] for model in (score["models"] or {}).values()]
@@ -57,25 +57,25 @@ def explain_score(
         score["status"],
         score["error"],
         models,
-        _explanation(engine, scorer, score) if scorer and _says_something(score) else Explanation(),
+        _explain(engine, scorer, score) if scorer and _has_explanation(score) else Explanation(),
     )
 
 
-def known_facts(engine: Engine, dataset: Dataset, key: str) -> dict[str, Any]:
+def load_facts_of_key(engine: Engine, dataset: Dataset, key: str) -> dict[str, Any]:
     """The facts of a sample's text and video that are known, by name; a caption's where a question has the same key."""
     with engine.connect() as connection:
-        sample_id = sample_of_key(connection, dataset.dataset_id, key)
-        return {} if sample_id is None else facts_of(connection, [sample_id])[sample_id]
+        sample_id = find_sample_id(connection, dataset.dataset_id, key)
+        return {} if sample_id is None else load_facts(connection, [sample_id])[sample_id]
 
 
-def _says_something(score: RowMapping) -> bool:
+def _has_explanation(score: RowMapping) -> bool:
     """Whether there is a value, or without one what the scorer noted about its present inputs."""
     return score["value"] is not None or bool(score["components"] and score["status"] != "stale")
 
 
-def _explanation(engine: Engine, scorer: Scorer, score: RowMapping) -> Explanation:
+def _explain(engine: Engine, scorer: Scorer, score: RowMapping) -> Explanation:
     with engine.connect() as connection:
-        if registered(connection, scorer) != score["scorer_id"]:
+        if find_scorer_id(connection, scorer) != score["scorer_id"]:
             return Explanation(
                 ["this score was made with other settings than the present ones: set those again to see why"]
             )

@@ -11,14 +11,14 @@ from sqlalchemy.engine import Engine
 from threadpoolctl import ThreadpoolController
 
 from assets.scores.base import Outcome, Scorer
-from assets.scores.pending import activate, pending, register
+from assets.scores.pending import list_samples_to_score, store_scorer, update_active_scorer
 from assets.sources.base import BATCH_SIZE, Evidence, ask_for_evidence, load_evidence
-from db.evidence.frames import Files
+from db.evidence.frames import LoadVideos
 from db.manifest.datasets import Dataset
-from db.scores.stored import ScoreRow, write_scores
-from db.scores.work import PendingSample, batches, load_samples
+from db.scores.pending import PendingSample, load_samples, split_ids
+from db.scores.store import ScoreRow, store_scores
 
-Progress = Callable[[int, int], None]
+CountProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,49 +37,49 @@ def score_shard(
     shard: int,
     *,
     run_id: str,
-    progress: Progress | None = None,
+    progress: CountProgress | None = None,
 ) -> ShardScores:
     """Score the pending samples of a shard in batches. Every batch is one transaction.
 
     Raises MissingEvidence for a batch that lacks evidence, before any of its rows is written. The scorer becomes its
     metric's active one with its first good score; until then the numbers of the previous scorer are shown.
     """
-    scorer_id = register(engine, scorer)
-    todo = pending(engine, scorer, dataset, shard)
+    scorer_id = store_scorer(engine, scorer)
+    todo = list_samples_to_score(engine, scorer, dataset, shard)
     written = done = 0
-    for ids in batches(todo, BATCH_SIZE):
+    for ids in split_ids(todo, BATCH_SIZE):
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs, scorer_id)
         evidence = load_evidence(engine, scorer_id, scorer.sources, samples)
-        outcomes = _scored(scorer, samples, evidence)
-        counts = write_scores(engine, scorer_id, run_id, _rows(samples, outcomes))
-        activate(engine, scorer_id, [dataset])
+        outcomes = _score_batch(scorer, samples, evidence)
+        counts = store_scores(engine, scorer_id, run_id, _build_rows(samples, outcomes))
+        update_active_scorer(engine, scorer_id, [dataset])
         written += counts.inserted + counts.updated
         done += len(ids)
         if progress:
             progress(done, len(todo))
     if not todo:
         # The settings may have gone back to a scorer that was retired after it had scored everything.
-        activate(engine, scorer_id, [dataset])
+        update_active_scorer(engine, scorer_id, [dataset])
     return ShardScores(scorer_id, len(todo), written)
 
 
-def score_now(scorer: Scorer, samples: Sequence[PendingSample], files: Files) -> list[Outcome]:
+def score_without_database(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:
     """Score samples that are in no database, in order. files: gives the files of their videos.
 
     Raises the errors of models, and WithoutDatabase where a source of the scorer needs one.
     """
-    return _scored(scorer, samples, ask_for_evidence(scorer.sources, samples, files))
+    return _score_batch(scorer, samples, ask_for_evidence(scorer.sources, samples, files))
 
 
-def _scored(scorer: Scorer, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
+def _score_batch(scorer: Scorer, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
     # The matrices of one sample are small: more threads gain little and, on a busy machine, wait for each other.
-    with _threads(len(sys.modules)).limit(limits=1, user_api="blas"):
+    with _find_thread_pools(len(sys.modules)).limit(limits=1, user_api="blas"):
         return scorer.score(samples, evidence)
 
 
 @lru_cache(maxsize=1)
-def _threads(n_modules: int) -> ThreadpoolController:
+def _find_thread_pools(n_modules: int) -> ThreadpoolController:
     """The thread pools of the libraries that are loaded; to find them takes as long as scoring dozens of samples.
 
     n_modules: how many modules are loaded; a new one may have brought a library with threads of its own.
@@ -87,7 +87,7 @@ def _threads(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _rows(samples: Sequence[PendingSample], outcomes: Sequence[Outcome]) -> list[ScoreRow]:
+def _build_rows(samples: Sequence[PendingSample], outcomes: Sequence[Outcome]) -> list[ScoreRow]:
     return [
         ScoreRow(
             sample_id=sample.sample_id,

@@ -12,9 +12,9 @@ from assets.models.settings import TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import EmbeddedTexts, WholeTextCosines
-from db.evidence.embeddings import TextCosine
+from db.evidence.embeddings import NearestReference
 from db.schema.inputs import REFERENCES, TEXT, Input
-from db.scores.work import PendingSample
+from db.scores.pending import PendingSample
 from metrics_core.agreement.simple_scores import find_best_reference
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import TextEncoder
@@ -52,7 +52,7 @@ class WordsInCommonScorer:
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """Compare each text with the references of its video."""
-        return [_share_words(sample) for sample in samples]
+        return [_score_words_in_common(sample) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
@@ -61,19 +61,19 @@ class WordsInCommonScorer:
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         own, others = set(split_words(sample.text)), set(split_words(best.text))
         lines = [
-            _name_reference(best.key, best.text, len(sample[REFERENCES])),
+            _format_reference(best.key, best.text, len(sample[REFERENCES])),
             f"of {len(own)} different words of the caption and {len(others)} of the reference {len(own & others)} "
             f"are in both: {', '.join(sorted(own & others)) or 'none'}",
         ]
         return Explanation(lines, reference=best.key)
 
 
-def _share_words(sample: PendingSample) -> Outcome:
+def _score_words_in_common(sample: PendingSample) -> Outcome:
     references = sample[REFERENCES]
     best = find_best_reference(sample.text, [reference.text for reference in references])
     if best is None:
         return NO_REFERENCE
-    return Outcome(best.value, components={"reference": references[best.place].key})
+    return Outcome(best.value, components={"reference": references[best.position].key})
 
 
 class CosineScorer:
@@ -106,7 +106,7 @@ class CosineScorer:
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """Give each caption its cosine."""
         found = evidence[self.cosines]
-        return [self.refusal(sample) or _read_cosine(found[sample.sample_id]) for sample in samples]
+        return [self.refusal(sample) or _build_cosine_outcome(found[sample.sample_id]) for sample in samples]
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """The outcome of a sample that has nothing to compare; else None."""
@@ -121,7 +121,7 @@ class CosineScorer:
     ) -> Explanation:
         """Name the nearest reference."""
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
-        return Explanation([_name_reference(best.key, best.text, len(sample[REFERENCES]))], reference=best.key)
+        return Explanation([_format_reference(best.key, best.text, len(sample[REFERENCES]))], reference=best.key)
 
 
 def _list_texts(sample: PendingSample) -> Iterator[str]:
@@ -131,14 +131,14 @@ def _list_texts(sample: PendingSample) -> Iterator[str]:
         yield from (reference.text for reference in sample[REFERENCES])
 
 
-def _read_cosine(found: TextCosine) -> Outcome:
+def _build_cosine_outcome(found: NearestReference) -> Outcome:
     components = {"reference": found.reference}
     if found.cosine is None:
         return Outcome(None, "no_direction", "a vector of the caption or of a reference has no direction", components)
     return Outcome(found.cosine, components=components)
 
 
-def _name_reference(key: str, text: str, n: int) -> str:
+def _format_reference(key: str, text: str, n: int) -> str:
     """`reference r1, the best of 3: A dog runs.`"""
     of = f", the best of {n}" if n > 1 else ""
     return f"reference {key}{of}: {text}"

@@ -6,23 +6,23 @@ import dagster as dg
 from pydantic import Field
 
 from assets.curation import Curation
-from assets.datasets import dataset_of_key
-from assets.lineage import of_all_partitions
+from assets.datasets import require_dataset
+from assets.lineage import depend_on_all_partitions
 from assets.partitions import DATASETS
-from assets.reports.labels import metric_label
-from assets.reports.tables import markdown_table
-from assets.reports.text import itemised
-from assets.scores.description import metrics_told
-from assets.scores.registry import METRICS, SCORERS, asset_name
+from assets.reports.labels import load_metric_label
+from assets.reports.tables import format_markdown_table
+from assets.reports.text import format_items
+from assets.scores.asset_metadata import load_mean_metadata
+from assets.scores.registry import METRICS, SCORERS, build_score_asset_name
 from assets.selection.export import export_selection
 from assets.selection.select import make_selection
-from assets.selection.vectors import text_encoder
-from assets.selection.wording import tell_thresholds, tell_ties
-from assets.sources.base import Tell
+from assets.selection.vectors import find_text_encoder
+from assets.selection.wording import explain_thresholds, explain_ties
+from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
 from db.selection.candidates import NothingToSelect
-from db.selection.frozen import selection_rows
-from db.selection.recipes import Recipe, recipe_of
+from db.selection.recipes import Recipe, parse_recipe
+from db.selection.stored_selections import load_selection_rows
 
 
 class SelectionConfig(dg.Config):
@@ -35,38 +35,47 @@ class SelectionConfig(dg.Config):
     group_name="selection",
     partitions_def=DATASETS,
     # A recipe may name a stored threshold, and mean ratings.
-    deps=["threshold", "rating_threshold", *[of_all_partitions(asset_name(name)) for name in SCORERS]],
+    deps=[
+        "threshold",
+        "rating_threshold",
+        *[depend_on_all_partitions(build_score_asset_name(name)) for name in SCORERS],
+    ],
     kinds={"postgres", "parquet"},
 )
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
     """What a recipe takes of the dataset, frozen in the database and written as Parquet."""
-    dataset, recipe = dataset_of_key(curation.engine, context.partition_key), recipe_of(config.recipe)
-    return subset_made(curation, dataset, recipe, context.log.info)
+    dataset, recipe = require_dataset(curation.engine, context.partition_key), parse_recipe(config.recipe)
+    return make_training_subset(curation, dataset, recipe, context.log.info)
 
 
-def subset_made(curation: Curation, dataset: Dataset, recipe: Recipe, tell: Tell) -> dg.MaterializeResult:
+def make_training_subset(
+    curation: Curation, dataset: Dataset, recipe: Recipe, tell: LineWriter
+) -> dg.MaterializeResult:
     """Freeze and write the subset of a dataset, and describe it. Raises what `make_selection` raises.
 
     Where nothing is scored yet and the recipe has no condition there is no subset, which is no error.
     """
     try:
-        chosen = make_selection(curation.engine, dataset, recipe, lambda: text_encoder(curation.scorers), tell)
+        chosen = make_selection(curation.engine, dataset, recipe, lambda: find_text_encoder(curation.scorers), tell)
     except NothingToSelect as error:
         if recipe.where or recipe.at_least:
             raise
         # A dataset that is not scored yet is no mistake: its subset waits for the scores.
         return dg.MaterializeResult(metadata={"dagster/row_count": 0, "why none": str(error)})
-    path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
+    path = curation.create_folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
     # Written even if the file exists: it may come from another database that this home folder was used with.
     export_selection(curation.engine, chosen.selection_id, path, replace=True)
-    first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
+    first = next(load_selection_rows(curation.engine, chosen.selection_id, batch_size=10))
     with curation.engine.connect() as connection:
-        label = " and ".join(metric_label(connection, metric) for metric in recipe.by)
-        told = metrics_told(connection, dataset.dataset_id, recipe.by)
-    unjudged = {metric: itemised(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
-    at_cut = [*tell_ties(chosen.n, chosen.n_tied, chosen.n_tied_left, recipe.spec()), *tell_thresholds(chosen.cuts)]
+        label = " and ".join(load_metric_label(connection, metric) for metric in recipe.by)
+        told = load_mean_metadata(connection, dataset.dataset_id, recipe.by)
+    unjudged = {metric: format_items(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
+    at_cut = [
+        *explain_ties(chosen.n, chosen.n_tied, chosen.n_tied_left, recipe.spec()),
+        *explain_thresholds(chosen.cuts),
+    ]
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
         metadata={
@@ -80,6 +89,6 @@ def subset_made(curation: Curation, dataset: Dataset, recipe: Recipe, tell: Tell
             **({"at the cut": "; ".join(at_cut)} if at_cut else {}),
             **told,
             "path": dg.MetadataValue.path(str(path)),
-            "first rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", label], preview)),
+            "first rows": dg.MetadataValue.md(format_markdown_table(["rank", "sample", "system", label], preview)),
         }
     )

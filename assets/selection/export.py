@@ -9,25 +9,36 @@ from pathlib import Path
 
 from sqlalchemy.engine import Engine
 
-from assets.selection.export_target import PASSPORT_SUFFIX, ExportFormat, cannot_write, export_target, format_of
+from assets.selection.export_input import Batch, ExportInput, load_batches, load_export_input
+from assets.selection.export_target import (
+    PASSPORT_SUFFIX,
+    ExportFormat,
+    build_write_error,
+    choose_format,
+    require_export_target,
+)
 from assets.selection.formats.hugging_face import write_hugging_face
 from assets.selection.formats.json_lines import write_json_lines
 from assets.selection.formats.label_studio import write_label_studio
 from assets.selection.formats.parquet import write_parquet
 from assets.selection.formats.spreadsheet import write_csv
-from assets.selection.formats.web_dataset import WHOLE_SHARDS, Limits, complete_shards, write_shards
+from assets.selection.formats.web_dataset import (
+    DEFAULT_SHARD_LIMITS,
+    ShardLimits,
+    read_complete_shards,
+    write_tar_shards,
+)
 from assets.selection.frozen_media import MediaGone, MediaRows
-from assets.selection.partial_file import partial_file, remove_abandoned
-from assets.selection.partial_folder import SUFFIX, partial_folder
-from assets.selection.passport import as_json
-from assets.selection.reading import Batch, Reading, all_batches, prepare
-from assets.sources.base import Tell
+from assets.selection.partial_file import open_partial_file, remove_abandoned
+from assets.selection.partial_folder import PARTIAL_SUFFIX, open_partial_folder
+from assets.selection.passport import format_passport
+from assets.sources.base import LineWriter
 from db.selection.recipes import SelectionError
-from metrics_core.frames import content_sha256
+from metrics_core.frames import compute_content_sha256
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """A complete export. media_root: the folder that its media addresses are relative to; None without local files."""
 
     path: Path
@@ -36,7 +47,7 @@ class Exported:
     media_root: str | None
 
 
-def _silent(line: str) -> None:
+def _ignore_line(line: str) -> None:
     pass
 
 
@@ -47,17 +58,17 @@ def export_selection(
     form: ExportFormat | None = None,
     *,
     replace: bool = False,
-    tell: Tell = _silent,
-    limits: Limits = WHOLE_SHARDS,
-) -> Exported:
+    tell: LineWriter = _ignore_line,
+    limits: ShardLimits = DEFAULT_SHARD_LIMITS,
+) -> ExportResult:
     """Write the rows of a selection in order of rank. Without a format the suffix decides.
 
     replace: whether a file that is there is replaced. limits: where a shard of WebDataset ends. Partial files of killed
     exports in the same folder are removed. Raises SelectionError for an unknown selection, for a path that cannot be
     written, and for media that cannot be had.
     """
-    found, target = format_of(path, form), export_target(path, form, replace=replace)
-    stays = f"what is complete stays in {target.name}{SUFFIX}" if found is ExportFormat.WEB_DATASET else ""
+    found, target = choose_format(path, form), require_export_target(path, form, replace=replace)
+    stays = f"what is complete stays in {target.name}{PARTIAL_SUFFIX}" if found is ExportFormat.WEB_DATASET else ""
     try:
         remove_abandoned(target.parent)
         if found is ExportFormat.WEB_DATASET:
@@ -67,56 +78,58 @@ def export_selection(
     except MediaGone as error:
         raise SelectionError(f"{error}; {stays}, and the same command goes on from there") from error
     except OSError as error:
-        raise cannot_write(path, error, stays) from error
-    return Exported(target, found, reading.frozen.n, reading.root)
+        raise build_write_error(path, error, stays) from error
+    return ExportResult(target, found, reading.frozen.n, reading.media_root)
 
 
-def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFormat, tell: Tell) -> Reading:
+def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFormat, tell: LineWriter) -> ExportInput:
     """All that is read comes from one snapshot."""
     with (
         engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         connection.begin(),
     ):
-        reading = prepare(connection, selection_id, form.value)
-        batches = all_batches(connection, reading, tell)
+        reading = load_export_input(connection, selection_id, form.value)
+        batches = load_batches(connection, reading, tell)
         if form is ExportFormat.PARQUET:
-            with partial_file(target) as file:
+            with open_partial_file(target) as file:
                 write_parquet(file, reading.columns, reading.passport, batches)
         elif form is ExportFormat.HUGGING_FACE:
-            with partial_folder(target, _identity(reading), resumable=False) as folder:
+            with open_partial_folder(target, _build_identity(reading), resumable=False) as folder:
                 write_hugging_face(folder, reading, batches)
         else:
-            _write_beside_passport(target, form, reading, batches)
+            _write_with_passport(target, form, reading, batches)
     return reading
 
 
-def _export_shards(engine: Engine, selection_id: int, target: Path, tell: Tell, limits: Limits) -> Reading:
+def _export_shards(
+    engine: Engine, selection_id: int, target: Path, tell: LineWriter, limits: ShardLimits
+) -> ExportInput:
     with engine.connect() as connection:
-        reading = prepare(connection, selection_id, ExportFormat.WEB_DATASET.value)
+        reading = load_export_input(connection, selection_id, ExportFormat.WEB_DATASET.value)
     without = reading.passport["counts"]["rows_without_media"]
     if without:
         raise SelectionError(
             f"{without} of the {reading.frozen.n} rows of selection {selection_id} have a video without a file: select "
             "with --where \"video_status != 'text_only'\", or use another format"
         )
-    with partial_folder(target, _identity(reading), resumable=True) as folder:
-        done = complete_shards(folder)
+    with open_partial_folder(target, _build_identity(reading), resumable=True) as folder:
+        done = read_complete_shards(folder)
         rows = MediaRows(engine, reading, done[-1].last_rank if done else 0, tell)
-        write_shards(folder, reading.passport, rows, rows.open, limits)
+        write_tar_shards(folder, reading.passport, rows, rows.open_media, limits)
     return reading
 
 
-def _write_beside_passport(target: Path, form: ExportFormat, reading: Reading, batches: Iterator[Batch]) -> None:
+def _write_with_passport(target: Path, form: ExportFormat, reading: ExportInput, batches: Iterator[Batch]) -> None:
     """The passport gets its name first: a file without one is no export of ours."""
     write = _WRITERS[form]
-    with partial_file(target) as file:
+    with open_partial_file(target) as file:
         write(file, reading.columns, batches)
         file.flush()
         # On the disk before the passport has its name: what fails later is no more than a name.
         os.fsync(file.fileno())
-        written = {"name": target.name, "bytes": file.tell(), "sha256": content_sha256(Path(file.name))}
-        with partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as beside:
-            beside.write(as_json({**reading.passport, "files": [written]}).encode())
+        written = {"name": target.name, "bytes": file.tell(), "sha256": compute_content_sha256(Path(file.name))}
+        with open_partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as beside:
+            beside.write(format_passport({**reading.passport, "files": [written]}).encode())
 
 
 _WRITERS = {
@@ -126,12 +139,12 @@ _WRITERS = {
 }
 
 
-def _identity(reading: Reading) -> dict[str, object]:
+def _build_identity(reading: ExportInput) -> dict[str, object]:
     """What tells this export from others. The same number may be another selection in another database."""
     return {
         "format": reading.passport["format"],
         "selection_id": reading.frozen.selection_id,
         "score_hash": reading.frozen.record["score_hash"],
         "columns": [column.name for column in reading.columns],
-        "media_root": reading.root,
+        "media_root": reading.media_root,
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from assets.selection.partial_folder import SUFFIX
+from assets.selection.partial_folder import PARTIAL_SUFFIX
 from db.selection.recipes import SelectionError
 
 
@@ -25,7 +25,7 @@ class ExportFormat(str, Enum):
     HUGGING_FACE = "hf"
 
 
-BY_SUFFIX: Mapping[str, ExportFormat] = {
+FORMATS_BY_SUFFIX: Mapping[str, ExportFormat] = {
     ".parquet": ExportFormat.PARQUET,
     ".jsonl": ExportFormat.JSON_LINES,
     ".csv": ExportFormat.CSV,
@@ -34,15 +34,15 @@ BY_SUFFIX: Mapping[str, ExportFormat] = {
 PASSPORT_SUFFIX = ".passport.json"
 
 
-def format_of(path: Path, form: ExportFormat | None) -> ExportFormat:
+def choose_format(path: Path, form: ExportFormat | None) -> ExportFormat:
     """The format that is given, or else the one that the suffix tells.
 
     Raises SelectionError where the suffix tells none, or another one than is given.
 
-    >>> format_of(Path("best.csv"), None).value, format_of(Path("clips"), ExportFormat.HUGGING_FACE).value
+    >>> choose_format(Path("best.csv"), None).value, choose_format(Path("clips"), ExportFormat.HUGGING_FACE).value
     ('csv', 'hf')
     """
-    told = BY_SUFFIX.get(path.suffix)
+    told = FORMATS_BY_SUFFIX.get(path.suffix)
     if form is None and told is None:
         raise SelectionError(
             f"{path.name}: cannot export to {path.suffix or 'a file without suffix'}: use .parquet, .jsonl or .csv, or "
@@ -50,34 +50,34 @@ def format_of(path: Path, form: ExportFormat | None) -> ExportFormat:
         )
     if form is not None and told not in (None, form):
         raise SelectionError(f"{path.name}: the suffix says {told.value}, and the format is {form.value}: change one")
-    return form or BY_SUFFIX[path.suffix]
+    return form or FORMATS_BY_SUFFIX[path.suffix]
 
 
-def export_target(path: Path, form: ExportFormat | None = None, *, replace: bool = False) -> Path:
+def require_export_target(path: Path, form: ExportFormat | None = None, *, replace: bool = False) -> Path:
     """Check that an export can be written to this path, and return it as an absolute one.
 
     replace: whether a regular file may exist there. Raises SelectionError for a format that cannot be told, for a path
     that exists, for a name that the file system refuses, and for a folder that is missing or not writable.
     """
-    found = format_of(path, form)
+    found = choose_format(path, form)
     try:
         target = path.expanduser().resolve()
         if not target.parent.is_dir():
             raise SelectionError(f"{target.parent}: no such folder: make it first")
-        _check_free(path, target, may_be_file=replace and found in BY_SUFFIX.values())
+        _check_free(path, target, may_be_file=replace and found in FORMATS_BY_SUFFIX.values())
         if not os.access(target.parent, os.W_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        for suffix in _further(found):
+        for suffix in _list_companion_suffixes(found):
             beside = target.with_name(target.name + suffix)
             if suffix == PASSPORT_SUFFIX:
                 _check_free(beside, beside, may_be_file=replace or _is_left_over(beside, target))
-            _status(beside)
+            _read_status(beside)
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
-        raise cannot_write(path, error) from error
+        raise build_write_error(path, error) from error
     return target
 
 
-def cannot_write(path: Path, error: OSError | RuntimeError, stays: str = "") -> SelectionError:
+def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = "") -> SelectionError:
     """The sentence for an error of the file system. `stays` says what is kept."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
@@ -86,7 +86,7 @@ def cannot_write(path: Path, error: OSError | RuntimeError, stays: str = "") -> 
 
 
 def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
-    status = _status(target)
+    status = _read_status(target)
     if status is None or (may_be_file and stat.S_ISREG(status.st_mode)):
         return
     if stat.S_ISREG(status.st_mode):
@@ -102,20 +102,20 @@ def _is_left_over(beside: Path, target: Path) -> bool:
         return False
     try:
         passport = json.loads(beside.read_bytes())
-        return bool(passport["format"] in BY_SUFFIX.values() and passport["files"][0]["name"] == target.name)
+        return bool(passport["format"] in FORMATS_BY_SUFFIX.values() and passport["files"][0]["name"] == target.name)
     except (ValueError, TypeError, LookupError):
         return False
 
 
-def _status(path: Path) -> os.stat_result | None:
+def _read_status(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except FileNotFoundError:
         return None
 
 
-def _further(form: ExportFormat) -> tuple[str, ...]:
+def _list_companion_suffixes(form: ExportFormat) -> tuple[str, ...]:
     """What is added to the target's name for the files and folders that come with it."""
     if form is ExportFormat.PARQUET:
         return ()
-    return (PASSPORT_SUFFIX,) if form in BY_SUFFIX.values() else (SUFFIX,)
+    return (PASSPORT_SUFFIX,) if form in FORMATS_BY_SUFFIX.values() else (PARTIAL_SUFFIX,)

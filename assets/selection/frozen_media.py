@@ -13,11 +13,11 @@ from typing import IO, Any
 from sqlalchemy.engine import Engine
 
 from assets.media.address import is_address
-from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.selection.formats.json_lines import as_objects
-from assets.selection.reading import Batch, Reading, counted
-from assets.sources.base import Tell
-from db.selection.exports import export_batch, videos_now
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.selection.export_input import Batch, ExportInput, check_batches
+from assets.selection.formats.json_lines import build_row_objects
+from assets.sources.base import LineWriter
+from db.selection.exports import load_current_videos, load_export_batch
 from db.selection.recipes import SelectionError
 
 
@@ -46,27 +46,27 @@ class MediaRows:
     No transaction stays open while files are copied: that may take hours.
     """
 
-    def __init__(self, engine: Engine, reading: Reading, after: int, tell: Tell) -> None:
+    def __init__(self, engine: Engine, reading: ExportInput, after_rank: int, tell: LineWriter) -> None:
         self._engine = engine
         self._reading = reading
-        self._after = after
+        self._after_rank = after_rank
         self._tell = tell
         self._videos: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for batch in counted(self._reading.frozen, self._batches(), lambda line: None, before=self._after):
-            for row in as_objects(self._reading.columns, batch):
+        for batch in check_batches(self._reading.frozen, self._batches(), lambda line: None, n_before=self._after_rank):
+            for row in build_row_objects(self._reading.columns, batch):
                 yield row
                 self._tell(f"{row['rank']:,} of {self._reading.frozen.n:,} rows")
 
     @contextmanager
-    def open(self, row: Mapping[str, Any]) -> Iterator[HashedFile]:
+    def open_media(self, row: Mapping[str, Any]) -> Iterator[HashedFile]:
         """The file of a row's video, to be read from its beginning to its end during the block.
 
         Raises MediaGone where it cannot be had.
         """
         try:
-            with ingested_file(self._video(row)) as path, _opened(path) as file:
+            with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:
                 yield file
                 if file.digest.hexdigest() != row["content_sha256"]:
                     raise IngestedFileUnreadable("it is not the file that was frozen: put that one back")
@@ -75,33 +75,33 @@ class MediaRows:
             raise MediaGone(f"{named}: its file cannot be had: {error}") from None
 
     def _batches(self) -> Iterator[Batch]:
-        after = self._after
+        after = self._after_rank
         while True:
             with self._engine.connect() as connection:
-                batch = export_batch(connection, self._reading.query, after)
+                batch = load_export_batch(connection, self._reading.query, after)
                 keys = {row.video for row in batch}
-                self._videos = videos_now(connection, self._reading.frozen.dataset_id, keys)
+                self._videos = load_current_videos(connection, self._reading.frozen.dataset_id, keys)
             if not batch:
                 return
             yield batch
             after = batch[-1].rank
 
-    def _video(self, row: Mapping[str, Any]) -> Any:
+    def _find_video(self, row: Mapping[str, Any]) -> Any:
         """The frozen file as a row of table `video`, in the state that is known of it."""
         address = row["media"]
-        uri = address if is_address(address) else os.path.join(self._reading.root or "/", address)
+        uri = address if is_address(address) else os.path.join(self._reading.media_root or "/", address)
         content = bytes.fromhex(row["content_sha256"])
         now = self._videos.get(row["video"])
         if now is not None and (now.uri, bytes(now.content_sha256 or b"")) == (uri, content):
             return now
         # The video is gone from the dataset, or has another file there: nothing but the content is known.
-        size = None if is_address(uri) else _size(Path(uri))
+        size = None if is_address(uri) else _find_size(Path(uri))
         unknown = dict.fromkeys(("mtime_ns", "ctime_ns", "inode", "etag"))
         return SimpleNamespace(key=row["video"], uri=uri, content_sha256=content, size_bytes=size, **unknown)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[HashedFile]:
+def _open_hashed(path: Path) -> Iterator[HashedFile]:
     try:
         file = path.open("rb")
     except OSError as error:
@@ -111,7 +111,7 @@ def _opened(path: Path) -> Iterator[HashedFile]:
         yield HashedFile(file)
 
 
-def _size(path: Path) -> int | None:
+def _find_size(path: Path) -> int | None:
     try:
         return path.stat().st_size
     except OSError:

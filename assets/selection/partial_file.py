@@ -15,12 +15,12 @@ _PREFIX, _SUFFIX = ".reelsieve-", ".partial"
 
 
 @contextmanager
-def partial_file(target: Path) -> Iterator[BinaryIO]:
+def open_partial_file(target: Path) -> Iterator[BinaryIO]:
     """Open a new file in the folder of `target`. It replaces `target` when the block ends well; else it is removed.
 
     The file is locked while it is written, and the lock ends with the process, however that ends. Raises OSError.
     """
-    path, file = _create(target.parent)
+    path, file = _create_partial_file(target.parent)
     try:
         with file:
             yield file
@@ -43,7 +43,7 @@ def remove_abandoned(folder: Path) -> None:
             path.unlink()
 
 
-def _create(folder: Path) -> tuple[Path, BinaryIO]:
+def _create_partial_file(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         path = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
         file = path.open("x+b")

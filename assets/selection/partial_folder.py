@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 
 from db.selection.recipes import SelectionError
 
-SUFFIX = ".partial"
+PARTIAL_SUFFIX = ".partial"
 # Which export the folder is to become, and the lock of whoever writes it; both go when it is complete.
 _MARK, _NEW_MARK, _LOCK = ".export.json", ".export.json.new", ".lock"
 
 
 @contextmanager
-def partial_folder(target: Path, export: Mapping[str, Any], *, resumable: bool) -> Iterator[Path]:
+def open_partial_folder(target: Path, export: Mapping[str, Any], *, resumable: bool) -> Iterator[Path]:
     """A folder beside `target` that gets its name when the block ends well.
 
     export: plain data that tells this export from others, its `format` too. A folder that is resumable stays when the
@@ -27,16 +27,16 @@ def partial_folder(target: Path, export: Mapping[str, Any], *, resumable: bool) 
     killed process left it. Raises OSError, and SelectionError where the folder is in the way or another process writes
     it.
     """
-    folder = target.with_name(target.name + SUFFIX)
+    folder = target.with_name(target.name + PARTIAL_SUFFIX)
     try:
         folder.mkdir()
     except FileExistsError:
         _check_ours(folder)
-    with _held(folder):
+    with _hold_lock(folder):
         _check_same(folder, export, resumable=resumable)
         try:
             if not resumable:
-                _empty(folder)
+                _clear_folder(folder)
             _write_mark(folder, export)
             yield folder
         except BaseException:
@@ -67,7 +67,7 @@ def _check_same(folder: Path, export: Mapping[str, Any], *, resumable: bool) -> 
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[BinaryIO]:
+def _hold_lock(folder: Path) -> Iterator[BinaryIO]:
     with (folder / _LOCK).open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,7 +80,7 @@ def _held(folder: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _empty(folder: Path) -> None:
+def _clear_folder(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)

@@ -10,30 +10,30 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from db.selection.exports import Column, FrozenSelection
-from db.selection.provenance import count_rows, dataset_thresholds, scorers_behind
+from db.selection.exports import ExportColumn, FrozenSelection
+from db.selection.provenance import count_selection_rows, list_frozen_scorers, load_thresholds
 
-KEY = "reelsieve"
+PARQUET_KEY = "reelsieve"
 """Where a Parquet file keeps its passport among the metadata of its schema."""
 # Of a selection's row: what a passport says elsewhere, or what means nothing outside the database.
 _ELSEWHERE = ("spec", "metrics", "models", "dataset_id", "dataset_name")
 
 
 def make_passport(
-    connection: Connection, frozen: FrozenSelection, columns: Sequence[Column], form: str
+    connection: Connection, frozen: FrozenSelection, columns: Sequence[ExportColumn], form: str
 ) -> dict[str, Any]:
     """The passport as plain data: selection, recipe, scorers, thresholds, counts, columns, format and date.
 
     Every column of the selection's row stands in it, whichever there are; the recipe is the stored one, unchanged.
     """
-    scorers = scorers_behind(connection, frozen)
-    return as_plain_data(
+    scorers = list_frozen_scorers(connection, frozen)
+    return convert_to_plain_data(
         {
             "selection": {name: value for name, value in frozen.record.items() if name not in _ELSEWHERE},
             "recipe": frozen.record["spec"],
             "scorers": scorers,
-            **dataset_thresholds(connection, frozen, [scorer["scorer_id"] for scorer in scorers]),
-            "counts": count_rows(connection, frozen),
+            **load_thresholds(connection, frozen, [scorer["scorer_id"] for scorer in scorers]),
+            "counts": count_selection_rows(connection, frozen),
             "columns": {column.name: column.meaning for column in columns},
             "format": form,
             "exported_at": datetime.now(timezone.utc),
@@ -42,17 +42,17 @@ def make_passport(
     )
 
 
-def as_json(passport: Mapping[str, Any]) -> str:
+def format_passport(passport: Mapping[str, Any]) -> str:
     """The passport as text, indented for people."""
     return json.dumps(passport, ensure_ascii=False, indent=2) + "\n"
 
 
-def as_plain_data(value: Any) -> Any:
+def convert_to_plain_data(value: Any) -> Any:
     """The same with times as text in ISO 8601, and bytes as hexadecimal digits."""
     if isinstance(value, Mapping):
-        return {str(name): as_plain_data(part) for name, part in value.items()}
+        return {str(name): convert_to_plain_data(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [as_plain_data(part) for part in value]
+        return [convert_to_plain_data(part) for part in value]
     if isinstance(value, datetime):
         return value.isoformat()
     return bytes(value).hex() if isinstance(value, bytes | memoryview) else value

@@ -10,19 +10,19 @@ import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
 from assets.selection.places import count_places
-from assets.selection.vectors import load_units
-from assets.sources.base import Tell
-from db.selection.candidates import Candidates, NothingToSelect, find_places
-from db.selection.chosen import Picked
-from db.selection.exports import without_folders
+from assets.selection.vectors import load_unit_vectors
+from assets.sources.base import LineWriter
+from db.selection.candidates import Candidates, NothingToSelect, compute_key_places
+from db.selection.chosen_table import PickedSamples
+from db.selection.exports import strip_folders
 from db.selection.recipes import Recipe, SelectionError
-from metrics_core.facts.signatures import units_of
+from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.protocols import TextEncoder
-from metrics_core.selection.combining import mean_rank, weighted_mean
-from metrics_core.selection.cut import SizeCut, count_ties, find_cuts
-from metrics_core.selection.duplicates import without_near_duplicates
-from metrics_core.selection.places import first_of_each
-from metrics_core.selection.spread import farthest_first
+from metrics_core.selection.diversity import choose_diverse_rows
+from metrics_core.selection.duplicates import drop_near_duplicates
+from metrics_core.selection.size_threshold import SizeThreshold, count_ties, find_size_thresholds
+from metrics_core.selection.strata import choose_first_per_stratum
+from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
 
 # Places of samples among the candidates.
 Positions = npt.NDArray[np.intp]
@@ -30,9 +30,9 @@ Values = npt.NDArray[np.float64]
 Units = npt.NDArray[np.float32]
 
 
-def pick(
-    connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: Tell
-) -> Picked:
+def pick_samples(
+    connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: LineWriter
+) -> PickedSamples:
     """Return what a recipe takes of its candidates, in order of rank, in the transaction that read them.
 
     The best come in order of value; equal values come in order of kind and key, or of their draws where ties are
@@ -44,32 +44,32 @@ def pick(
     values = combine_values(candidates, recipe)
     order = np.argsort(-values)
     if recipe.needs_order:
-        order = _rank(connection, candidates, recipe, values, order)
-    order, units, n_duplicates = _leave_out_duplicates(connection, candidates, recipe, encoder, order, tell)
-    places = count_places(recipe, candidates.strata, candidates.stratum[order])
+        order = _rank_positions(connection, candidates, recipe, values, order)
+    order, units, n_duplicates = _drop_duplicates(connection, candidates, recipe, encoder, order, tell)
+    places = count_places(recipe, candidates.strata, candidates.stratum_places[order])
     n_tied, n_tied_left = None, None
     if recipe.choose == "best":
-        cuts = find_cuts(values[order], candidates.stratum[order], places)
+        cuts = find_size_thresholds(values[order], candidates.stratum_places[order], places)
         _check_ties(recipe, candidates.strata, cuts)
         n_tied, n_tied_left = count_ties(cuts, recipe.ties)
         chosen = _take_best(connection, candidates, recipe, values, order, cuts)
     elif recipe.choose == "random":
         order = order[np.argsort(candidates.draws[order], kind="stable")]
-        chosen = order[first_of_each(candidates.stratum[order], places)]
+        chosen = order[choose_first_per_stratum(candidates.stratum_places[order], places)]
     else:
         assert units is not None, "a diverse subset compares texts"
-        chosen = order[_spread(units, candidates.stratum[order], places, tell)]
+        chosen = order[_choose_diverse(units, candidates.stratum_places[order], places, tell)]
     if not len(chosen):
         of_ties = ", or let ties include all" if recipe.ties == "exclude" else ""
         raise NothingToSelect(f"the recipe takes no sample: raise its count, share or quotas{of_ties}")
-    return Picked(
+    return PickedSamples(
         candidates.sample_ids[chosen],
         values[chosen],
         n_eligible=len(values),
         n_tied=n_tied,
         n_tied_left=n_tied_left,
         n_duplicates=n_duplicates,
-        encoder=_identify(encoder) if encoder else None,
+        encoder=_build_encoder_identity(encoder) if encoder else None,
     )
 
 
@@ -77,11 +77,11 @@ def combine_values(candidates: Candidates, recipe: Recipe) -> Values:
     """Return the value (n,) that ranks each candidate: that of the one column, or the weighted mean of several."""
     if len(recipe.by) == 1:
         return candidates.values[:, 0]
-    combine = mean_rank if recipe.combine == "ranks" else weighted_mean
+    combine = weighted_mean_rank if recipe.combine == "ranks" else weighted_mean
     return combine(candidates.values, list(recipe.by.values()))
 
 
-def _rank(
+def _rank_positions(
     connection: Connection, candidates: Candidates, recipe: Recipe, values: Values, positions: Positions
 ) -> Positions:
     """Return positions from the best value to the worst; equal values in order of kind and key, or of draws.
@@ -96,34 +96,34 @@ def _rank(
     is_equal[1:] |= is_as_before
     is_equal[:-1] |= is_as_before
     equals = order[is_equal]
-    places = find_places(connection, candidates.sample_ids[equals])
+    places = compute_key_places(connection, candidates.sample_ids[equals])
     order[is_equal] = equals[np.lexsort((places, -values[equals]))]
     return order
 
 
-def _leave_out_duplicates(
+def _drop_duplicates(
     connection: Connection,
     candidates: Candidates,
     recipe: Recipe,
     encoder: TextEncoder | None,
     order: Positions,
-    tell: Tell,
+    tell: LineWriter,
 ) -> tuple[Positions, Units | None, int]:
     """Return which samples of `order` stay, the vectors of their texts where these are compared, and how many go."""
     n = len(order)
     if recipe.dedupe_videos is not None:
         tell(f"compares {len(candidates.signatures)} videos with one another")
-        order = order[_keep_videos(candidates, order, recipe.dedupe_videos)]
-    units = load_units(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
+        order = order[_filter_videos(candidates, order, recipe.dedupe_videos)]
+    units = load_unit_vectors(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
     if recipe.dedupe is not None and units is not None:
         tell(f"compares {len(order)} texts with one another")
-        keep = without_near_duplicates(units, recipe.dedupe)
+        keep = drop_near_duplicates(units, recipe.dedupe)
         order = order[keep]
         units = units[keep] if recipe.choose == "diverse" else None
     return order, units, n - len(order)
 
 
-def _keep_videos(candidates: Candidates, order: Positions, at_least: float) -> npt.NDArray[np.bool_]:
+def _filter_videos(candidates: Candidates, order: Positions, at_least: float) -> npt.NDArray[np.bool_]:
     """Return which samples of `order` stay: those of a video go where a better sample's video is that much alike.
 
     The samples of one video stay or go together, and a video without a signature stays.
@@ -133,8 +133,8 @@ def _keep_videos(candidates: Candidates, order: Positions, at_least: float) -> n
     ranked = [video for video in distinct[np.argsort(first)].tolist() if video in candidates.signatures]
     if not ranked:
         return np.ones(len(order), dtype=np.bool_)
-    units = units_of([candidates.signatures[video] for video in ranked])
-    gone = np.array(ranked)[~without_near_duplicates(units, at_least)]
+    units = convert_to_unit_vectors([candidates.signatures[video] for video in ranked])
+    gone = np.array(ranked)[~drop_near_duplicates(units, at_least)]
     return ~np.isin(videos, gone)
 
 
@@ -144,19 +144,19 @@ def _take_best(
     recipe: Recipe,
     values: Values,
     order: Positions,
-    cuts: Sequence[SizeCut],
+    cuts: Sequence[SizeThreshold],
 ) -> Positions:
     """Return the best of each stratum down to its cut, best first; where the cut leaves some out, the first ones."""
     worst, places = np.full(len(candidates.strata), np.inf), [0] * len(candidates.strata)
     for cut in cuts:
-        worst[cut.stratum], places[cut.stratum] = cut.value, cut.count_taken(recipe.ties)
-    best = order[values[order] >= worst[candidates.stratum[order]]]
+        worst[cut.stratum], places[cut.stratum] = cut.value, cut.count_selected(recipe.ties)
+    best = order[values[order] >= worst[candidates.stratum_places[order]]]
     if not recipe.needs_order:
-        best = _rank(connection, candidates, recipe, values, best)
-    return best[first_of_each(candidates.stratum[best], places)]
+        best = _rank_positions(connection, candidates, recipe, values, best)
+    return best[choose_first_per_stratum(candidates.stratum_places[best], places)]
 
 
-def _check_ties(recipe: Recipe, strata: Sequence[str], cuts: Sequence[SizeCut]) -> None:
+def _check_ties(recipe: Recipe, strata: Sequence[str], cuts: Sequence[SizeThreshold]) -> None:
     """Raise SelectionError where more than 5 % of a stratum's samples would be chosen by their keys among equals.
 
     A recipe that settles ties is never refused.
@@ -164,35 +164,35 @@ def _check_ties(recipe: Recipe, strata: Sequence[str], cuts: Sequence[SizeCut]) 
     arbitrary = [cut for cut in cuts if cut.is_arbitrary]
     if recipe.ties != "refuse" or not arbitrary:
         return
-    worst = max(arbitrary, key=lambda cut: cut.n_tied / cut.n_asked)
-    have = "has" if worst.n_tied == 1 else "have"
+    worst = max(arbitrary, key=lambda cut: cut.n_tied_asked / cut.n_asked)
+    have = "has" if worst.n_tied_asked == 1 else "have"
     where = f" in {recipe.per} {strata[worst.stratum]!r}" if recipe.per else ""
     others = f" ({len(arbitrary)} strata have such ties)" if len(arbitrary) > 1 else ""
-    more, fewer = (sum(cut.count_taken(ties) for cut in cuts) for ties in ("include", "exclude"))
+    more, fewer = (sum(cut.count_selected(ties) for cut in cuts) for ties in ("include", "exclude"))
     raise SelectionError(
-        f"nothing is selected: {worst.n_tied:,} of the {worst.n_asked:,} best by {' and '.join(recipe.by)}{where} "
-        f"{have} the same value, {worst.value:.4g}, as {worst.n_left:,} more, so that only their ids would choose"
+        f"nothing is selected: {worst.n_tied_asked:,} of the {worst.n_asked:,} best by {' and '.join(recipe.by)}{where} "
+        f"{have} the same value, {worst.value:.4g}, as {worst.n_tied_beyond:,} more, so that only their ids would choose"
         f"{others}: set ties (--ties) to random (drawn by seed), include (takes {more:,}) or exclude (takes {fewer:,})"
     )
 
 
-def _spread(units: Units, stratum: Positions, places: Sequence[int], tell: Tell) -> Positions:
+def _choose_diverse(units: Units, stratum: Positions, places: Sequence[int], tell: LineWriter) -> Positions:
     """Return positions of a diverse subset of each stratum; the first choices of all strata come first."""
     chosen: list[Positions] = []
     turns: list[Positions] = []
     for number, n in enumerate(places):
         (members,) = np.nonzero(stratum == number)
         of_stratum = units if len(members) == len(units) else units[members]
-        chosen.append(members[farthest_first(of_stratum, n, partial(_tell_progress, tell, n))])
+        chosen.append(members[choose_diverse_rows(of_stratum, n, partial(_tell_progress, tell, n))])
         turns.append(np.arange(n))
     return np.concatenate(chosen)[np.argsort(np.concatenate(turns), kind="stable")]
 
 
-def _tell_progress(tell: Tell, n: int, done: int) -> None:
+def _tell_progress(tell: LineWriter, n: int, done: int) -> None:
     tell(f"{done} of {n} diverse samples chosen")
 
 
-def _identify(encoder: TextEncoder) -> dict[str, object]:
+def _build_encoder_identity(encoder: TextEncoder) -> dict[str, object]:
     """Return what a rule keeps of an encoder: its identity without the folders of this machine."""
     identity = encoder.identity.as_dict()
-    return {**identity, "model_id": without_folders(identity["model_id"])}
+    return {**identity, "model_id": strip_folders(identity["model_id"])}

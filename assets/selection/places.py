@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from db.selection.recipes import REST, Recipe, SelectionError
-from db.spelling import did_you_mean
-from metrics_core.selection.places import count_share, in_proportion
+from db.selection.recipes import REST_QUOTA, Recipe, SelectionError
+from db.spelling import find_similar_name
+from metrics_core.selection.strata import count_in_share, divide_places
 
 
 def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.intp]) -> list[int]:
@@ -26,21 +26,21 @@ def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.
                 f"the recipe asks for {recipe.count} samples, and {len(stratum)} are left to choose from: lower "
                 "count, or loosen its conditions"
             )
-        return in_proportion(recipe.count, sizes)
+        return divide_places(recipe.count, sizes)
     share = recipe.keep
-    return sizes if share is None else [count_share(share, size) if size else 0 for size in sizes]
+    return sizes if share is None else [count_in_share(share, size) if size else 0 for size in sizes]
 
 
 def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
     for name, quota in recipe.quotas.items():
-        if name != REST and name not in sizes:
-            meant = did_you_mean(name, sizes)
+        if name != REST_QUOTA and name not in sizes:
+            meant = find_similar_name(name, sizes)
             hint = f", did you mean {meant!r}?" if meant else f": there are {', '.join(map(repr, list(sizes)[:20]))}"
             raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
-        if name != REST and quota > sizes[name]:
+        if name != REST_QUOTA and quota > sizes[name]:
             raise SelectionError(
                 f"the quota of {recipe.per} {name!r} is {quota} samples, and {sizes[name]} are left to choose from: "
                 "lower the quota, or loosen the recipe's conditions"
             )
-    most = recipe.quotas.get(REST, 0)
+    most = recipe.quotas.get(REST_QUOTA, 0)
     return [recipe.quotas.get(name, min(most, size)) for name, size in sizes.items()]

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from assets.ingest.files import open_regular
-from db.selection.recipes import Recipe, SelectionError, recipe_of
+from db.selection.recipes import Recipe, SelectionError, parse_recipe
 
 _MOST_BYTES = 1_000_000
 
@@ -24,7 +24,7 @@ def read_recipe(path: Path) -> Recipe:
         raise SelectionError(f"{path}: a recipe has at most {_MOST_BYTES} bytes: this is no recipe")
     try:
         said: Any = yaml.load(text, Loader=_PlainLoader)
-        return recipe_of(said)
+        return parse_recipe(said)
     except SelectionError as error:
         raise SelectionError(f"{path}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -7,28 +7,28 @@ from collections.abc import Callable
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.text import listed, plural
-from assets.selection.pick import combine_values, pick
+from assets.reports.text import format_count, join_names
+from assets.selection.pick import combine_values, pick_samples
 from assets.selection.places import count_places
-from assets.selection.vectors import embed_missing
-from assets.sources.base import Tell
-from assets.thresholds.settings import SHARES
-from db.evidence.models import find_model
+from assets.selection.vectors import embed_missing_texts
+from assets.sources.base import LineWriter
+from assets.thresholds.settings import KEPT_SHARES
+from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
 from db.selection.candidates import Candidates, list_texts_without_vector, load_candidates
-from db.selection.chosen import Picked
-from db.selection.eligible import Eligible, find_eligible
+from db.selection.chosen_table import PickedSamples
+from db.selection.eligible import EligibleSamples, find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
-from db.selection.preview import Preview, preview
+from db.selection.preview import Preview, compute_preview
 from db.selection.recipes import Recipe, SizeMissing
 from metrics_core.protocols import TextEncoder
-from metrics_core.selection.cut import find_cuts
+from metrics_core.selection.size_threshold import find_size_thresholds
 
 MakeEncoder = Callable[[], TextEncoder]
 
 
 def make_selection(
-    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: Tell
+    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> Selection:
     """Freeze what a recipe takes of a dataset, and return the selection.
 
@@ -39,45 +39,51 @@ def make_selection(
     """
     encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
-        return freeze_selection(connection, *choose(connection, dataset, recipe, encoder, tell, lock=True))
+        return freeze_selection(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=True))
 
 
 def preview_selection(
-    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: Tell
+    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> Preview:
     """Return what `make_selection` would freeze, and raise what it raises; only missing vectors are stored."""
     encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
-        return preview(connection, *choose(connection, dataset, recipe, encoder, tell, lock=False))
+        return compute_preview(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=False))
 
 
-def choose(
-    connection: Connection, dataset: Dataset, recipe: Recipe, encoder: TextEncoder | None, tell: Tell, *, lock: bool
-) -> tuple[Eligible, Picked]:
+def choose_samples(
+    connection: Connection,
+    dataset: Dataset,
+    recipe: Recipe,
+    encoder: TextEncoder | None,
+    tell: LineWriter,
+    *,
+    lock: bool,
+) -> tuple[EligibleSamples, PickedSamples]:
     """Return what a recipe may take of a dataset now, and what it takes. Must begin a transaction.
 
     encoder: the model whose vectors of all texts are stored; None for a recipe that compares no texts. lock: whether
     the choice is to be frozen. Raises what `make_selection` raises.
     """
-    eligible = find_eligible(connection, dataset, recipe, lock=lock)
+    eligible = find_eligible_samples(connection, dataset, recipe, lock=lock)
     candidates = load_candidates(connection, eligible)
     if not recipe.has_size:
         raise SizeMissing(_explain_shares(candidates, recipe, dataset.name))
-    return eligible, pick(connection, candidates, recipe, encoder, tell)
+    return eligible, pick_samples(connection, candidates, recipe, encoder, tell)
 
 
 def _embed_texts(
-    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: Tell
+    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> TextEncoder | None:
     """Store the vectors that a recipe lacks, and return their encoder; None where no vectors are compared."""
     if not (recipe.needs_vectors and recipe.has_size):
         return None
     encoder = make_encoder()
     with engine.begin() as connection:
-        eligible = find_eligible(connection, dataset, recipe, lock=False)
-        model_id = find_model(connection, encoder.identity.as_dict())
+        eligible = find_eligible_samples(connection, dataset, recipe, lock=False)
+        model_id = find_model_id(connection, encoder.identity.as_dict())
         missing = list_texts_without_vector(connection, eligible, model_id)
-    embed_missing(engine, encoder, missing, tell)
+    embed_missing_texts(engine, encoder, missing, tell)
     return encoder
 
 
@@ -85,15 +91,15 @@ def _explain_shares(candidates: Candidates, recipe: Recipe, dataset: str) -> str
     """Return a sentence that a size is missing, with what shares of the candidates keep, and down to which value."""
     values = combine_values(candidates, recipe)
     order = np.argsort(-values)
-    stratum, curve = candidates.stratum[order], []
-    for share in SHARES:
+    stratum, curve = candidates.stratum_places[order], []
+    for share in KEPT_SHARES:
         places = count_places(recipe.model_copy(update={"keep": share}), candidates.strata, stratum)
-        lowest = min(cut.value for cut in find_cuts(values[order], stratum, places))
+        lowest = min(cut.value for cut in find_size_thresholds(values[order], stratum, places))
         down_to = f" (down to {lowest:.4g})" if recipe.choose == "best" else ""
         curve.append(f"{share:g} keeps {sum(places):,}{down_to}")
     before = ", before near-duplicates are left out" if recipe.dedupe or recipe.dedupe_videos else ""
     return (
-        f"nothing is selected, since nothing says how much to take: of the {plural(len(order), 'sample')} of {dataset} "
-        f"with {' and '.join(recipe.by)}{before}, a share of {listed(curve)}; give keep (--keep), count (--count) or "
+        f"nothing is selected, since nothing says how much to take: of the {format_count(len(order), 'sample')} of {dataset} "
+        f"with {' and '.join(recipe.by)}{before}, a share of {join_names(curve)}; give keep (--keep), count (--count) or "
         "at_least (--at-least)"
     )

@@ -9,29 +9,29 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.text import plural
+from assets.reports.text import format_count
 from assets.scores.base import Scorer
-from assets.sources.base import Tell
+from assets.sources.base import LineWriter
 from assets.sources.texts import TextVectors, embed_texts
-from assets.timing import Clock, in_words, rate
-from db.evidence.embeddings import load_vectors, sample_with_text
-from db.evidence.models import find_model
+from assets.timing import Clock, format_duration, measure_rate
+from db.evidence.embeddings import find_sample_key_of_text, load_vectors_by_digest
+from db.evidence.models import find_model_id
 from db.selection.recipes import SelectionError
 from metrics_core.protocols import TextEncoder
-from metrics_core.vectors import BadFeature, unit_rows
+from metrics_core.vectors import BadFeature, normalise_rows
 
 # Vectors that are scaled at once.
 _ROWS = 4096
 
 
-def text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
+def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
     """Return the configured encoder of texts."""
     sources = (source for scorer in scorers.values() for source in scorer.sources)
     return next(source.encoder for source in sources if isinstance(source, TextVectors))
 
 
-def embed_missing(
-    engine: Engine, encoder: TextEncoder, texts: Sequence[str], tell: Tell, clock: Clock = time.perf_counter
+def embed_missing_texts(
+    engine: Engine, encoder: TextEncoder, texts: Sequence[str], tell: LineWriter, clock: Clock = time.perf_counter
 ) -> None:
     """Embed texts without a vector, and store the vectors.
 
@@ -40,35 +40,37 @@ def embed_missing(
     """
     if not texts:
         return
-    tell(f"{plural(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embeds them first")
+    tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embeds them first")
 
     def embed(lot: Sequence[str]) -> None:
         embed_texts(engine, encoder, lot, lambda _: None)
 
-    measured = rate(embed, texts, clock, len)
-    rest = texts[measured.n :]
+    measured = measure_rate(embed, texts, clock, len)
+    rest = texts[measured.n_measured :]
     if rest:
-        takes = in_words(measured.seconds * sum(map(len, rest)))
-        tell(f"{plural(len(rest), 'text')} left to embed: {takes}, measured on the first {measured.n:,}")
+        takes = format_duration(measured.seconds * sum(map(len, rest)))
+        tell(f"{format_count(len(rest), 'text')} left to embed: {takes}, measured on the first {measured.n_measured:,}")
         embed_texts(engine, encoder, rest, tell)
 
 
-def load_units(connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]) -> npt.NDArray[np.float32]:
+def load_unit_vectors(
+    connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]
+) -> npt.NDArray[np.float32]:
     """Return the vectors (n, d) of texts by their hashes, scaled to length 1.
 
     Raises SelectionError where one is missing, or is zero and has no direction.
     """
-    model_id = find_model(connection, encoder.identity.as_dict())
-    vectors = None if model_id is None else load_vectors(connection, model_id, digests)
+    model_id = find_model_id(connection, encoder.identity.as_dict())
+    vectors = None if model_id is None else load_vectors_by_digest(connection, model_id, digests)
     if vectors is None:
         raise SelectionError("texts changed while the selection was made: run the same command again")
     for start in range(0, len(vectors), _ROWS):
         part = vectors[start : start + _ROWS]
         try:
-            part[:] = unit_rows("text", part.astype(np.float64))
+            part[:] = normalise_rows("text", part.astype(np.float64))
         except BadFeature as error:
             bad = start + int(np.argmin(np.abs(part).max(axis=1)))
-            key = sample_with_text(connection, digests[bad])
+            key = find_sample_key_of_text(connection, digests[bad])
             raise SelectionError(
                 f"sample {key!r} has a text of which the encoder {encoder.identity.model_id} says nothing: its vector "
                 "is zero; leave such samples out with a condition, or name another encoder"

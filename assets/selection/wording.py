@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from assets.reports.text import percent, plural
+from assets.reports.text import format_count, format_percent
 
 _WORTH_TELLING = 0.05
 _HOW = {"random": "; the draw is by seed {seed}", "include": " (ties: include)", "exclude": " (ties: exclude)"}
 
 
-def tell_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Mapping[str, Any]) -> Iterator[str]:
+def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence on the samples that share the value at which the size of a selection of n samples ends.
 
     n_tied: how many of them are taken; n_tied_left: how many are left. Nothing is worth a sentence where none is left
     and at most 5 % of those taken share the value, nor where no value decides. recipe: as plain data.
 
-    >>> list(tell_ties(900, 334, 900, {"by": "vcs_short", "ties": "random", "seed": 3}))
+    >>> list(explain_ties(900, 334, 900, {"by": "vcs_short", "ties": "random", "seed": 3}))
     ['334 of the 900 taken share the value of the cut, and 900 more with this value are left; the draw is by seed 3']
-    >>> list(tell_ties(900, 1, 0, {"by": "vcs"}))
+    >>> list(explain_ties(900, 1, 0, {"by": "vcs"}))
     []
     """
     if n_tied is None or n_tied_left is None or not (n_tied_left or 1 < n_tied > _WORTH_TELLING * n):
@@ -31,17 +31,17 @@ def tell_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Mappi
     )
 
 
-def tell_thresholds(cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def explain_thresholds(cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each stored threshold that a recipe names: its number, its interval and what it keeps.
 
-    cuts: rows of view `dataset_thresholds` by metric.
+    cuts: rows of view `load_thresholds` by metric.
 
     >>> cut = {"objective": "keep 0.5", "at_least": 0.0, "low": None, "high": None, "n": 1800, "n_kept": 1800}
-    >>> list(tell_thresholds({"vcs_short": cut}))
+    >>> list(explain_thresholds({"vcs_short": cut}))
     ["'keep 0.5' of vcs_short is a value of at least 0, which keeps 1,800 of 1,800 scores (100 %)"]
     """
     for metric, cut in cuts.items():
         interval = "" if cut["low"] is None else f" ({cut['low']:.4g} to {cut['high']:.4g})"
-        keeps = f"{cut['n_kept']:,} of {plural(cut['n'], 'score')} ({percent(cut['n_kept'] / cut['n'])})"
+        keeps = f"{cut['n_kept']:,} of {format_count(cut['n'], 'score')} ({format_percent(cut['n_kept'] / cut['n'])})"
         least = f"at least {cut['at_least']:.4g}{interval}"
         yield f"{cut['objective']!r} of {metric} is a value of {least}, which keeps {keeps}"

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from db.evidence.frames import Files
-from db.evidence.models import find_model
+from db.evidence.frames import LoadVideos
+from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
 from db.schema.inputs import Input
-from db.scores.work import PendingSample, batches, load_samples
+from db.scores.pending import PendingSample, load_samples, split_ids
 from metrics_core.protocols import ModelIdentity
 
 T = TypeVar("T")
-Tell = Callable[[str], None]
+LineWriter = Callable[[str], None]
 # Samples loaded at a time.
 BATCH_SIZE = 256
 
@@ -29,7 +29,7 @@ class MissingEvidence(RuntimeError):
     plain = True
 
 
-class WithoutDatabase(RuntimeError):
+class NeedsDatabase(RuntimeError):
     """A source makes its evidence for stored datasets alone."""
 
     plain = True
@@ -47,14 +47,14 @@ class Order:
     shard: int
     scorer_id: int
     run_id: str
-    tell: Tell = lambda _: None
+    tell: LineWriter = lambda _: None
     options: Mapping[str, bool] = field(default_factory=dict)
 
     def samples(
         self, sample_ids: list[int], inputs: Collection[Input[Any]], size: int = BATCH_SIZE
     ) -> Iterator[list[PendingSample]]:
         """Load the samples with these inputs, `size` at a time."""
-        for ids in batches(sample_ids, size):
+        for ids in split_ids(sample_ids, size):
             with self.engine.connect() as connection:
                 loaded = load_samples(connection, ids, inputs, self.scorer_id)
             # Models take their time with a batch: meanwhile no connection and no transaction is held.
@@ -75,7 +75,7 @@ class Forecast:
 
     role: str
     model: str
-    calls: int
+    n_requests: int
     tokens_in: int
     tokens_out: int
     money: float | None
@@ -130,14 +130,12 @@ class Source(ABC, Generic[T]):
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
         """Load the evidence about these samples. Raises MissingEvidence where `make` has not seen one of them."""
 
-    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> T:
+    def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> T:
         """Ask the models about these samples now: what `load` gives after `make`, without a database.
 
         below: the evidence of the sources that this one rests on. Raises WithoutDatabase where a source cannot do it.
         """
-        raise WithoutDatabase(
-            f"{self.asset} is made for stored datasets alone: ingest the data and use reelsieve score"
-        )
+        raise NeedsDatabase(f"{self.asset} is made for stored datasets alone: ingest the data and use reelsieve score")
 
     @abstractmethod
     def try_out(self) -> str:
@@ -145,7 +143,7 @@ class Source(ABC, Generic[T]):
 
     def model_id(self, connection: Connection) -> int | None:
         """Return the id of the model in table `model`; None when the model has done no work yet."""
-        return find_model(connection, self.model.as_dict())
+        return find_model_id(connection, self.model.as_dict())
 
     def missing(self, what: str) -> MissingEvidence:
         """Make the error for evidence that is missing. `what` says what is missing; the error adds the remedy."""
@@ -189,26 +187,26 @@ def load_evidence(
     return Evidence({source: source.load(engine, scorer_id, samples) for source in sources})
 
 
-def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSample], files: Files) -> Evidence:
+def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSample], files: LoadVideos) -> Evidence:
     """Ask the models of all these sources, and of those below them, about the samples; stores nothing."""
     found: dict[Source[Any], Any] = {}
-    for source in chain(sources):
+    for source in walk_sources(sources):
         if source not in found:
             found[source] = source.ask(samples, files, Evidence(found))
     return Evidence(found)
 
 
-def chain(sources: Sequence[Source[Any]]) -> Iterator[Source[Any]]:
+def walk_sources(sources: Sequence[Source[Any]]) -> Iterator[Source[Any]]:
     """Yield the sources and all sources below them. A source comes after the sources that it rests on."""
     for source in sources:
-        yield from chain(source.sources)
+        yield from walk_sources(source.sources)
         yield source
 
 
-def chain_of_kinds(kinds: Sequence[type[Source[Any]]]) -> dict[str, type[Source[Any]]]:
+def sort_source_classes(classes: Sequence[type[Source[Any]]]) -> dict[str, type[Source[Any]]]:
     """Return the kinds and all kinds below them, by asset. A kind comes after the kinds that it rests on."""
     by_asset: dict[str, type[Source[Any]]] = {}
-    for kind in kinds:
-        by_asset |= chain_of_kinds(kind.rests_on)
+    for kind in classes:
+        by_asset |= sort_source_classes(kind.rests_on)
         by_asset[kind.asset] = kind
     return by_asset

@@ -12,31 +12,31 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.media.files import IngestedFileUnreadable, ingested_file
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.sources.base import Evidence, Examination, Order, Source
 from db.evidence.frames import (
-    Files,
-    PendingVideo,
-    VideoFrames,
+    LoadVideos,
+    StoredFrames,
+    StoredVideo,
     count_frames,
+    list_pending_videos,
     load_frames,
-    no_features,
-    pending_videos,
+    make_empty_features,
     store_frames,
 )
 from db.evidence.models import register_model
 from db.schema.inputs import Input
-from db.scores.work import PendingSample, shard_samples
-from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
+from db.scores.pending import PendingSample, list_shard_samples
+from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.records import DecoderFailed, FrameReadError
-from metrics_core.models.unusable import ModelUnusable
+from metrics_core.models.errors import ModelUnusable
 from metrics_core.protocols import ModelIdentity
 
 # Videos between two writes: a crash costs at most so many.
 VIDEOS_PER_WRITE = 32
 
 
-class SampledFrames(Source[Mapping[int, VideoFrames]]):
+class SampledFrames(Source[Mapping[int, StoredFrames]]):
     """Features of the sampled frames of videos, by video_id. `is_wanted` tells for which samples a video is needed."""
 
     asset: ClassVar[str] = "frame_embedding"
@@ -70,7 +70,7 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
         """
         todo = self._unseen(order, sample_ids)
         n_videos = n_frames = n_without = 0
-        rows = _frames_of(self.encoder, todo)
+        rows = _encode_rows(self.encoder, todo)
         while written := list(islice(rows, VIDEOS_PER_WRITE)):
             with order.engine.begin() as connection:
                 model_id = register_model(connection, self.encoder.identity.as_dict())
@@ -86,26 +86,26 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
             "encoder": self.encoder.identity.model_id,
         }
 
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VideoFrames]:
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, StoredFrames]:
         """Load the frames of the wanted samples' videos. Raises MissingEvidence for a video that was not encoded."""
         wanted = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-            pending_now = pending_videos(connection, model_id, wanted)
+            pending_now = list_pending_videos(connection, model_id, wanted)
         by_video = {} if model_id is None else load_frames(engine, model_id, wanted)
         if unseen := [video.key for video in pending_now if video.video_id not in by_video]:
             named = f"{len(unseen)} of {len(wanted)} videos, {unseen[0]!r} for one,"
             raise self.missing(f"{named} have no frames of {self.model.model_id}")
         return by_video
 
-    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Mapping[int, VideoFrames]:
+    def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, StoredFrames]:
         """Decode and encode the wanted samples' videos."""
         videos = files({sample.video_id for sample in samples if self._is_wanted(sample)})
-        return {row["video_id"]: _as_loaded(row) for row in _frames_of(self.encoder, videos)}
+        return {row["video_id"]: _convert_row(row) for row in _encode_rows(self.encoder, videos)}
 
     def try_out(self) -> str:
         """Encode one small grey picture."""
-        images = self.encoder.images
+        images = self.encoder.image_encoder
         images.load()
         (feature,) = images.encode_preprocessed([images.preprocess(np.full((32, 32, 3), 128, np.uint8))])
         # The encoder puts zeros in the place of a feature that is not finite.
@@ -116,48 +116,48 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
     def examine(self, order: Order) -> Examination:
         """Check that the frames of all wanted samples' videos are stored."""
         with order.engine.connect() as connection:
-            sample_ids = shard_samples(connection, order.dataset.dataset_id, order.shard)
+            sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
         videos = self._wanted_videos(order, sample_ids)
         with order.engine.connect() as connection:
             counts = count_frames(connection, self.model_id(connection), videos)
         passed = {"frames_present": counts.n_missing == 0, "frames_complete": counts.n_stored == counts.n_sampled}
         return Examination(passed, counts.as_dict())
 
-    def _unseen(self, order: Order, sample_ids: list[int]) -> list[PendingVideo]:
+    def _unseen(self, order: Order, sample_ids: list[int]) -> list[StoredVideo]:
         videos = self._wanted_videos(order, sample_ids)
         with order.engine.connect() as connection:
-            return pending_videos(connection, self.model_id(connection), videos)
+            return list_pending_videos(connection, self.model_id(connection), videos)
 
     def _wanted_videos(self, order: Order, sample_ids: list[int]) -> list[int]:
         batches = order.samples(sample_ids, self.inputs)
         return sorted({sample.video_id for samples in batches for sample in samples if self._is_wanted(sample)})
 
 
-def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterator[dict[str, Any]]:
-    for video, encoded in encode_videos(encoder, map(_file, videos)):
-        yield _row(video, encoded)
+def _encode_rows(encoder: FrameEncoder, videos: Iterable[StoredVideo]) -> Iterator[dict[str, Any]]:
+    for video, encoded in compute_frame_features(encoder, map(_build_video_file, videos)):
+        yield _build_row(video, encoded)
 
 
-def _file(video: PendingVideo) -> VideoFile[PendingVideo]:
+def _build_video_file(video: StoredVideo) -> VideoToEncode[StoredVideo]:
     pixels = video.width * video.height if video.width and video.height else None
-    held = partial(held_file, video)
-    return VideoFile(video, Path(video.uri), video.duration_s, video.n_frames, pixels, held)
+    held = partial(hold_video_file, video)
+    return VideoToEncode(video, Path(video.uri), video.duration_s, video.n_frames, pixels, held)
 
 
 @contextmanager
-def held_file(video: PendingVideo) -> Iterator[Path]:
+def hold_video_file(video: StoredVideo) -> Iterator[Path]:
     """The ingested file while it is decoded. Files are checked, and fetched, when a decoder is free.
 
     Raises DecoderFailed where the file is gone, out of reach, or another one.
     """
     try:
-        with ingested_file(video) as path:
+        with hold_ingested_file(video) as path:
             yield path
     except IngestedFileUnreadable as error:
         raise DecoderFailed(Path(video.uri), str(error)) from None
 
 
-def _row(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> dict[str, Any]:
+def _build_row(video: StoredVideo, encoded: FrameFeatures | FrameReadError) -> dict[str, Any]:
     """The frames of a video as they are stored."""
     row = {"video_id": video.video_id, "content_sha256": video.content_sha256}
     if isinstance(encoded, FrameReadError):
@@ -169,8 +169,8 @@ def _row(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> dict[s
     return {**row, "status": "ok", "error": None, **facts}
 
 
-def _as_loaded(row: Mapping[str, Any]) -> VideoFrames:
+def _convert_row(row: Mapping[str, Any]) -> StoredFrames:
     """The frames of a row as `load_frames` gives them."""
     frames = row["frames"]
-    features = np.stack([feature for _, _, feature in frames]) if frames else no_features()
-    return VideoFrames(row["status"], row["error"], features, tuple(float(time_s) for _, time_s, _ in frames))
+    features = np.stack([feature for _, _, feature in frames]) if frames else make_empty_features()
+    return StoredFrames(row["status"], row["error"], features, tuple(float(time_s) for _, time_s, _ in frames))

@@ -9,26 +9,26 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Engine
 
-from assets.models.chat import ChatSettings, TalliedChat, Tally
+from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
 from assets.sources.base import Evidence, Forecast, Order, Source
 from assets.sources.texts import TextVectors
-from db.evidence.frames import Files
+from db.evidence.frames import LoadVideos
 from db.evidence.keywords import load_keywords, store_keywords
 from db.evidence.models import register_model
 from db.schema.inputs import Input
-from db.scores.work import PendingSample
-from metrics_core.models.chat_keywords import ChatKeywords, Extraction
-from metrics_core.models.server.spending import usage_of_call
-from metrics_core.models.server.tokens import text_tokens
-from metrics_core.models.unusable import ModelUnusable
+from db.scores.pending import PendingSample
+from metrics_core.models.chat_keywords import ChatKeywordExtractor, KeywordExtraction
+from metrics_core.models.errors import ModelUnusable
+from metrics_core.models.server.spending import compute_call_usage
+from metrics_core.models.server.tokens import estimate_text_tokens
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
 # Texts asked about between two writes. Replies that a crash keeps from table keyword_set stand in table chat_reply.
 TEXTS_AT_A_TIME = 256
 # Rules of thumb for what extraction will cost.
 TOKENS_OF_PROMPT, TOKENS_OF_ANSWER = 250, 60
-Extractions = Mapping[str, Extraction]
-Find = Callable[[str], Extraction]
+Extractions = Mapping[str, KeywordExtraction]
+FindExtraction = Callable[[str], KeywordExtraction]
 
 
 class ExtractedKeywords(Source[Extractions]):
@@ -45,7 +45,7 @@ class ExtractedKeywords(Source[Extractions]):
 
     def __init__(
         self,
-        extractor: ChatKeywords,
+        extractor: ChatKeywordExtractor,
         settings: ChatSettings,
         texts: Callable[[PendingSample], Iterable[str]],
         inputs: Collection[Input[Any]],
@@ -62,12 +62,12 @@ class ExtractedKeywords(Source[Extractions]):
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Ask about every distinct text that was never asked about, or whose extraction failed."""
-        tally = Tally()
-        chat = self._settings.remembering(self._extractor.chat_model, order.engine, order.run_id)
-        extractor = ChatKeywords(TalliedChat(chat, tally))
+        tally = ChatTally()
+        chat = self._settings.add_cache(self._extractor.chat_model, order.engine, order.run_id)
+        extractor = ChatKeywordExtractor(CountingChatModel(chat, tally))
         with order.engine.begin() as connection:
             model_id = register_model(connection, self.model.as_dict())
-        wanted = list(dict.fromkeys(self._wanted(order, sample_ids)))
+        wanted = list(dict.fromkeys(self._list_wanted_texts(order, sample_ids)))
         stored = load_keywords(order.engine, model_id, wanted)
         missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
         statuses: Counter[str] = Counter()
@@ -95,7 +95,7 @@ class ExtractedKeywords(Source[Extractions]):
         """The extractions of all wanted texts of the samples; MissingEvidence where one was never asked about."""
         return self.of_samples(engine, samples)
 
-    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Extractions:
+    def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Extractions:
         """Ask about every distinct text of the samples."""
         texts = list(dict.fromkeys(text for sample in samples for text in self._texts(sample)))
         return dict(zip(texts, self._extractor.extract_all(texts), strict=True))
@@ -109,19 +109,19 @@ class ExtractedKeywords(Source[Extractions]):
         if len(stored) < len(wanted):
             n_missing = len(wanted) - len(stored)
             raise self.missing(f"{n_missing} of {len(wanted)} texts have no keywords of {self.model.model_id}")
-        return {text: _extraction(row) for text, row in stored.items()}
+        return {text: _build_extraction(row) for text, row in stored.items()}
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
         """A call for every distinct text that was never asked about, or whose extraction failed."""
         with order.engine.connect() as connection:
             model_id = self.model_id(connection)
         # A text without a word is not asked about.
-        wanted = {text for text in self._wanted(order, sample_ids) if text.strip()}
+        wanted = {text for text in self._list_wanted_texts(order, sample_ids) if text.strip()}
         stored = {} if model_id is None else load_keywords(order.engine, model_id, wanted)
         missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
-        tokens_in = sum(text_tokens(text) + TOKENS_OF_PROMPT for text in missing)
+        tokens_in = sum(estimate_text_tokens(text) + TOKENS_OF_PROMPT for text in missing)
         tokens_out, name = len(missing) * TOKENS_OF_ANSWER, self._extractor.chat_model.identity.model_id
-        money = usage_of_call(tokens_in, tokens_out, self._settings.prices_of(name)).money
+        money = compute_call_usage(tokens_in, tokens_out, self._settings.find_prices(name)).money
         return [Forecast("keywords", name, len(missing), tokens_in, tokens_out, money)] if missing else []
 
     def try_out(self) -> str:
@@ -131,7 +131,7 @@ class ExtractedKeywords(Source[Extractions]):
             raise ModelUnusable(f"{self.model.model_id} extracted no keywords: {found.reason}")
         return f"extracts {', '.join(found.keywords) or 'nothing'} from one sentence"
 
-    def _wanted(self, order: Order, sample_ids: list[int]) -> Iterator[str]:
+    def _list_wanted_texts(self, order: Order, sample_ids: list[int]) -> Iterator[str]:
         for samples in order.samples(sample_ids, self.inputs):
             for sample in samples:
                 yield from self._texts(sample)
@@ -144,7 +144,7 @@ class KeywordVectors(TextVectors):
         self,
         encoder: TextEncoder,
         keywords: ExtractedKeywords,
-        texts: Callable[[PendingSample, Find], Iterable[str]],
+        texts: Callable[[PendingSample, FindExtraction], Iterable[str]],
         inputs: Collection[Input[Any]],
     ) -> None:
         super().__init__(encoder, lambda _: (), inputs)
@@ -157,10 +157,10 @@ class KeywordVectors(TextVectors):
         for sample in samples:
             yield from self._texts_with(sample, extractions.__getitem__)
 
-    def _at_hand(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
+    def _list_wanted_texts(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
         for sample in samples:
             yield from self._texts_with(sample, below[self._keywords].__getitem__)
 
 
-def _extraction(row: Mapping[str, Any]) -> Extraction:
-    return Extraction(tuple(row["keywords"]), row["status"], row["reason"])
+def _build_extraction(row: Mapping[str, Any]) -> KeywordExtraction:
+    return KeywordExtraction(tuple(row["keywords"]), row["status"], row["reason"])

@@ -4,16 +4,16 @@ import os
 import re
 import socket
 
-from assets.models.settings import DEVICE
+from assets.models.settings import DEVICE_VARIABLE
 
 
-def model_pool() -> str:
+def build_pool_name() -> str:
     """The pool of the steps that load models, of this machine or of the device that REELSIEVE_DEVICE names.
 
     A pool is known in the whole installation by its name; so machines with names of their own do not wait for each
     other.
     """
-    return "encoder_" + re.sub(r"\W", "_", os.environ.get(DEVICE) or socket.gethostname())
+    return "encoder_" + re.sub(r"\W", "_", os.environ.get(DEVICE_VARIABLE) or socket.gethostname())
 
 
-MODEL_POOL = model_pool()
+MODEL_POOL = build_pool_name()

@@ -9,29 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.models.chat import recording
-from assets.sources.base import Evidence, Forecast, Order, Source, Tell
+from assets.models.chat import make_recording_encoder
+from assets.sources.base import Evidence, Forecast, LineWriter, Order, Source
 from assets.sources.memo import ask_missing
 from db.evidence.embeddings import (
+    NearestReference,
     StoredVectors,
-    TextCosine,
-    load_cosines,
-    load_texts,
-    missing_texts,
-    store_texts,
+    list_missing_texts,
+    load_nearest_references,
+    load_text_vectors,
+    store_text_vectors,
 )
-from db.evidence.frames import Files
+from db.evidence.frames import LoadVideos
 from db.schema.inputs import REFERENCES, Input
-from db.scores.work import PendingSample
-from metrics_core.agreement.simple_scores import find_nearest
+from db.scores.pending import PendingSample
+from metrics_core.agreement.simple_scores import find_nearest_vector
+from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.served_encoder import ServedTextEncoder
-from metrics_core.models.unusable import ModelUnusable
-from metrics_core.protocols import ModelIdentity, TextEncoder, texts_in_chunks
+from metrics_core.protocols import ModelIdentity, TextEncoder, count_chunks
 
 T = TypeVar("T")
 
 
-def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: Tell) -> None:
+def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: LineWriter) -> None:
     """Embed texts that have no vector, and store the vectors chunk by chunk."""
     ask_missing(
         engine,
@@ -39,8 +39,8 @@ def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], te
         missing,
         length=len,
         ask=encoder.encode,
-        store=lambda model_id, texts, vectors: store_texts(
-            engine, model_id, texts, vectors, texts_in_chunks(encoder, texts)
+        store=lambda model_id, texts, vectors: store_text_vectors(
+            engine, model_id, texts, vectors, count_chunks(encoder, texts)
         ),
         tell=lambda done, total: tell(f"{done} of {total} texts embedded"),
     )
@@ -73,21 +73,21 @@ class EmbeddedTexts(Source[T]):
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Embed every distinct text of the samples that has no vector yet."""
-        wanted, missing = self._wanted_and_missing(order, sample_ids)
-        embed_texts(order.engine, recording(self.encoder, order.engine, order.run_id), missing, order.tell)
+        wanted, missing = self._list_wanted_and_missing(order, sample_ids)
+        embed_texts(order.engine, make_recording_encoder(self.encoder, order.engine, order.run_id), missing, order.tell)
         return {
             "texts_wanted": len(wanted),
             "texts_embedded": len(missing),
             "encoder": self.encoder.identity.model_id,
         }
 
-    def _wanted_and_missing(self, order: Order, sample_ids: list[int]) -> tuple[Collection[str], Sequence[str]]:
+    def _list_wanted_and_missing(self, order: Order, sample_ids: list[int]) -> tuple[Collection[str], Sequence[str]]:
         """The distinct texts of the samples, and those without a vector."""
         wanted = dict.fromkeys(
             text for samples in order.samples(sample_ids, self.inputs) for text in self.wanted(order.engine, samples)
         )
         with order.engine.connect() as connection:
-            return wanted, missing_texts(connection, self.model_id(connection), wanted)
+            return wanted, list_missing_texts(connection, self.model_id(connection), wanted)
 
     @property
     def asks_servers(self) -> bool:
@@ -98,8 +98,8 @@ class EmbeddedTexts(Source[T]):
         """The calls for every distinct text without a vector, where a server makes them."""
         if not isinstance(self.encoder, ServedTextEncoder):
             return ()
-        _, missing = self._wanted_and_missing(order, sample_ids)
-        usage, name = self.encoder.usage_of(missing), self.model.model_id
+        _, missing = self._list_wanted_and_missing(order, sample_ids)
+        usage, name = self.encoder.estimate_usage(missing), self.model.model_id
         return [Forecast(self.asset, name, usage.calls, usage.tokens_in, 0, usage.money)] if missing else []
 
     def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
@@ -125,59 +125,61 @@ class TextVectors(EmbeddedTexts[StoredVectors]):
             return StoredVectors()
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        vectors = StoredVectors() if model_id is None else load_texts(engine, model_id, wanted)
+        vectors = StoredVectors() if model_id is None else load_text_vectors(engine, model_id, wanted)
         if len(vectors) < len(wanted):
             n_missing = len(wanted) - len(vectors)
             raise self.missing(f"{n_missing} of {len(wanted)} texts have no vector of {self.model.model_id}")
         return vectors
 
-    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> StoredVectors:
+    def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> StoredVectors:
         """Embed every distinct text of the samples."""
-        vectors, texts = StoredVectors(), list(dict.fromkeys(self._at_hand(samples, below)))
+        vectors, texts = StoredVectors(), list(dict.fromkeys(self._list_wanted_texts(samples, below)))
         if texts:
             vectors.update(zip(texts, self.encoder.encode(texts), strict=True))
-            vectors.in_chunks = texts_in_chunks(self.encoder, texts)
+            vectors.in_chunks = count_chunks(self.encoder, texts)
         return vectors
 
-    def _at_hand(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
+    def _list_wanted_texts(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
         """The texts that must be embedded, as `wanted` gives them, without a database."""
         for sample in samples:
             yield from self._texts(sample)
 
 
-class WholeTextCosines(EmbeddedTexts[Mapping[int, TextCosine]]):
+class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
     """By the id of each sample with texts to embed, the cosine of its whole text with the nearest reference.
 
     `texts` returns a caption, then its references.
     """
 
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, TextCosine]:
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, NearestReference]:
         """Let the database compare the vectors. Raises MissingEvidence where a text of a sample has none."""
         wanted = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
         with engine.connect() as connection:
-            found = load_cosines(connection, self.model_id(connection), wanted)
+            found = load_nearest_references(connection, self.model_id(connection), wanted)
         if n_missing := len(wanted) - len(found):
             raise self.missing(f"texts of {n_missing} of {len(wanted)} samples have no vector of {self.model.model_id}")
         return found
 
-    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Mapping[int, TextCosine]:
+    def ask(
+        self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
+    ) -> Mapping[int, NearestReference]:
         """Embed every distinct text of the samples, and compare the vectors; equal to `load` up to rounding."""
         texts = {sample.sample_id: list(self._texts(sample)) for sample in samples}
         distinct = list(dict.fromkeys(text for own in texts.values() for text in own))
         vectors = dict(zip(distinct, self.encoder.encode(distinct), strict=True)) if distinct else {}
         return {
-            sample.sample_id: _compare(sample, np.array([vectors[text] for text in own], dtype=np.float64))
+            sample.sample_id: _compare_vectors(sample, np.array([vectors[text] for text in own], dtype=np.float64))
             for sample in samples
             if (own := texts[sample.sample_id])
         }
 
 
-def _compare(sample: PendingSample, vectors: NDArray[np.float64]) -> TextCosine:
+def _compare_vectors(sample: PendingSample, vectors: NDArray[np.float64]) -> NearestReference:
     """Compare the first vector, that of the caption, with the others, those of its references."""
     references = sample[REFERENCES]
-    nearest = find_nearest(vectors[0], vectors[1:])
+    nearest = find_nearest_vector(vectors[0], vectors[1:])
     return (
-        TextCosine(None, references[0].key)
+        NearestReference(None, references[0].key)
         if nearest is None
-        else TextCosine(nearest.value, references[nearest.place].key)
+        else NearestReference(nearest.value, references[nearest.position].key)
     )

@@ -9,22 +9,28 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.judged import SEED, STORED, Judged, resamples_for
+from assets.agreement.judged import SEED, STORED_COLUMNS, JudgedSamples, choose_n_resamples
 from db.manifest.datasets import Dataset
 from db.reports.summary import has_synthetic_ratings
-from db.scores.thresholds import Cutoff, list_cutoffs, store_cutoffs
+from db.scores.thresholds import ScoreThreshold, list_score_thresholds, store_score_thresholds
 from metrics_core.agreement.groupings import DECIMALS
-from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration import Baseline, Estimate, RatedCut, find_cut, rated_cut
+from metrics_core.calibration import (
+    BaselineYouden,
+    RatedThreshold,
+    YoudenEstimate,
+    calibrate_rated_threshold,
+    find_rated_threshold,
+)
 
-RATINGS = "ratings"
+METHOD_RATINGS = "ratings"
 """The method of these thresholds in table `score_threshold`."""
-CHANCE = ", which may be chance"
+MAY_BE_CHANCE = ", which may be chance"
 
 
 @dataclass(frozen=True)
-class FoundCut:
+class RatingThreshold:
     """The cut on a metric's scores by one aspect. is_set: whether the least rating was named, or is the default.
 
     shard: None for the cut of the whole dataset.
@@ -32,8 +38,8 @@ class FoundCut:
 
     metric: str
     aspect: str
-    is_set: bool
-    cut: RatedCut
+    is_least_set: bool
+    threshold: RatedThreshold
     shard: int | None = None
 
     @property
@@ -42,121 +48,130 @@ class FoundCut:
         return f"good {self.aspect}"
 
 
-def store_rating_cuts(engine: Engine, dataset: Dataset, judged: Judged, least: Mapping[str, float]) -> list[FoundCut]:
+def store_rating_thresholds(
+    engine: Engine, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
+) -> list[RatingThreshold]:
     """Find the cuts of a dataset and its shards, and store those that exist in place of all others by ratings.
 
-    least: the least mean rating of a good sample, by aspect; other aspects have the default of `rated_cut`.
+    least: the least mean rating of a good sample, by aspect; other aspects have the default of `calibrate_rated_threshold`.
     """
     of_dataset = [
-        cut for scores in (judged.metrics, judged.simple_scores) for cut in find_rating_cuts(judged, scores, least)
+        cut
+        for scores in (judged.metric_values, judged.simple_score_values)
+        for cut in compute_rating_thresholds(judged, scores, least)
     ]
-    found = [*of_dataset, *shard_cuts(judged, of_dataset)]
+    found = [*of_dataset, *compute_shard_thresholds(judged, of_dataset)]
     with engine.begin() as connection:
         is_synthetic = has_synthetic_ratings(connection, dataset.dataset_id)
-        for metric, scorer_id in judged.scorers.items():
+        for metric, scorer_id in judged.scorer_ids.items():
             # The agreement table's name of a simple score, whose cuts are stored by that of its column.
-            if metric in STORED:
+            if metric in STORED_COLUMNS:
                 continue
-            stored = [each for each in found if each.metric == metric and each.cut.status == "ok"]
-            cutoffs = [_cutoff(each, judged.kind, is_synthetic=is_synthetic) for each in stored]
-            store_cutoffs(connection, scorer_id, dataset.dataset_id, RATINGS, cutoffs)
+            stored = [each for each in found if each.metric == metric and each.threshold.status == "ok"]
+            cutoffs = [_build_cutoff(each, judged.kind, is_synthetic=is_synthetic) for each in stored]
+            store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_RATINGS, cutoffs)
     return found
 
 
-def find_rating_cuts(
-    judged: Judged, scores: Mapping[str, FloatArray], least: Mapping[str, float]
-) -> Iterator[FoundCut]:
+def compute_rating_thresholds(
+    judged: JudgedSamples, scores: Mapping[str, FloatArray], least: Mapping[str, float]
+) -> Iterator[RatingThreshold]:
     """Yield the cut of each of these scores by every aspect; those without one say why."""
     for metric, values in scores.items():
         # A simple score does not stand beside itself.
-        others = {name: each for name, each in judged.computed_baselines.items() if STORED.get(name) != metric}
+        others = {name: each for name, each in judged.computed_baselines.items() if STORED_COLUMNS.get(name) != metric}
         for aspect, ratings in judged.ratings.items():
-            cut = rated_cut(
+            cut = calibrate_rated_threshold(
                 values,
-                mean_rating(ratings),
+                compute_mean_ratings(ratings),
                 judged.videos,
                 others,
-                least_rating=_rounded(least, aspect),
-                n_resamples=resamples_for(len(judged.videos)),
+                least_rating=_round_least(least, aspect),
+                n_resamples=choose_n_resamples(len(judged.videos)),
                 seed=SEED,
             )
-            yield FoundCut(metric, aspect, aspect in least, cut)
+            yield RatingThreshold(metric, aspect, aspect in least, cut)
 
 
-def read_rating_cuts(
-    connection: Connection, dataset: Dataset, judged: Judged, least: Mapping[str, float]
-) -> Iterator[FoundCut]:
+def load_rating_thresholds(
+    connection: Connection, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
+) -> Iterator[RatingThreshold]:
     """Yield the stored cut of every metric by every aspect of the judged samples, or why there is none.
 
     A cut that exists and is not stored, since the judgements are newer, is left out.
     """
-    stored = {(metric, each.objective): each for metric, each in list_cutoffs(connection, dataset.dataset_id, RATINGS)}
-    for metric, values in judged.metrics.items():
+    stored = {
+        (metric, each.objective): each
+        for metric, each in list_score_thresholds(connection, dataset.dataset_id, METHOD_RATINGS)
+    }
+    for metric, values in judged.metric_values.items():
         for aspect, ratings in judged.ratings.items():
-            found = FoundCut(
+            found = RatingThreshold(
                 metric,
                 aspect,
                 aspect in least,
-                find_cut(values, mean_rating(ratings), judged.videos, least_rating=_rounded(least, aspect)),
+                find_rated_threshold(
+                    values, compute_mean_ratings(ratings), judged.videos, least_rating=_round_least(least, aspect)
+                ),
             )
             if cutoff := stored.get((metric, found.objective)):
-                yield _read_cut(found, cutoff, judged.baselines)
-            elif found.cut.status != "ok":
+                yield _parse_threshold(found, cutoff, judged.baselines)
+            elif found.threshold.status != "ok":
                 yield found
 
 
-def _rounded(least: Mapping[str, float], aspect: str) -> float | None:
+def _round_least(least: Mapping[str, float], aspect: str) -> float | None:
     """The least rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the default."""
     return round(least[aspect], DECIMALS) if aspect in least else None
 
 
-def shard_cuts(judged: Judged, of_dataset: Sequence[FoundCut]) -> Iterator[FoundCut]:
+def compute_shard_thresholds(judged: JudgedSamples, of_dataset: Sequence[RatingThreshold]) -> Iterator[RatingThreshold]:
     """The cuts within the shards of a dataset of several, where they exist: good is what it is in the whole dataset."""
     shard_of = np.array([each.shard for each in judged.samples])
     videos = np.array(judged.videos)
     shards = np.unique(shard_of).tolist()
-    scores = judged.metrics | judged.simple_scores
+    scores = judged.metric_values | judged.simple_score_values
     for found in of_dataset if len(shards) > 1 else ():
-        means = mean_rating(judged.ratings[found.aspect])
+        means = compute_mean_ratings(judged.ratings[found.aspect])
         for shard in shards:
             rows = shard_of == shard
-            cut = rated_cut(
+            cut = calibrate_rated_threshold(
                 scores[found.metric][rows],
                 means[rows],
                 videos[rows].tolist(),
-                least_rating=found.cut.least_rating,
-                n_resamples=resamples_for(int(rows.sum())),
+                least_rating=found.threshold.least_rating,
+                n_resamples=choose_n_resamples(int(rows.sum())),
                 seed=SEED,
             )
             if cut.status == "ok":
-                yield replace(found, cut=cut, shard=shard)
+                yield replace(found, threshold=cut, shard=shard)
 
 
-def sentence(found: FoundCut, label: str, *, knows: bool = True) -> str:
+def explain_rating_threshold(found: RatingThreshold, label: str, *, knows: bool = True) -> str:
     """What the cut keeps, and what it reaches on other videos beside the strongest simple score; or why there is none.
 
     knows: whether the metric is known to order samples as people do; of others no cut is more than chance.
     """
-    cut = found.cut
+    cut = found.threshold
     if cut.at_least is None or cut.held_out is None or cut.kept_good is None or cut.kept_others is None:
         return f"{found.objective}: no threshold, since {cut.reason}."
     interval = "" if cut.low is None or cut.high is None else f" ({cut.low:.4g} to {cut.high:.4g})"
-    rated = f"{cut.least_rating:g}{'' if found.is_set else ' (by default)'} or higher"
+    rated = f"{cut.least_rating:g}{'' if found.is_least_set else ' (by default)'} or higher"
     return (
         f"{found.objective}: {label} of {cut.at_least:.4g}{interval} or more keeps {cut.kept_good:.0%} of the "
         f"{cut.n_good} samples rated {rated} and {cut.kept_others:.0%} of the {cut.n - cut.n_good} others. "
-        f"On videos that a cut was not found on, the difference of these shares is {estimate(cut.held_out)}"
-        f"{beside(cut, knows=knows)}."
+        f"On videos that a cut was not found on, the difference of these shares is {format_estimate(cut.held_out)}"
+        f"{explain_simple_score_gain(cut, knows=knows)}."
     )
 
 
-def estimate(found: Estimate) -> str:
+def format_estimate(found: YoudenEstimate) -> str:
     """A number with its interval: `0.31 (0.28 to 0.34)`."""
     interval = "" if found.low is None or found.high is None else f" ({found.low:.2f} to {found.high:.2f})"
     return f"{found.value:.2f}{interval}"
 
 
-def beside(cut: RatedCut, *, knows: bool = True) -> str:
+def explain_simple_score_gain(cut: RatedThreshold, *, knows: bool = True) -> str:
     """How a cut stands to those on the strongest simple score, as the end of a sentence; "" where there is no cut.
 
     knows: whether the metric is known to order samples as people do. Keeping everything has 0.
@@ -164,21 +179,21 @@ def beside(cut: RatedCut, *, knows: bool = True) -> str:
     if cut.held_out is None:
         return ""
     if not knows or cut.held_out.low is None or cut.held_out.low <= 0:
-        return CHANCE
-    if cut.strongest is None:
+        return MAY_BE_CHANCE
+    if cut.strongest_baseline is None:
         return "; no simple score reaches more than keeping everything does"
-    gain = cut.strongest.gain
+    gain = cut.strongest_baseline.gain
     clearly = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
     how = f"{'' if clearly else 'not clearly '}{'more' if gain.value > 0 else 'less'}"
-    return f", {how} than by cuts on {cut.strongest.name}: {estimate(cut.strongest.held_out)}"
+    return f", {how} than by cuts on {cut.strongest_baseline.name}: {format_estimate(cut.strongest_baseline.held_out)}"
 
 
-def _cutoff(found: FoundCut, kind: str, *, is_synthetic: bool) -> Cutoff:
-    cut = found.cut
+def _build_cutoff(found: RatingThreshold, kind: str, *, is_synthetic: bool) -> ScoreThreshold:
+    cut = found.threshold
     assert cut.at_least is not None
     assert cut.kept_good is not None
     assert cut.kept_others is not None
-    return Cutoff(
+    return ScoreThreshold(
         found.shard,
         kind,
         found.objective,
@@ -189,17 +204,17 @@ def _cutoff(found: FoundCut, kind: str, *, is_synthetic: bool) -> Cutoff:
         cut.low,
         cut.high,
         cut.n_good,
-        {**_details(found), "synthetic_ratings": is_synthetic},
+        {**_build_details(found), "synthetic_ratings": is_synthetic},
     )
 
 
-def _details(found: FoundCut) -> dict[str, Any]:
+def _build_details(found: RatingThreshold) -> dict[str, Any]:
     """What the columns of the table do not hold, as plain data."""
-    cut = found.cut
+    cut = found.threshold
     return {
         "aspect": found.aspect,
         "least_rating": cut.least_rating,
-        "least_rating_is": "set" if found.is_set else "default",
+        "least_rating_is": "set" if found.is_least_set else "default",
         "best_for": "youden",
         "n_videos": cut.n_videos,
         "kept_good": cut.kept_good,
@@ -213,11 +228,11 @@ def _details(found: FoundCut) -> dict[str, Any]:
     }
 
 
-def _read_cut(found: FoundCut, cutoff: Cutoff, baselines: Iterable[str]) -> FoundCut:
-    """The cut that `_cutoff` and `_details` stored, in the order of these baselines."""
+def _parse_threshold(found: RatingThreshold, cutoff: ScoreThreshold, baselines: Iterable[str]) -> RatingThreshold:
+    """The cut that `_build_cutoff` and `_build_details` stored, in the order of these baselines."""
     details = cutoff.details
     held_out = details["baselines_held_out"]
-    cut = RatedCut(
+    cut = RatedThreshold(
         "ok",
         None,
         details["least_rating"],
@@ -229,12 +244,12 @@ def _read_cut(found: FoundCut, cutoff: Cutoff, baselines: Iterable[str]) -> Foun
         cutoff.high,
         details["kept_good"],
         details["kept_others"],
-        Estimate(**details["youden_held_out"]),
-        tuple(_read_baseline(name, held_out[name]) for name in baselines if name in held_out),
+        YoudenEstimate(**details["youden_held_out"]),
+        tuple(_parse_baseline(name, held_out[name]) for name in baselines if name in held_out),
     )
-    return replace(found, is_set=details["least_rating_is"] == "set", cut=cut)
+    return replace(found, is_least_set=details["least_rating_is"] == "set", threshold=cut)
 
 
-def _read_baseline(name: str, stored: Mapping[str, Any]) -> Baseline:
-    held_out = Estimate(*(stored[field] for field in ("value", "low", "high")))
-    return Baseline(name, held_out, Estimate(**stored["gain"]))
+def _parse_baseline(name: str, stored: Mapping[str, Any]) -> BaselineYouden:
+    held_out = YoudenEstimate(*(stored[field] for field in ("value", "low", "high")))
+    return BaselineYouden(name, held_out, YoudenEstimate(**stored["gain"]))

@@ -24,7 +24,7 @@ def explain_vcs(
             "caption": f"{i + 1} {text}",
             "meets in the reference": f"{met + 1} {reference[met]}",
             "similarity": float(similarity[met, i]),
-            "order": _order(result, i),
+            "order": _explain_order(result, i),
         }
         for i, (text, met) in enumerate(zip(generated, result.match_precision, strict=True))
     ]
@@ -38,7 +38,7 @@ def explain_vcs(
     return Explanation(lines, rows)
 
 
-def _order(result: VCSResult, i: int) -> str:
+def _explain_order(result: VCSResult, i: int) -> str:
     """Say how the match of caption chunk i breaks the order; "" where it does not."""
     met, (start, end) = result.match_precision[i], result.windows_precision[i]
     notes = []

@@ -17,10 +17,10 @@ from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
 from assets.vcs.explanation import explain_vcs
 from db.schema.inputs import REFERENCES, TEXT, Input, ReferenceText
-from db.scores.work import PendingSample
+from db.scores.pending import PendingSample
 from metrics_core.protocols import SentenceSplitter, TextEncoder
-from metrics_core.vcs import CaptionResult, chunk_segments, vcs_batch, vcs_captions, words_of
-from metrics_core.vcs.references import similarities_of_texts
+from metrics_core.vcs import VCSCaptionResult, chunk_segments, split_content_words, vcs_batch, vcs_captions
+from metrics_core.vcs.references import compute_text_similarities
 
 COMPONENTS = ("gas", "las", "sas", "nas", "nas_d", "nas_l", "window_regularizer", "margin", "always_zero")
 NOT_A_CAPTION = Outcome(None, "not_applicable", "VCS compares captions with references; this is a question-answer pair")
@@ -46,7 +46,7 @@ class VCSSettings(ReferenceSettings, SplitterSettings):
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
 
 
-def references_of(sample: PendingSample) -> list[ReferenceText]:
+def list_distinct_references(sample: PendingSample) -> list[ReferenceText]:
     """The references of a sample's video; of equal texts the first."""
     first: dict[str, ReferenceText] = {}
     for reference in sample[REFERENCES]:
@@ -61,14 +61,14 @@ class ReferenceScorer:
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, REFERENCES)
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (TextVectors,)
     # The name of a chunk in the components, the content that a text without chunks lacks, the remedy for short texts.
-    chunk: ClassVar[str]
-    content: ClassVar[str]
-    too_short: ClassVar[str]
+    chunk_name: ClassVar[str]
+    content_name: ClassVar[str]
+    short_text_remedy: ClassVar[str]
 
     def __init__(
         self, settings: ReferenceSettings, text_encoder: TextEncoder, chunks_of: Callable[[str], list[str]], lct: float
     ) -> None:
-        self.vectors = TextVectors(text_encoder, self.texts, self.inputs)
+        self.vectors = TextVectors(text_encoder, self.list_texts, self.inputs)
         self.sources: tuple[Source[Any], ...] = (self.vectors,)
         self._short_text = settings.vcs_short_text
         self._shape_zeros = settings.vcs_shape_zeros
@@ -79,8 +79,10 @@ class ReferenceScorer:
         }
         # Every sample of a video has the same references, so the chunks of a text are kept.
         self._chunks = lru_cache(maxsize=4096)(chunks_of)
-        self._always_zero = lru_cache(maxsize=4096)(self._zero_of_shape)
-        self._of_short = Outcome(None, "too_short", f"texts of this shape score 0 whatever they say: {self.too_short}")
+        self._always_zero = lru_cache(maxsize=4096)(self._is_zero_shape)
+        self._too_short_outcome = Outcome(
+            None, "too_short", f"texts of this shape score 0 whatever they say: {self.short_text_remedy}"
+        )
 
     def models(self) -> dict[str, Any]:
         """Return the identity of the text encoder."""
@@ -93,11 +95,11 @@ class ReferenceScorer:
         switched_on = {name: True for name, is_on in switches.items() if is_on}
         return {**self._parameters, **switched_on, "references": "maximum"}
 
-    def texts(self, sample: PendingSample) -> Iterator[str]:
+    def list_texts(self, sample: PendingSample) -> Iterator[str]:
         """Yield the texts that need a vector: the caption, its references, and the chunks of all of them."""
         if sample.kind != "caption" or not sample.text or not sample[REFERENCES]:
             return
-        for text in (sample.text, *(reference.text for reference in references_of(sample))):
+        for text in (sample.text, *(reference.text for reference in list_distinct_references(sample))):
             yield text
             yield from self._chunks(text)
 
@@ -107,7 +109,10 @@ class ReferenceScorer:
         vectors = evidence[self.vectors]
         results = iter(
             vcs_captions(
-                [([reference.text for reference in references_of(sample)], sample.text) for sample in captions],
+                [
+                    ([reference.text for reference in list_distinct_references(sample)], sample.text)
+                    for sample in captions
+                ],
                 vectors,
                 self._chunks,
                 short_text=self._short_text,
@@ -115,7 +120,7 @@ class ReferenceScorer:
             )
         )
         return [
-            self._outcome(sample, next(results), vectors.in_chunks) if sample.kind == "caption" else NOT_A_CAPTION
+            self._build_outcome(sample, next(results), vectors.in_chunks) if sample.kind == "caption" else NOT_A_CAPTION
             for sample in samples
         ]
 
@@ -125,7 +130,7 @@ class ReferenceScorer:
         """Show which chunk of the caption met which chunk of the best reference, and where the order broke."""
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         vectors = evidence[self.vectors]
-        pairs = similarities_of_texts([(best.text, sample.text)], vectors, self._chunks)
+        pairs = compute_text_similarities([(best.text, sample.text)], vectors, self._chunks)
         (result,) = vcs_batch(pairs, short_text=self._short_text, **self._parameters)
         of = f", the best of {n}" if (n := components["n_references"]) > 1 else ""
         told = [f"reference {best.key}{of}: {best.text}"]
@@ -142,43 +147,45 @@ class ReferenceScorer:
         if sample.kind != "caption":
             return NOT_A_CAPTION
         generated = len(self._chunks(sample.text))
-        shapes = [(n, generated) for reference in references_of(sample) if (n := len(self._chunks(reference.text)))]
+        shapes = [
+            (n, generated) for reference in list_distinct_references(sample) if (n := len(self._chunks(reference.text)))
+        ]
         if not generated or not shapes:
-            return self._without_value(sample, "no_reference" if generated else "empty_text")
+            return self._build_undefined_outcome(sample, "no_reference" if generated else "empty_text")
         is_zero = not self._shape_zeros and all(self._always_zero(*shape) for shape in shapes)
-        return self._of_short if is_zero else None
+        return self._too_short_outcome if is_zero else None
 
-    def _zero_of_shape(self, n_reference: int, n_generated: int) -> bool:
+    def _is_zero_shape(self, n_reference: int, n_generated: int) -> bool:
         """Whether texts with so many chunks score 0 whatever they say; any cosines show it."""
         alike = np.ones((n_reference, n_generated))
         (result,) = vcs_batch([(alike, 1.0)], short_text=self._short_text, **self._parameters)
         return result.always_zero
 
-    def _outcome(self, sample: PendingSample, caption: CaptionResult, in_chunks: Mapping[str, int]) -> Outcome:
+    def _build_outcome(self, sample: PendingSample, caption: VCSCaptionResult, in_chunks: Mapping[str, int]) -> Outcome:
         result = caption.result
-        if caption.reference is None or result is None:
-            return self._without_value(sample, caption.status)
-        reference = references_of(sample)[caption.reference]
+        if caption.best_reference_index is None or result is None:
+            return self._build_undefined_outcome(sample, caption.status)
+        reference = list_distinct_references(sample)[caption.best_reference_index]
         texts = {"reference": reference.text, "generated": sample.text}
         components = {name: getattr(result, name) for name in COMPONENTS} | {
-            f"n_reference_{self.chunk}s": len(result.match_recall),
-            f"n_generated_{self.chunk}s": len(result.match_precision),
+            f"n_reference_{self.chunk_name}s": len(result.match_recall),
+            f"n_generated_{self.chunk_name}s": len(result.match_precision),
             "reference": reference.key,
-            "n_references": len(caption.results),
+            "n_references": len(caption.result_by_reference),
             # Named only where the encoder could not read the text at once.
             **{f"{side}_text_chunks": in_chunks[text] for side, text in texts.items() if text in in_chunks},
         }
         # Where the shape with one of the references allows a score, a 0 is earned.
         if caption.always_zero and not self._shape_zeros:
-            return replace(self._of_short, components=components)
+            return replace(self._too_short_outcome, components=components)
         return Outcome(result.vcs, components=components)
 
-    def _without_value(self, sample: PendingSample, status: str) -> Outcome:
+    def _build_undefined_outcome(self, sample: PendingSample, status: str) -> Outcome:
         if not sample[REFERENCES]:
             return Outcome(None, "no_reference", "the video has no reference to compare with")
         if status == "empty_text":
-            return Outcome(None, status, f"the caption holds no {self.content}")
-        return Outcome(None, status, f"no reference of the video holds a {self.content}")
+            return Outcome(None, status, f"the caption holds no {self.content_name}")
+        return Outcome(None, status, f"no reference of the video holds a {self.content_name}")
 
 
 class VCSScorer(ReferenceScorer):
@@ -187,9 +194,9 @@ class VCSScorer(ReferenceScorer):
     metric: ClassVar[str] = "vcs"
     code_version: ClassVar[str] = "3"
     settings: ClassVar[type[BaseModel]] = VCSSettings
-    chunk = "chunk"
-    content = "sentence"
-    too_short = "use vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true"
+    chunk_name = "chunk"
+    content_name = "sentence"
+    short_text_remedy = "use vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true"
 
     def __init__(self, settings: VCSSettings, text_encoder: TextEncoder, splitter: SentenceSplitter) -> None:
         super().__init__(settings, text_encoder, self._split, settings.vcs_lct)
@@ -225,12 +232,12 @@ class VCSShortScorer(ReferenceScorer):
     metric: ClassVar[str] = "vcs_short"
     code_version: ClassVar[str] = "2"
     settings: ClassVar[type[BaseModel]] = VCSShortSettings
-    chunk = "word"
-    content = "word besides stop words"
-    too_short = "set REELSIEVE_VCS_SHORT_TEXT=true"
+    chunk_name = "word"
+    content_name = "word besides stop words"
+    short_text_remedy = "set REELSIEVE_VCS_SHORT_TEXT=true"
 
     def __init__(self, settings: VCSShortSettings, text_encoder: TextEncoder) -> None:
-        super().__init__(settings, text_encoder, words_of, settings.vcs_short_lct)
+        super().__init__(settings, text_encoder, split_content_words, settings.vcs_short_lct)
 
     @classmethod
     def from_settings(cls, settings: VCSShortSettings) -> VCSShortScorer:

@@ -12,11 +12,11 @@ from benchmarks.papers import ngrams
 from benchmarks.papers.mpii import UNPUNCTUATED, Base, bases, segments_of, segments_recovered
 from benchmarks.papers.recipes import follows_from
 from benchmarks.papers.stages import Stages
-from metrics_core.agreement import common_words, length_in_words
+from metrics_core.agreement import compute_words_in_common, count_words
 from metrics_core.arrays import FloatArray
 from metrics_core.protocols import TextEncoder
-from metrics_core.vcs import vcs_sweep
-from metrics_core.vcs.embeddings import similarities_of
+from metrics_core.vcs import vcs_per_tolerance
+from metrics_core.vcs.embeddings import compute_similarities
 
 TOLERANCES = {"VCS_LCT0": 0.0, "VCS_LCT1": 1.0}
 PUBLISHED_ONLY = "METEOR"
@@ -62,7 +62,7 @@ def values(stages: Stages, encoder: TextEncoder) -> Values:
     rows = [(base, variant, i) for base in bases().values() for i, variant in enumerate(base.variants)]
     ours = [{**by_ngrams[base.name][i], **by_vcs[base.name][i]} for base, _, i in rows]
     texts, references = [variant.text for _, variant, _ in rows], [[base.text] for base, _, _ in rows]
-    simple = {"length": length_ratio(texts, references), "words in common": common_words(texts, references)}
+    simple = {"length": length_ratio(texts, references), "words in common": compute_words_in_common(texts, references)}
     return Values(
         [variant.name for _, variant, _ in rows],
         [variant.category for _, variant, _ in rows],
@@ -80,7 +80,7 @@ def length_ratio(texts: Sequence[str], references: Sequence[Sequence[str]]) -> F
     >>> length_ratio(["a b"], [["a b c d"]]).tolist()
     [0.5]
     """
-    sides = length_in_words(texts), length_in_words([own[0] for own in references])
+    sides = count_words(texts), count_words([own[0] for own in references])
     ratios: FloatArray = np.minimum(*sides) / np.maximum(*sides)
     return ratios
 
@@ -110,8 +110,8 @@ def vcs_of(base: Base, encoder: TextEncoder) -> list[dict[str, Any]]:
     def scored(segments: Sequence[str], text: str) -> tuple[dict[str, float], float, bool]:
         """VCS at both tolerances, the cosine of the whole texts, and whether the shape alone makes VCS 0."""
         sides = [np.stack([vectors[part] for part in own]) for own in (told, segments)]
-        similarity, cosine = similarities_of(*sides, vectors[base.text], vectors[text])
-        results = vcs_sweep(similarity, cosine, list(TOLERANCES.values()))
+        similarity, cosine = compute_similarities(*sides, vectors[base.text], vectors[text])
+        results = vcs_per_tolerance(similarity, cosine, list(TOLERANCES.values()))
         named = {name: result.vcs for name, result in zip(TOLERANCES, results, strict=True)}
         return named, cosine, results[0].always_zero
 

@@ -13,9 +13,9 @@ from benchmarks import ecs_data
 from benchmarks.cosine_verifier import CosineVerifier
 from benchmarks.ecs_run import Answers, Embeddings, Items, plans_of, scores_of
 from benchmarks.papers.recipes import text_encoder
-from metrics_core.agreement import AgreementRow, agreement_rows, label_rows
+from metrics_core.agreement import AgreementRow, build_label_rows, compute_agreement_rows
 from metrics_core.arrays import FloatArray
-from metrics_core.ecs.verifier import offline_verifier
+from metrics_core.ecs.verifier import make_offline_verifier
 from metrics_core.models.lexical_verifier import LexicalVerifier
 
 WHOLE = "content words in the whole text"
@@ -45,13 +45,13 @@ REMARKS = (
 
 def models() -> dict[str, Any]:
     """The verifier's and the encoder's identities."""
-    return {"verifier": offline_verifier().identity.as_dict(), "text encoder": text_encoder().identity.as_dict()}
+    return {"verifier": make_offline_verifier().identity.as_dict(), "text encoder": text_encoder().identity.as_dict()}
 
 
 def shown_models() -> dict[str, str]:
     """Models as the page names them."""
     return {
-        "verifier": f"{offline_verifier().identity.model_id}, a small stand-in for a large NLI model",
+        "verifier": f"{make_offline_verifier().identity.model_id}, a small stand-in for a large NLI model",
         "text encoder": text_encoder().identity.model_id,
     }
 
@@ -59,7 +59,7 @@ def shown_models() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def asked_once() -> tuple[Embeddings, Answers]:
     """The encoder and the verifier, which all tables of a run share, so that each text and pair is judged once."""
-    return Embeddings(text_encoder()), Answers(offline_verifier())
+    return Embeddings(text_encoder()), Answers(make_offline_verifier())
 
 
 def floors(data: ecs_data.DataSet, encoder: Embeddings) -> dict[str, FloatArray]:
@@ -102,7 +102,7 @@ def captions_of(data: ecs_data.DataSet, scores: FloatArray, levels: FloatArray) 
     items = Items(judged.captions)
     values = {"share": items.means(scores[kept] >= levels[kept]), "mean": items.means(scores[kept])}
     people, clips = {"covered": items.means(items.labels)[:, None]}, [each.clip for each in judged.captions]
-    rows = agreement_rows(values, people, clips)
+    rows = compute_agreement_rows(values, people, clips)
     return {
         "Spearman": cell_of(rows, "share", "spearman"),
         "Kendall": cell_of(rows, "share", "kendall_b"),
@@ -114,7 +114,7 @@ def keypoints_of(data: ecs_data.DataSet, scores: FloatArray, levels: FloatArray)
     """Accuracy and F1 of keypoints, with intervals over clips."""
     kept = ~np.isnan(levels)
     items = Items(data.judged().captions)
-    rows = label_rows({"rule": scores[kept] >= levels[kept]}, items.labels, items.clips.tolist())
+    rows = build_label_rows({"rule": scores[kept] >= levels[kept]}, items.labels, items.clips.tolist())
     return {
         f"keypoint {label}": cell_of(rows, "rule", name) for label, name in (("accuracy", "accuracy"), ("F1", "f1"))
     }

@@ -31,10 +31,10 @@ from benchmarks.papers.noise import noise_with_interval
 from benchmarks.papers.recipes import Recipe
 from benchmarks.papers.records import Row, Table, against, number, strongest
 from benchmarks.papers.stages import Stages
-from demo.build import demo_clips, manifest_rows
-from metrics_core.agreement import AgreementRow, agreement_rows, length_in_words
+from demo.build import build_manifest_rows, make_demo_clips
+from metrics_core.agreement import AgreementRow, compute_agreement_rows, count_words
 from metrics_core.arrays import FloatArray
-from metrics_core.evqa import evqa_of_text, prepare_frames
+from metrics_core.evqa import evqa_from_prepared_frames, prepare_frames
 
 INTERVALS = {"every 30th frame": 30, "every 20th frame": 20, "every 10th frame": 10, "every frame": 1}
 SHARES = {"best 25 %": 0.25, "best 12.5 %": 0.125}
@@ -124,7 +124,7 @@ def fourth_rows(name: str, pairs: Pairs, scores: Mapping[str, FloatArray]) -> It
 
 def first(name: str, stages: Stages) -> Table:
     """Table 1 on the demo: frames, seconds, and agreement with the synthetic ratings."""
-    manifests = manifest_rows(demo_clips(N_CLIPS, DEMO_SEED))
+    manifests = build_manifest_rows(make_demo_clips(N_CLIPS, DEMO_SEED))
     captions = [row for row in manifests["captions"] if row["role"] == "candidate"]
     ratings: dict[str, list[float]] = {}
     for row in manifests["ratings"]:
@@ -137,11 +137,14 @@ def first(name: str, stages: Stages) -> Table:
         prepared = {video: prepare_frames(features) for video, features in drawn_features(every).items()}
         taken[label] = time.perf_counter() - started
         values = [
-            evqa_of_text(prepared[v], keywords, whole).score for v, (whole, keywords) in zip(videos, units, strict=True)
+            evqa_from_prepared_frames(prepared[v], keywords, whole).score
+            for v, (whole, keywords) in zip(videos, units, strict=True)
         ]
-        found = agreement_rows({EVQA: np.array(values, dtype=np.float64)}, people, videos)
+        found = compute_agreement_rows({EVQA: np.array(values, dtype=np.float64)}, people, videos)
         rows += [seconds_row(name, label, taken[label]), *agreement_cells(name, label, found, EVQA, PUBLISHED_1[label])]
-    lengths = agreement_rows({LENGTH_OF_TEXT: length_in_words([str(row["text"]) for row in captions])}, people, videos)
+    lengths = compute_agreement_rows(
+        {LENGTH_OF_TEXT: count_words([str(row["text"]) for row in captions])}, people, videos
+    )
     rows += agreement_cells(name, LENGTH_OF_TEXT, lengths, LENGTH_OF_TEXT, None)
     of = {row.row: row.ours for row in rows if row.column == "Kendall"}
     quickest = taken["every frame"] / taken["every 30th frame"]

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ecs_data import DEMO_SEED, read_lines, require
-from demo.build import demo_clips, manifest_rows
+from demo.build import build_manifest_rows, make_demo_clips
 from lab.encoder.data import frames_at
 from metrics_core.arrays import FloatArray
-from metrics_core.evqa import EVQAResult, evqa_of_text, prepare_frames, qa_score
-from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
-from metrics_core.keywords import RuleKeywords, keywords_of
-from metrics_core.long_text import plan_chunks, weighted_mean
+from metrics_core.evqa import EVQAResult, evqa_from_prepared_frames, prepare_frames, qa_score
+from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
+from metrics_core.keywords import RuleKeywords, extract_keywords
+from metrics_core.long_text import average_chunk_features, split_into_chunks
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.word_tokenizer import split_words
@@ -58,7 +58,7 @@ def models() -> dict[str, Any]:
 
 def drawn_features(every: int) -> dict[str, NDArray[np.float32]]:
     """Features of every so many frames of the demo's clips, drawn, not decoded."""
-    clips = demo_clips(N_CLIPS, DEMO_SEED)
+    clips = make_demo_clips(N_CLIPS, DEMO_SEED)
     return {
         name: encoder().encode_images(list(frames_at(clip, range(0, clip.n_frames, every))))
         for name, clip in clips.items()
@@ -67,7 +67,7 @@ def drawn_features(every: int) -> dict[str, NDArray[np.float32]]:
 
 def demo_pairs() -> Pairs:
     """The demo's pairs."""
-    rows = manifest_rows(demo_clips(N_CLIPS, DEMO_SEED))["qa"]
+    rows = build_manifest_rows(make_demo_clips(N_CLIPS, DEMO_SEED))["qa"]
     return Pairs(rows, drawn_features(EVERY))
 
 
@@ -79,33 +79,33 @@ def clip_pairs() -> Pairs:
         return Pairs(rows, {})
     wanted = {row["video_id"] for row in rows}
     videos = [row for row in read_lines(folder / "videos.jsonl") if row["video_id"] in wanted]
-    files = [VideoFile(row["video_id"], folder / row["path"]) for row in videos]
-    encoded = dict(encode_videos(FrameEncoder(encoder(), EVERY), files))
-    return Pairs(rows, {name: each.features for name, each in encoded.items() if isinstance(each, EncodedFrames)})
+    files = [VideoToEncode(row["video_id"], folder / row["path"]) for row in videos]
+    encoded = dict(compute_frame_features(FrameEncoder(encoder(), EVERY), files))
+    return Pairs(rows, {name: each.features for name, each in encoded.items() if isinstance(each, FrameFeatures)})
 
 
 def text_units(text: str) -> tuple[FloatArray, NDArray[np.float32]]:
     """The vector of a whole text, which is cut into chunks where it is long, and those of its keywords."""
     model, splitter = encoder(), RuleSplitter()
-    plan = plan_chunks(
+    plan = split_into_chunks(
         text, limit=model.context_length, split_sentences=splitter.split, count_tokens=model.count_tokens
     )
-    vectors = model.encode_texts([*plan.chunks, *keywords_of(text, RuleKeywords()).cleaned])
+    vectors = model.encode_texts([*plan.chunks, *extract_keywords(text, RuleKeywords()).cleaned])
     n_chunks = len(plan.chunks)
-    return weighted_mean(vectors[:n_chunks], plan.tokens), vectors[n_chunks:]
+    return average_chunk_features(vectors[:n_chunks], plan.tokens), vectors[n_chunks:]
 
 
 def scored(frames: NDArray[np.float32], text: str) -> EVQAResult:
     """EVQAScore of one text."""
     whole, keywords = text_units(text)
-    return evqa_of_text(prepare_frames(frames), keywords, whole)
+    return evqa_from_prepared_frames(prepare_frames(frames), keywords, whole)
 
 
 def scores_of(pairs: Pairs) -> dict[str, FloatArray]:
     """Every rule's score of every pair; without features those that need no model."""
     texts = [f"{row['question'].strip()} {row['answer'].strip()}" for row in pairs.rows]
     found = {
-        COUNT: np.array([float(len(keywords_of(text, RuleKeywords()).cleaned)) for text in texts]),
+        COUNT: np.array([float(len(extract_keywords(text, RuleKeywords()).cleaned)) for text in texts]),
         LENGTH: np.array([float(len(split_words(row["answer"]))) for row in pairs.rows]),
         RANDOM: np.zeros(len(texts)),
     }

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metrics_core.arrays import BoolArray, FloatArray, numbered
-from metrics_core.intervals import blocks_of, estimate
+from metrics_core.arrays import BoolArray, FloatArray, number_groups
+from metrics_core.intervals import draw_blocks, jackknife_estimate
 
 
 def noise_share(scores: FloatArray, noisy: BoolArray, share: float, weights: FloatArray | None = None) -> float:
@@ -35,8 +35,8 @@ def noise_with_interval(
     scores: FloatArray, noisy: BoolArray, share: float, videos: Sequence[object]
 ) -> tuple[float, float | None, float | None]:
     """The share with its 95 % interval, which leaves out videos with all their items."""
-    block = blocks_of(numbered(videos), 0)
+    block = draw_blocks(number_groups(videos), 0)
     left_out = np.array([noise_share(scores, noisy, share, (block != each) / 1.0) for each in np.unique(block)])
-    found = estimate(noise_share(scores, noisy, share), left_out, bounds=(0.0, 1.0))
+    found = jackknife_estimate(noise_share(scores, noisy, share), left_out, bounds=(0.0, 1.0))
     assert found.value is not None
     return found.value, found.low, found.high

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from metrics_core.agreement.groupings import Sides, pooled
-from metrics_core.arrays import FloatArray, numbered
-from metrics_core.intervals import Estimate, blocks_of, mean_over_raters
+from metrics_core.agreement.groupings import ComparedValues, compute_pooled
+from metrics_core.arrays import FloatArray, number_groups
+from metrics_core.intervals import Estimate, average_over_raters, draw_blocks
 
 STATISTICS = ("kendall_b", "spearman")
 
@@ -20,8 +20,8 @@ def over_raters(values: FloatArray, ratings: FloatArray, videos: Sequence[object
     >>> found["kendall_b"].value
     0.0
     """
-    video = numbered(videos)
-    groups = video, np.full(video.size, -1, dtype=np.int64), blocks_of(video, 0)
-    sides = [Sides(values.astype(np.float64), rater, *groups) for rater in ratings.T]
-    found = mean_over_raters([{"pooled": pooled(each, STATISTICS)} for each in sides])["pooled"]
-    return {name: found.estimate(name) for name in STATISTICS}
+    video = number_groups(videos)
+    groups = video, np.full(video.size, -1, dtype=np.int64), draw_blocks(video, 0)
+    sides = [ComparedValues(values.astype(np.float64), rater, *groups) for rater in ratings.T]
+    found = average_over_raters([{"pooled": compute_pooled(each, STATISTICS)} for each in sides])["pooled"]
+    return {name: found.compute_estimate(name) for name in STATISTICS}

@@ -28,8 +28,8 @@ from benchmarks.papers.qeva_scores import (
 from benchmarks.papers.recipes import Recipe, text_encoder
 from benchmarks.papers.records import Row, Table, against, strongest
 from benchmarks.papers.stages import Stages
-from metrics_core.agreement import agreement_rows
-from metrics_core.ecs.verifier import offline_verifier
+from metrics_core.agreement import compute_agreement_rows
+from metrics_core.ecs.verifier import make_offline_verifier
 from metrics_core.qeva.records import DIMENSIONS
 
 STATISTICS = {"kendall_b": "tau-b", "kendall_c": "tau-c", "spearman": "Spearman"}
@@ -54,7 +54,7 @@ def shown_models() -> dict[str, str]:
     """Models as the page names them."""
     return {
         "questions": "rules, no chat model",
-        "answers": f"{offline_verifier().identity.model_id} by entailment, a small stand-in",
+        "answers": f"{make_offline_verifier().identity.model_id} by entailment, a small stand-in",
         "text encoder": text_encoder().identity.model_id,
     }
 
@@ -66,7 +66,7 @@ def correlations(
     kept = np.isin(found.systems, ["written", *spoilt])
     written = np.array([[float(system == "written")] for system in found.systems])
     metrics = {name: np.asarray(side, dtype=np.float64)[kept] for name, side in scores.items()}
-    rows = agreement_rows(
+    rows = compute_agreement_rows(
         metrics, {"written": written[kept]}, [v for v, k in zip(found.videos, kept, strict=True) if k]
     )
     return {

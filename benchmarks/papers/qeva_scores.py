@@ -14,7 +14,7 @@ from benchmarks.papers.recipes import follows_from, text_encoder
 from benchmarks.papers.stages import Stages
 from benchmarks.qeva_anet import reported, videos_of
 from benchmarks.qeva_run import SPLITTER, Bench, Judged, scores
-from metrics_core.agreement import common_words, length_in_words
+from metrics_core.agreement import compute_words_in_common, count_words
 from metrics_core.arrays import FloatArray
 from metrics_core.models.lexical_verifier import LexicalVerifier
 from metrics_core.qeva.offline.answerers import DEFAULT_R, EntailmentAnswerer
@@ -117,8 +117,8 @@ def simple_values(keys: Sequence[tuple[str, str]]) -> dict[str, FloatArray]:
     strings = list(dict.fromkeys([*texts, *told]))
     vector = dict(zip(strings, text_encoder().encode(strings), strict=True))
     return {
-        "length": length_in_words(texts),
-        "words in common": common_words(texts, [[each] for each in told]),
+        "length": count_words(texts),
+        "words in common": compute_words_in_common(texts, [[each] for each in told]),
         COSINE: np.array([float(vector[one] @ vector[other]) for one, other in zip(told, texts, strict=True)]),
         "BLEU-1": np.array([bleu([one], other, 1) for one, other in words]),
         "BLEU-4": np.array([bleu([one], other, 4) for one, other in words]),

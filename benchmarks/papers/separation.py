@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics_core.agreement import label_rows
-from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
-from metrics_core.calibration import CalibrationWarning, best_threshold
-from metrics_core.intervals import estimate
+from metrics_core.agreement import build_label_rows
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
+from metrics_core.calibration import CalibrationWarning, find_best_threshold
+from metrics_core.intervals import jackknife_estimate
 
 FOLDS = 10
 
@@ -29,7 +29,7 @@ class Figure:
 
 def area(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> Figure:
     """The chance that a valid text scores higher than an invalid one, ties counting half; with an interval."""
-    group = numbered(groups)
+    group = number_groups(groups)
     each = np.eye(int(group.max()) + 1)
     member = each[group]
     gaps = scores[valid][:, None] - scores[~valid][None, :]
@@ -44,14 +44,14 @@ def area(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> Figure:
             return inside / ((weights @ sizes[0]) * (weights @ sizes[1]))
 
     value = float(of(np.ones((1, len(each))))[0])
-    found = estimate(value, of(1 - each), bounds=(0.0, 1.0))
+    found = jackknife_estimate(value, of(1 - each), bounds=(0.0, 1.0))
     return Figure(value, found.low, found.high, scores.size)
 
 
 def accuracy(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> Figure:
     """The share of texts on the right side of a threshold that the other folds' texts chose by Youden's index."""
     predicted = scores >= thresholds(scores, valid, groups)
-    rows = label_rows({"metric": predicted}, valid, list(groups))
+    rows = build_label_rows({"metric": predicted}, valid, list(groups))
     row = next(row for row in rows if (row.metric, row.statistic) == ("metric", "accuracy"))
     assert row.value is not None
     return Figure(row.value, row.low, row.high, row.n)
@@ -66,7 +66,7 @@ def thresholds(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> F
         with warnings.catch_warnings():
             # A metric that separates nothing has an odd threshold, and its accuracy says so.
             warnings.simplefilter("ignore", CalibrationWarning)
-            threshold = best_threshold(scores[others], valid[others], "youden")
+            threshold = find_best_threshold(scores[others], valid[others], "youden")
         if threshold.value is None:
             raise ValueError(f"fold {number} leaves texts of one kind only: give both valid and invalid ones.")
         levels[~others] = threshold.value

@@ -18,7 +18,7 @@ from benchmarks.papers.records import Row, Table, against, number, strongest
 from benchmarks.papers.stages import Stages
 from benchmarks.papers.vatex_ngrams import ngram_scores
 from benchmarks.papers.vcs_published import ABSTRACT, JUDGED, SHORT_JUDGED, TABLE_2
-from metrics_core.agreement import Estimate, common_words, length_in_words
+from metrics_core.agreement import Estimate, compute_words_in_common, count_words
 
 NAME, DATA_SET = "vcs_2", "vatex_eval"
 SHORT, COSINE = "VCS_short, lct 1", "highest cosine of whole texts"
@@ -108,7 +108,7 @@ def rows_of(count: int, captions: Mapping[str, Any], ngrams: Mapping[str, Sequen
     """The rows with so many references."""
     ratings, videos = np.array(captions["ratings"]), captions["videos"]
     texts, references = captions["texts"], captions["references"]
-    simple = {"length": length_in_words(texts), "words in common": common_words(texts, references)}
+    simple = {"length": count_words(texts), "words in common": compute_words_in_common(texts, references)}
     found = {name: np.array(values) for name, values in {**captions["scores"], **ngrams}.items()} | simple
     judged = {name: over_raters(np.round(values, 4), ratings, videos) for name, values in found.items()}
     order = [name for name in found if name.startswith("VCS")] + [*JUDGED, *SIMPLE]

@@ -24,11 +24,11 @@ from benchmarks.papers.stages import Stages
 from benchmarks.papers.vcs_published import AUTHORS, TABLE_3
 from benchmarks.qeva_anet import read, segments_of
 from benchmarks.qeva_run import mean_with_interval
-from metrics_core.agreement import common_words
+from metrics_core.agreement import compute_words_in_common
 from metrics_core.arrays import FloatArray
 from metrics_core.protocols import TextEncoder
-from metrics_core.vcs import vcs_sweep
-from metrics_core.vcs.embeddings import similarities_of
+from metrics_core.vcs import vcs_per_tolerance
+from metrics_core.vcs.embeddings import compute_similarities
 
 NAME, DATA_SET = "vcs_3_authors", "anet_captions"
 MIN_SENTENCES, AT_ONCE = 4, 50
@@ -96,7 +96,7 @@ def values(stages: Stages, encoder: TextEncoder) -> dict[str, dict[str, FloatArr
         references, texts = zip(*(video.pairs()[column] for video in videos), strict=True)
         found[column] |= {
             "length": length_ratio(texts, [[each] for each in references]),
-            "words in common": common_words(texts, [[each] for each in references]),
+            "words in common": compute_words_in_common(texts, [[each] for each in references]),
         }
     return found
 
@@ -115,8 +115,8 @@ def values_of(videos: Sequence[Told], encoder: TextEncoder) -> list[dict[str, di
 def cosines_of(reference: str, text: str, vectors: Mapping[str, FloatArray]) -> dict[str, float]:
     """VCS at both tolerances and the two cosines of a text against a reference."""
     sides = [np.stack([vectors[part] for part in sentences_of(each)]) for each in (reference, text)]
-    similarity, whole = similarities_of(*sides, vectors[reference], vectors[text])
-    results = vcs_sweep(similarity, whole, list(TOLERANCES.values()))
+    similarity, whole = compute_similarities(*sides, vectors[reference], vectors[text])
+    results = vcs_per_tolerance(similarity, whole, list(TOLERANCES.values()))
     means = [side.mean(axis=0) for side in sides]
     of_means = float(means[0] @ means[1] / np.linalg.norm(means[0]) / np.linalg.norm(means[1]))
     return {

@@ -9,28 +9,28 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Engine
 
-from db.evidence.models import fingerprint, register_model
+from db.evidence.models import compute_fingerprint, register_model
 from db.schema import chat_call, chat_reply
 
 
-class _Models:
+class _ModelIds:
     """Ids of models by identity, each looked up once."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ids: dict[str, int] = {}
 
-    def id_of(self, identity: Mapping[str, Any]) -> int:
-        key = fingerprint(identity)
+    def register(self, identity: Mapping[str, Any]) -> int:
+        key = compute_fingerprint(identity)
         if key not in self._ids:
             with self._engine.begin() as connection:
                 self._ids[key] = register_model(connection, identity)
         return self._ids[key]
 
-    def row_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def build_row(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values with the id of the model in place of its identity "model"."""
         others = {name: value for name, value in values.items() if name != "model"}
-        return {**others, "model_id": self.id_of(values["model"])}
+        return {**others, "model_id": self.register(values["model"])}
 
 
 class PostgresReplies:
@@ -38,7 +38,7 @@ class PostgresReplies:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._models = _Models(engine)
+        self._models = _ModelIds(engine)
 
     def load(self, keys: Sequence[bytes]) -> dict[bytes, Mapping[str, Any]]:
         """The stored answers by key; a key without an answer is left out."""
@@ -57,7 +57,7 @@ class PostgresReplies:
         """
         # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
         ordered = sorted(replies, key=lambda reply: reply["request_sha256"])
-        rows = {reply["request_sha256"]: self._models.row_of(reply) for reply in ordered}
+        rows = {reply["request_sha256"]: self._models.build_row(reply) for reply in ordered}
         if not rows:
             return
         new = insert(chat_reply).values(list(rows.values()))
@@ -73,13 +73,13 @@ class PostgresLedger:
     def __init__(self, engine: Engine, run_id: str) -> None:
         self._engine = engine
         self._run_id = run_id
-        self._models = _Models(engine)
+        self._models = _ModelIds(engine)
 
     def record(self, call: Mapping[str, Any]) -> None:
         """Store one attempt at once: a crash later loses no row of what was spent before.
 
         call: columns of `chat_call`, without the run, and with the identity "model" in place of its id.
         """
-        row = {**self._models.row_of(call), "run_id": self._run_id}
+        row = {**self._models.build_row(call), "run_id": self._run_id}
         with self._engine.begin() as connection:
             connection.execute(sa.insert(chat_call).values(row))

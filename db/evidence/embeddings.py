@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.schema import sample, text_embedding
 from db.server.bulk import insert_missing
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 from db.sql import read_sql
 
 _VECTORS = 10_000
@@ -25,7 +25,7 @@ _COSINES = sa.text(read_sql("whole_text_cosines"))
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
-class OtherDimension(ValueError):
+class DimensionMismatch(ValueError):
     """Vectors of another length than those that are stored of the same model; the message says what to do."""
 
     plain = True
@@ -44,7 +44,7 @@ def text_sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def missing_texts(connection: Connection, model_id: int | None, texts: Iterable[str]) -> list[str]:
+def list_missing_texts(connection: Connection, model_id: int | None, texts: Iterable[str]) -> list[str]:
     """The distinct texts that have no vector of this encoder, in order of first appearance."""
     by_key = {text_sha256(text): text for text in texts}
     if model_id is None or not by_key:
@@ -57,7 +57,7 @@ def missing_texts(connection: Connection, model_id: int | None, texts: Iterable[
     return [text for key, text in by_key.items() if key not in present]
 
 
-def store_texts(
+def store_text_vectors(
     engine: Engine,
     model_id: int,
     texts: Sequence[str],
@@ -70,7 +70,7 @@ def store_texts(
     vectors of this encoder are stored that have another length: two models are behind one name.
     """
     rows = {text_sha256(text): (Vector(row), in_chunks.get(text, 1)) for text, row in zip(texts, vectors, strict=True)}
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         _check_length(connection, model_id, vectors.shape[1])
         return insert_missing(
             connection,
@@ -87,16 +87,16 @@ def _check_length(connection: psycopg.Connection[Any], model_id: int, dim: int) 
         [model_id],
     ).fetchone()
     if stored is not None and stored[0] != dim:
-        raise OtherDimension(
+        raise DimensionMismatch(
             f"text encoder {stored[1]} gave vectors of {dim} numbers, and those that are stored have {stored[0]}: "
             "behind its name is another model now; give it a revision of its own (REELSIEVE_TEXT_ENCODER_REVISION)"
         )
 
 
-def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVectors:
+def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVectors:
     """The stored vectors by text; a text without a vector is left out."""
     by_key, found = {text_sha256(text): text for text in texts}, StoredVectors()
-    with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
+    with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
             "SELECT text_sha256, embedding, n_chunks FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
             [model_id, list(by_key)],
@@ -109,7 +109,9 @@ def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVec
     return found
 
 
-def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]) -> NDArray[np.float32] | None:
+def load_vectors_by_digest(
+    connection: Connection, model_id: int, digests: Sequence[bytes]
+) -> NDArray[np.float32] | None:
     """The stored vectors (n, dim) of texts by their digests, which may repeat; None where one has none, or n is 0."""
     places: dict[bytes, int] = {}
     for digest in digests:
@@ -132,7 +134,7 @@ def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]
     return vectors if len(distinct) == len(digests) else vectors[[places[digest] for digest in digests]]
 
 
-class TextCosine(NamedTuple):
+class NearestReference(NamedTuple):
     """How near the whole text of a caption is to the nearest reference of its video, and the key of that reference.
 
     cosine: in [-1, 1]; None where a vector has no direction.
@@ -142,16 +144,20 @@ class TextCosine(NamedTuple):
     reference: str
 
 
-def load_cosines(connection: Connection, model_id: int | None, sample_ids: Sequence[int]) -> dict[int, TextCosine]:
+def load_nearest_references(
+    connection: Connection, model_id: int | None, sample_ids: Sequence[int]
+) -> dict[int, NearestReference]:
     """The cosine of each caption whose text has a vector of this encoder, as all references of its video have.
 
     Other samples are left out. model_id: None for an encoder that has done no work yet.
     """
     found = connection.execute(_COSINES, {"model_id": model_id, "ids": list(sample_ids)})
-    return {row.sample_id: TextCosine(None if math.isnan(row.cosine) else row.cosine, row.reference) for row in found}
+    return {
+        row.sample_id: NearestReference(None if math.isnan(row.cosine) else row.cosine, row.reference) for row in found
+    }
 
 
-def sample_with_text(connection: Connection, digest: bytes) -> str | None:
+def find_sample_key_of_text(connection: Connection, digest: bytes) -> str | None:
     """The key of a sample with this text; None without one."""
     key: str | None = connection.scalar(sa.select(sample.c.key).where(sample.c.text_sha256 == digest).limit(1))
     return key

@@ -11,14 +11,14 @@ from sqlalchemy.engine import Engine
 from db.evidence.embeddings import text_sha256
 from db.schema import entailment
 from db.server.bulk import insert_missing
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 
 Pair = tuple[str, str]
 """(premise, hypothesis)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Entailment:
     """A verifier's answer on a pair: P(entailment) in [0, 1]; truncated: it saw only the beginning of the premise."""
 
     probability: float
@@ -34,26 +34,29 @@ def pair_sha256(premise: str, hypothesis: str) -> bytes:
     return hashlib.sha256(text_sha256(premise) + text_sha256(hypothesis)).digest()
 
 
-def store_entailments(engine: Engine, model_id: int, judged: Mapping[Pair, Judged]) -> int:
+def store_entailments(engine: Engine, model_id: int, entailments: Mapping[Pair, Entailment]) -> int:
     """Store judged pairs in one transaction; a pair that is stored stays unchanged. Returns how many were new.
 
     Raises psycopg.errors.CheckViolation, storing none, for a probability that is NaN or outside [0, 1].
     """
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         return insert_missing(
             connection,
             entailment,
             ["model_id", "pair_sha256", "probability", "truncated"],
-            [(model_id, pair_sha256(*pair), answer.probability, answer.truncated) for pair, answer in judged.items()],
+            [
+                (model_id, pair_sha256(*pair), answer.probability, answer.truncated)
+                for pair, answer in entailments.items()
+            ],
         )
 
 
-def load_entailments(engine: Engine, model_id: int, pairs: Iterable[Pair]) -> dict[Pair, Judged]:
+def load_entailments(engine: Engine, model_id: int, pairs: Iterable[Pair]) -> dict[Pair, Entailment]:
     """This verifier's stored answers by pair; a pair that it has not judged is left out."""
     by_key = {pair_sha256(*pair): pair for pair in pairs}
-    with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
+    with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
             "SELECT pair_sha256, probability, truncated FROM entailment WHERE model_id = %s AND pair_sha256 = ANY(%b)",
             [model_id, list(by_key)],
         )
-        return {by_key[bytes(key)]: Judged(probability, truncated) for key, probability, truncated in cursor}
+        return {by_key[bytes(key)]: Entailment(probability, truncated) for key, probability, truncated in cursor}

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from db.evidence.frames import PendingVideo, Status
+from db.evidence.frames import Status, StoredVideo
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
-from db.scores.present import FACT_COLUMNS, is_number
+from db.scores.sample_scores import FACT_COLUMNS, is_number_column
 from db.server.bulk import upsert
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 
 
@@ -29,7 +29,9 @@ class FactSpread(NamedTuple):
     commonest: str | None
 
 
-def undescribed_texts(connection: Connection, rule: str, dataset_id: int, shard: int, most: int) -> dict[bytes, str]:
+def list_undescribed_texts(
+    connection: Connection, rule: str, dataset_id: int, shard: int, limit: int
+) -> dict[bytes, str]:
     """At most so many distinct texts of a shard, by hash, that this rule has not described."""
     query = (
         sa.select(sample.c.text_sha256, sa.func.min(sample.c.text).label("text"))
@@ -38,7 +40,7 @@ def undescribed_texts(connection: Connection, rule: str, dataset_id: int, shard:
         .where(text_fact.c.rule.is_distinct_from(rule))
         .group_by(sample.c.text_sha256)
         .order_by(sample.c.text_sha256)
-        .limit(most)
+        .limit(limit)
     )
     return {bytes(row.text_sha256): row.text for row in connection.execute(query)}
 
@@ -47,7 +49,7 @@ def store_text_facts(engine: Engine, rule: str, facts: Mapping[bytes, Mapping[st
     """Store the facts of texts, by hash, in one transaction. They replace those of another rule."""
     columns = ["rule", *TEXT_FACTS]
     rows = [(key, rule, *(of_text[name] for name in TEXT_FACTS)) for key, of_text in facts.items()]
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         upsert(connection, text_fact, ["text_sha256", *columns], rows, compare=columns, touch=["described_at"])
 
 
@@ -61,9 +63,9 @@ class VideoFacts(NamedTuple):
     error: str | None = None
 
 
-def unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard: int) -> list[PendingVideo]:
+def list_unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard: int) -> list[StoredVideo]:
     """The videos of a shard that decode and whose present content this rule has not measured, or failed to."""
-    columns = [video.c[name.name] for name in fields(PendingVideo)]
+    columns = [video.c[name.name] for name in fields(StoredVideo)]
     is_done = sa.and_(
         video_fact.c.content_sha256 == video.c.content_sha256,
         video_fact.c.rule == rule,
@@ -77,15 +79,15 @@ def unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard:
         .order_by(video.c.video_id)
     )
     rows = connection.execute(query).mappings()
-    return [PendingVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
+    return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
 def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -> None:
     """Store what became of videos in one transaction; a video that has been deleted meanwhile is left out."""
     measured = [*VIDEO_FACTS, "signature"]
     columns = ["content_sha256", "rule", "status", "error", *measured]
-    with psycopg_transaction(engine) as connection:
-        alive = lock_ids_for_copy(connection, video.c.video_id, [one.video_id for one in videos], alone=True)
+    with open_psycopg_transaction(engine) as connection:
+        alive = lock_ids_for_copy(connection, video.c.video_id, [one.video_id for one in videos], is_exclusive=True)
         rows = [
             (one.video_id, one.content_sha256, rule, one.status, one.error, *map(one.facts.get, measured))
             for one in videos
@@ -94,21 +96,23 @@ def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 
 
-def fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
+def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
     """How each fact spreads over the samples of a dataset, in the order of the columns of sample_scores."""
-    return [_spread(connection, dataset, name) for name in FACT_COLUMNS]
+    return [_compute_spread(connection, dataset, name) for name in FACT_COLUMNS]
 
 
-def some_samples(connection: Connection, dataset: str, columns: Sequence[str], most: int) -> list[dict[str, Any]]:
+def load_first_samples(
+    connection: Connection, dataset: str, columns: Sequence[str], limit: int
+) -> list[dict[str, Any]]:
     """The first samples of a dataset by their keys, with these columns of sample_scores."""
     names = ", ".join(["sample", *columns])
     query = sa.text(
         f'SELECT {names} FROM sample_scores WHERE dataset = :dataset ORDER BY sample COLLATE "C" LIMIT :most'
     )
-    return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": most}).mappings()]
+    return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": limit}).mappings()]
 
 
-def facts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+def load_facts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """The facts of each of these samples, by id and name; those that are not known are left out."""
     names = ", ".join(FACT_COLUMNS)
     query = sa.text(f"SELECT sample_id, {names} FROM sample_scores WHERE sample_id = ANY(:ids)")
@@ -116,10 +120,10 @@ def facts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dic
     return {row["sample_id"]: {name: row[name] for name in FACT_COLUMNS if row[name] is not None} for row in rows}
 
 
-def _spread(connection: Connection, dataset: str, fact: str) -> FactSpread:
+def _compute_spread(connection: Connection, dataset: str, fact: str) -> FactSpread:
     summary = (
         "percentile_cont(ARRAY[0, 0.5, 1]::float8[]) WITHIN GROUP (ORDER BY CAST({0} AS float8)), NULL"
-        if is_number(FACT_COLUMNS[fact])
+        if is_number_column(FACT_COLUMNS[fact])
         else "NULL, mode() WITHIN GROUP (ORDER BY CAST({0} AS text))"
     ).format(fact)
     query = sa.text(f"SELECT count({fact}), {summary} FROM sample_scores WHERE dataset = :dataset")

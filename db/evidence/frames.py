@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.schema import frame_embedding, frame_set, video
 from db.server.bulk import copy_rows, upsert
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 from db.sql import read_sql
 
@@ -29,13 +29,13 @@ Status = Literal["ok", "unreadable", "failed"]
 _COMPARED = ("content_sha256", "status", "error", "n_frames", "n_sampled", "reader")
 
 
-def no_features() -> NDArray[np.float32]:
+def make_empty_features() -> NDArray[np.float32]:
     """The features of a video without frames, shape (0, 0)."""
     return np.empty((0, 0), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class PendingVideo:
+class StoredVideo:
     """A video whose frames an encoder has not seen, or not in their present form.
 
     `ctime_ns` and `inode` are None where the video was ingested before they were stored, and with `mtime_ns` for an
@@ -58,11 +58,11 @@ class PendingVideo:
 
 
 # Gives the videos among these ids whose file decodes.
-Files = Callable[[Collection[int]], list[PendingVideo]]
+LoadVideos = Callable[[Collection[int]], list[StoredVideo]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class VideoFrames:
+class StoredFrames:
     """Features (T, dim) and times (T,) in seconds of a video's sampled frames; without any, `error` says why."""
 
     status: Status
@@ -87,22 +87,22 @@ class FrameCounts:
         return asdict(self)
 
 
-def pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[PendingVideo]:
+def list_pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[StoredVideo]:
     """The videos among these that decode and have no frames of this encoder for their present content.
 
     model_id: None for an encoder that is not registered yet and so has seen no video.
     """
     query = sa.text(read_sql("pending_videos"))
     rows = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings()
-    return [PendingVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
+    return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
-def stored_files(engine: Engine) -> Files:
+def make_video_loader(engine: Engine) -> LoadVideos:
     """The files of videos as table `video` has them."""
 
-    def find(video_ids: Collection[int]) -> list[PendingVideo]:
+    def find(video_ids: Collection[int]) -> list[StoredVideo]:
         with engine.connect() as connection:
-            return pending_videos(connection, None, video_ids)
+            return list_pending_videos(connection, None, video_ids)
 
     return find
 
@@ -114,8 +114,8 @@ def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, An
     feature (dim,) of each sampled frame; where the status is not "ok" there is none, and "error" says why. A video that
     has been deleted meanwhile is left out.
     """
-    with psycopg_transaction(engine) as connection:
-        alive = lock_ids_for_copy(connection, video.c.video_id, [one["video_id"] for one in videos], alone=True)
+    with open_psycopg_transaction(engine) as connection:
+        alive = lock_ids_for_copy(connection, video.c.video_id, [one["video_id"] for one in videos], is_exclusive=True)
         kept = [one for one in videos if one["video_id"] in alive]
         connection.execute(
             "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
@@ -125,12 +125,12 @@ def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, An
     return len(kept)
 
 
-def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> dict[int, VideoFrames]:
+def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> dict[int, StoredFrames]:
     """Stored frames by video_id; a video whose present content this encoder has not seen is left out."""
     parameters = [model_id, list(video_ids)]
     features: dict[int, list[NDArray[np.float32]]] = {}
     times: dict[int, list[float]] = {}
-    with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
+    with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(read_sql("frame_sets").encode(), parameters)
         sets = cursor.fetchall()
         cursor.execute(
@@ -142,10 +142,10 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
             times.setdefault(video_id, []).append(time_s)
             features.setdefault(video_id, []).append(vector.to_numpy().astype(np.float32, copy=False))
     return {
-        video_id: VideoFrames(
+        video_id: StoredFrames(
             status,
             error,
-            np.stack(features[video_id]) if video_id in features else no_features(),
+            np.stack(features[video_id]) if video_id in features else make_empty_features(),
             tuple(times.get(video_id, ())),
         )
         for video_id, status, error in sets

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Engine
 from db.evidence.embeddings import text_sha256
 from db.schema import keyword_set
 
-COLUMNS = ("keywords", "status", "reason")
+KEYWORD_COLUMNS = ("keywords", "status", "reason")
 
 
 def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
@@ -34,7 +34,7 @@ def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str
     if not values:
         return
     new = insert(keyword_set).values(values)
-    replaced = {name: new.excluded[name] for name in (*COLUMNS, "run_id")}
+    replaced = {name: new.excluded[name] for name in (*KEYWORD_COLUMNS, "run_id")}
     statement = new.on_conflict_do_update(
         index_elements=["model_id", "text_sha256"],
         set_={**replaced, "extracted_at": sa.func.now()},
@@ -47,9 +47,9 @@ def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str
 def load_keywords(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """The stored keywords by text; a text that was never asked about is left out."""
     by_key = {text_sha256(text): text for text in texts}
-    query = sa.select(keyword_set.c.text_sha256, *(keyword_set.c[name] for name in COLUMNS)).where(
+    query = sa.select(keyword_set.c.text_sha256, *(keyword_set.c[name] for name in KEYWORD_COLUMNS)).where(
         keyword_set.c.model_id == model_id, keyword_set.c.text_sha256 == sa.any_(sa.bindparam("keys"))
     )
     with engine.connect() as connection:
         rows = connection.execute(query, {"keys": list(by_key)}).mappings()
-        return {by_key[bytes(row["text_sha256"])]: {name: row[name] for name in COLUMNS} for row in rows}
+        return {by_key[bytes(row["text_sha256"])]: {name: row[name] for name in KEYWORD_COLUMNS} for row in rows}

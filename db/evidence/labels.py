@@ -16,11 +16,11 @@ from db.server.locking import lock_ids
 
 _STORED = ("covered", "extra", "row_sha256", "text_sha256", "keypoint_sha256")
 # (sample_id, keypoint_id)
-Key = tuple[int, int]
+LabelKey = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedLabel:
+class JudgeLabel:
     """A judge's label. row_sha256: the digest of what the judge was asked. extra: the sentence that decided.
 
     text_sha256, keypoint_sha256: the digests of caption and keypoint as the judge read them; the label counts while
@@ -36,16 +36,16 @@ class JudgedLabel:
     extra: Mapping[str, Any] | None = None
 
 
-def judge_source(model: str) -> str:
+def format_judge_source(model: str) -> str:
     """The source of the labels of this judge.
 
-    >>> judge_source("qwen3:8b")
+    >>> format_judge_source("qwen3:8b")
     'judge:qwen3:8b'
     """
     return f"judge:{model}"
 
 
-def captions_to_label(connection: Connection, dataset_id: int) -> list[int]:
+def list_captions_with_keypoints(connection: Connection, dataset_id: int) -> list[int]:
     """Ids of a dataset's captions whose video has keypoints, always in the same order, which favours none."""
     has_keypoints = sa.exists().where(keypoint.c.video_id == sample.c.video_id)
     query = (
@@ -56,7 +56,7 @@ def captions_to_label(connection: Connection, dataset_id: int) -> list[int]:
     return list(connection.scalars(query))
 
 
-def label_digests(connection: Connection, source: str, sample_ids: Collection[int]) -> dict[Key, bytes]:
+def load_label_digests(connection: Connection, source: str, sample_ids: Collection[int]) -> dict[LabelKey, bytes]:
     """The digest of each label of this source on these captions; an empty one of a label on texts of before."""
     query = sa.text(
         "SELECT l.sample_id, l.keypoint_id, CASE WHEN c.sample_id IS NOT NULL THEN l.row_sha256 ELSE '' END AS digest "
@@ -68,7 +68,7 @@ def label_digests(connection: Connection, source: str, sample_ids: Collection[in
 
 
 @retry_conflicts
-def delete_labels(engine: Engine, source: str, keys: Collection[Key]) -> None:
+def delete_labels(engine: Engine, source: str, keys: Collection[LabelKey]) -> None:
     """Delete the labels of this source on these keypoints."""
     statement = sa.text(
         "DELETE FROM keypoint_label l "
@@ -82,7 +82,7 @@ def delete_labels(engine: Engine, source: str, keys: Collection[Key]) -> None:
 
 
 @retry_conflicts
-def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> int:
+def store_labels(engine: Engine, source: str, labels: Sequence[JudgeLabel]) -> int:
     """Store labels in one transaction and return how many; they replace those of the same source.
 
     A label whose caption or keypoint has been deleted meanwhile is left out.

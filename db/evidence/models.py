@@ -14,30 +14,30 @@ from sqlalchemy.engine import Connection
 from db.schema import model
 
 
-def canonical_json(value: Any) -> str:
+def format_sorted_json(value: Any) -> str:
     """JSON with sorted keys, no spaces and no NaN: equal values give equal text.
 
-    >>> canonical_json({"b": 1, "a": [0.5]})
+    >>> format_sorted_json({"b": 1, "a": [0.5]})
     '{"a":[0.5],"b":1}'
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def fingerprint(value: Any) -> str:
+def compute_fingerprint(value: Any) -> str:
     """The SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    return hashlib.sha256(format_sorted_json(value).encode()).hexdigest()
 
 
 def register_model(connection: Connection, identity: Mapping[str, Any]) -> int:
     """The id of the model with this identity (model_id, revision, params), registering it when it is new."""
     row = {"name": identity["model_id"], "revision": identity["revision"], "params": identity["params"]}
-    new = insert(model).values(**row, fingerprint=fingerprint(identity))
+    new = insert(model).values(**row, fingerprint=compute_fingerprint(identity))
     connection.execute(new.on_conflict_do_nothing())
-    model_id = find_model(connection, identity)
+    model_id = find_model_id(connection, identity)
     assert model_id is not None
     return model_id
 
 
-def find_model(connection: Connection, identity: Mapping[str, Any]) -> int | None:
+def find_model_id(connection: Connection, identity: Mapping[str, Any]) -> int | None:
     """The id of the model with this identity, or None when it has done no work yet."""
-    return connection.scalar(sa.select(model.c.model_id).where(model.c.fingerprint == fingerprint(identity)))
+    return connection.scalar(sa.select(model.c.model_id).where(model.c.fingerprint == compute_fingerprint(identity)))

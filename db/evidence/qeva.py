@@ -18,12 +18,12 @@ from db.server.locking import lock_ids
 
 Row: TypeAlias = Mapping[str, Any]
 # Statuses of answers that say something of their context.
-GOOD = ("ok", "abstain")
-MARK = ("closed_book", "open_book", "decision", "filter_reason", "filter_failure")
+GOOD_STATUSES = ("ok", "abstain")
+FILTER_COLUMNS = ("closed_book", "open_book", "decision", "filter_reason", "filter_failure")
 _SETS, _QUESTIONS, _ANSWERS = qeva_question_set.c, qeva_question.c, qeva_answer.c
 
 
-def write_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequence[Row]) -> None:
+def store_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequence[Row]) -> None:
     """Store sets in one transaction. A good set of the same source stays: two runs on one video share the first set.
 
     sets: columns of `qeva_question_set`, without model and run, and "questions": for each question, in order, its
@@ -37,7 +37,7 @@ def write_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequen
         samples = lock_ids(connection, sample.c.sample_id, of_samples)
         for one in sorted(sets, key=lambda one: (one["video_id"], one["sample_id"] or 0, one["dimension"])):
             if one["video_id"] in videos and (one["sample_id"] is None or one["sample_id"] in samples):
-                _write_set(connection, {**one, "model_id": model_id, "run_id": run_id})
+                _store_set(connection, {**one, "model_id": model_id, "run_id": run_id})
 
 
 def load_question_sets(
@@ -58,7 +58,7 @@ def load_question_sets(
     return list(sets)
 
 
-def mark_questions(engine: Engine, marks: Mapping[int, Row]) -> None:
+def store_filter_results(engine: Engine, marks: Mapping[int, Row]) -> None:
     """Store what filtering says of questions, by question_id: the columns MARK.
 
     A decision that another run has stored stays, unless it is "error".
@@ -69,12 +69,12 @@ def mark_questions(engine: Engine, marks: Mapping[int, Row]) -> None:
     is_this = sa.and_(_QUESTIONS.question_id == sa.bindparam("marked"), undecided)
     rows = [{**mark, "marked": question_id} for question_id, mark in sorted(marks.items())]
     # One statement for all of them, which goes to the server in one piece.
-    marking = sa.update(qeva_question).where(is_this).values({name: sa.bindparam(name) for name in MARK})
+    marking = sa.update(qeva_question).where(is_this).values({name: sa.bindparam(name) for name in FILTER_COLUMNS})
     with engine.begin() as connection:
         connection.execute(marking, rows)
 
 
-def write_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[Row]) -> int:
+def store_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[Row]) -> int:
     """Store answers in one transaction, in place of older ones; returns how many were stored.
 
     answers: columns of `qeva_answer`, without model and run. An answer that failed does not replace a good one from the
@@ -95,8 +95,8 @@ def write_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[
         replaced = {name: new.excluded[name] for name in rows[0] if name not in key}
         is_better = sa.or_(
             _ANSWERS.context_sha256 != new.excluded.context_sha256,
-            _ANSWERS.status.not_in(GOOD),
-            new.excluded.status.in_(GOOD),
+            _ANSWERS.status.not_in(GOOD_STATUSES),
+            new.excluded.status.in_(GOOD_STATUSES),
         )
         written = new.on_conflict_do_update(
             index_elements=key, set_={**replaced, "answered_at": sa.func.now()}, where=is_better
@@ -111,7 +111,7 @@ def load_answers(connection: Connection, model_id: int, sample_ids: Collection[i
     return [{**row} for row in connection.execute(query).mappings()]
 
 
-def _write_set(connection: Connection, one: Row) -> None:
+def _store_set(connection: Connection, one: Row) -> None:
     columns = {name: value for name, value in one.items() if name != "questions"}
     new = insert(qeva_question_set).values(columns)
     key = ("dimension", "video_id", "sample_id", "model_id")

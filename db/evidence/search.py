@@ -14,7 +14,7 @@ from db.schema import frame_embedding, sample, text_embedding, video
 from db.sql import read_sql
 
 
-def nearest_texts(
+def list_nearest_captions(
     connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
 ) -> list[dict[str, Any]]:
     """The captions nearest to a vector (dim,), with their cosine `similarity` in [-1, 1], the nearest first.
@@ -24,14 +24,16 @@ def nearest_texts(
     return _nearest(connection, "nearest_texts", model_id, vector, dataset_id, limit)
 
 
-def nearest_frames(
+def list_nearest_videos(
     connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
 ) -> list[dict[str, Any]]:
     """The videos with the frames nearest to a vector (dim,): `time_s` of each one's best frame, and its similarity."""
     return _nearest(connection, "nearest_frames", model_id, vector, dataset_id, limit)
 
 
-def count_captions(connection: Connection, model_id: int | None, dataset_id: int | None) -> tuple[int, int]:
+def count_captions_with_vectors(
+    connection: Connection, model_id: int | None, dataset_id: int | None
+) -> tuple[int, int]:
     """How many captions have a vector of this model, and how many captions there are."""
     has_vector = sa.exists().where(
         text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256
@@ -43,7 +45,7 @@ def count_captions(connection: Connection, model_id: int | None, dataset_id: int
     return n_stored, n
 
 
-def has_frames(connection: Connection, model_id: int | None, dataset_id: int | None) -> bool:
+def has_frame_vectors(connection: Connection, model_id: int | None, dataset_id: int | None) -> bool:
     """Whether any frame has a vector of this model."""
     query = sa.select(frame_embedding.c.video_id).where(frame_embedding.c.model_id == model_id).limit(1)
     if dataset_id is not None:

@@ -16,17 +16,17 @@ from psycopg import sql
 from sqlalchemy.engine import Connection, Engine
 
 from db.schema import ecs_verdict, keypoint, sample, verdict_set
-from db.schema.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
+from db.schema.inputs import KEYPOINTS, SEGMENTS, TEXT, build_statement
 from db.server.bulk import copy_rows
 from db.server.conflicts import retry_conflicts
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 from db.sql import read_sql
 
 Status = Literal["ok", "unverifiable"]
 # The inputs of verdicts; a score made from verdicts depends on the thresholds as well.
 VERDICT_INPUTS = (KEYPOINTS, SEGMENTS, TEXT)
-MANIFEST_LABELS = "manifest"
+MANIFEST_LABEL_SOURCE = "manifest"
 """The source of labels that were ingested with the manifest."""
 
 
@@ -75,7 +75,7 @@ class LabelledVerdict:
     covered: bool
 
 
-def pending_verdicts(
+def list_captions_to_verify(
     connection: Connection,
     *,
     scorer_id: int | None,
@@ -90,7 +90,7 @@ def pending_verdicts(
     the threshold in force. The default applies to a dimension without a threshold of its own. scorer_id: None for a
     scorer that is not registered yet.
     """
-    statement = sa.text(statement_over("pending_verdicts", VERDICT_INPUTS))
+    statement = sa.text(build_statement("pending_verdicts", VERDICT_INPUTS))
     values = {
         "scorer_id": scorer_id,
         "dataset_id": dataset_id,
@@ -100,9 +100,9 @@ def pending_verdicts(
     return list(connection.scalars(statement, values))
 
 
-def unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
+def list_unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
     """The shards with captions that this scorer has to verify, or has verified only as far as an early exit needed."""
-    pending = statement_over("pending_verdicts", VERDICT_INPUTS)
+    pending = build_statement("pending_verdicts", VERDICT_INPUTS)
     statement = sa.text(f"SELECT DISTINCT shard FROM ({pending}) pending")
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "default_threshold": None}
     with engine.connect() as connection:
@@ -111,16 +111,16 @@ def unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[in
 
 
 @retry_conflicts
-def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:
+def store_verdict_sets(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:
     """Replace the stored sets of these samples in one transaction; returns how many sets were stored.
 
     A set whose sample has been deleted meanwhile is left out, and so is a verdict whose keypoint has been deleted.
     """
     sample_ids = [one_set.sample_id for one_set in sets]
     keypoint_ids = list({verdict.keypoint_id for one_set in sets for verdict in one_set.verdicts})
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         # Two runs on one sample wait for each other here: the later one's set is what stays.
-        samples = lock_ids_for_copy(connection, sample.c.sample_id, sample_ids, alone=True)
+        samples = lock_ids_for_copy(connection, sample.c.sample_id, sample_ids, is_exclusive=True)
         keypoints = lock_ids_for_copy(connection, keypoint.c.keypoint_id, keypoint_ids)
         kept = [
             replace(one_set, verdicts=tuple(v for v in one_set.verdicts if v.keypoint_id in keypoints))
@@ -134,18 +134,20 @@ def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[V
     return len(kept)
 
 
-def load_verdicts(engine: Engine, scorer_id: int, sample_ids: Collection[int]) -> dict[int, VerdictSet]:
+def load_verdict_sets(engine: Engine, scorer_id: int, sample_ids: Collection[int]) -> dict[int, VerdictSet]:
     """Sets by sample_id, their verdicts in the order of the keypoints' keys.
 
     A sample whose present inputs this scorer has not verified is left out, and so is a set that has lost a keypoint.
     """
-    statement = sa.text(statement_over("present_verdicts", VERDICT_INPUTS))
+    statement = sa.text(build_statement("present_verdicts", VERDICT_INPUTS))
     with engine.connect() as connection:
         rows = connection.execute(statement, {"scorer_id": scorer_id, "sample_ids": list(sample_ids)})
         return {sample_id: _verdict_set(list(group)) for sample_id, group in groupby(rows, lambda row: row.sample_id)}
 
 
-def labelled_verdicts(connection: Connection, scorer_id: int, dataset_id: int, source: str) -> list[LabelledVerdict]:
+def load_labelled_verdicts(
+    connection: Connection, scorer_id: int, dataset_id: int, source: str
+) -> list[LabelledVerdict]:
     """The scorer's verdict on every keypoint that this source labels, in the order of caption and keypoint keys."""
     statement = sa.text(read_sql("labelled_verdicts"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "source": source}

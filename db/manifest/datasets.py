@@ -20,7 +20,7 @@ class Dataset:
     name: str
     n_shards: int
 
-    def shard_of(self, video_key: str) -> int:
+    def compute_shard(self, video_key: str) -> int:
         """The shard of a video: a bucket of the SHA-256 of its key, so that adding a video never moves another."""
         digest = hashlib.sha256(video_key.encode()).digest()
         return int.from_bytes(digest[:8], "big") % self.n_shards
@@ -33,12 +33,12 @@ def find_dataset(connection: Connection, name: str) -> Dataset | None:
     return None if row is None else Dataset(*row)
 
 
-def name_of_dataset(connection: Connection, dataset_id: int) -> str | None:
+def find_dataset_name(connection: Connection, dataset_id: int) -> str | None:
     """The name that a dataset has now; None where it was dropped."""
     return connection.scalar(sa.select(dataset.c.name).where(dataset.c.dataset_id == dataset_id))
 
 
-def first_file(connection: Connection, name: str) -> str | None:
+def find_first_video_uri(connection: Connection, name: str) -> str | None:
     """Where the first video with a file lies of the dataset of this name; None where there is none."""
     query = (
         sa.select(video.c.uri)
@@ -55,7 +55,7 @@ def list_datasets(connection: Connection) -> list[Dataset]:
     return [Dataset(*row) for row in connection.execute(query)]
 
 
-def ensure_dataset(connection: Connection, name: str, n_shards: int) -> Dataset:
+def find_or_create_dataset(connection: Connection, name: str, n_shards: int) -> Dataset:
     """The dataset of this name; `n_shards` counts only when it is new."""
     connection.execute(insert(dataset).values(name=name, n_shards=n_shards).on_conflict_do_nothing())
     stored = find_dataset(connection, name)

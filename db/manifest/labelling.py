@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.engine import Connection
 
-from db.evidence.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
-from db.manifest.rating import video_draws, with_time
+from db.manifest.rating import build_timed_json, build_video_queries
 from db.schema import keypoint, keypoint_label, sample
 
 _CURRENT = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id", "source")), sa.column("extra", JSONB))
@@ -25,7 +25,7 @@ _CURRENT = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id"
 _RATER, _RATED_AT = "rater", "rated_at"
 
 
-class Labeller(NamedTuple):
+class LabelRater(NamedTuple):
     """Who labels the keypoints of a dataset's captions, in the random order of a seed."""
 
     dataset: Dataset
@@ -33,76 +33,78 @@ class Labeller(NamedTuple):
     seed: int = 0
 
     @property
-    def captions(self) -> sa.ColumnElement[bool]:
+    def caption_condition(self) -> sa.ColumnElement[bool]:
         """Whether a row of table `sample` may be labelled."""
         return sa.and_(sample.c.dataset_id == self.dataset.dataset_id, sample.c.kind == "caption")
 
 
-class Fact(NamedTuple):
+class KeypointQuestion(NamedTuple):
     """A keypoint and a caption that states it, or does not."""
 
     keypoint_id: int
     sample_id: int
-    fact: str
+    keypoint: str
     text: str
     video_id: int
 
     @property
     def digest(self) -> str:
         """Of both texts as they are shown."""
-        return hashlib.sha256(json.dumps([self.fact, self.text]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.keypoint, self.text]).encode()).hexdigest()
 
 
 _FACT = (keypoint.c.keypoint_id, sample.c.sample_id, keypoint.c.text, sample.c.text, sample.c.video_id)
 _STORED = ("covered", "extra", "row_sha256", "text_sha256", "keypoint_sha256")
-_OF_ONE_VIDEO = keypoint.c.video_id == sample.c.video_id
+_SAME_VIDEO = keypoint.c.video_id == sample.c.video_id
 
 
-def next_fact(connection: Connection, rater: Labeller, skipped: Collection[tuple[int, int]] = ()) -> Fact | None:
+def find_next_keypoint(
+    connection: Connection, rater: LabelRater, skipped: Collection[tuple[int, int]] = ()
+) -> KeypointQuestion | None:
     """The first keypoint in the order of the seed that nobody has labelled as it is now and the rater has not skipped.
 
     Captions come in a random order, those of some videos first, and the keypoints of a caption one after the other.
     skipped: ids of keypoint and caption.
     """
-    draws = video_draws(rater.dataset, rater.seed)
-    return next(filter(None, (_next_fact(connection, rater, skipped, videos) for videos in draws)), None)
+    draws = build_video_queries(rater.dataset, rater.seed)
+    return next(filter(None, (_find_next_keypoint(connection, rater, skipped, videos) for videos in draws)), None)
 
 
-def _next_fact(
-    connection: Connection, rater: Labeller, skipped: Collection[tuple[int, int]], videos: sa.Select[tuple[int]]
-) -> Fact | None:
+def _find_next_keypoint(
+    connection: Connection, rater: LabelRater, skipped: Collection[tuple[int, int]], videos: sa.Select[tuple[int]]
+) -> KeypointQuestion | None:
     label = _CURRENT.c
     is_labelled = sa.select(sa.literal(1)).where(
         *(label.keypoint_id == keypoint.c.keypoint_id, label.sample_id == sample.c.sample_id),
-        label.source == MANIFEST_LABELS,
+        label.source == MANIFEST_LABEL_SOURCE,
     )
-    wanted = [rater.captions, _OF_ONE_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
+    wanted = [rater.caption_condition, _SAME_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
     if skipped:
         wanted.append(sa.tuple_(keypoint.c.keypoint_id, sample.c.sample_id).not_in(list(skipped)))
     order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
     query = sa.select(*_FACT).where(*wanted).order_by(order, sample.c.sample_id, keypoint.c.keypoint_id).limit(1)
     row = connection.execute(query).one_or_none()
-    return None if row is None else Fact(*row)
+    return None if row is None else KeypointQuestion(*row)
 
 
-def store_label(connection: Connection, rater: Labeller, ids: tuple[int, int], digest: str, *, covered: bool) -> bool:
+def store_label(connection: Connection, rater: LabelRater, ids: tuple[int, int], digest: str, *, covered: bool) -> bool:
     """Store whether a caption states a keypoint. ids: of keypoint and caption. digest: of the texts that were shown.
 
     It replaces a label of older texts. False, and nothing is stored, where a text is another one by now, or somebody
     has labelled it already.
     """
-    its = sa.select(*_FACT).where(rater.captions, _OF_ONE_VIDEO, keypoint.c.keypoint_id == ids[0])
+    its = sa.select(*_FACT).where(rater.caption_condition, _SAME_VIDEO, keypoint.c.keypoint_id == ids[0])
     # Both rows stay as they are until the label is stored.
     row = connection.execute(its.where(sample.c.sample_id == ids[1]).with_for_update(read=True)).one_or_none()
-    if row is None or Fact(*row).digest != digest:
+    if row is None or KeypointQuestion(*row).digest != digest:
         return False
     said = {"rater": rater.name, "answer": "yes" if covered else "no", "seed": rater.seed}
     new = insert(keypoint_label).values(
         keypoint_id=ids[0],
         sample_id=ids[1],
-        source=MANIFEST_LABELS,
+        source=MANIFEST_LABEL_SOURCE,
         covered=covered,
-        extra=with_time(said),
+        extra=build_timed_json(said),
         row_sha256=hashlib.sha256(json.dumps([*ids, said, digest]).encode()).digest(),
     )
     label = keypoint_label.c
@@ -116,26 +118,30 @@ def store_label(connection: Connection, rater: Labeller, ids: tuple[int, int], d
     return connection.execute(stored.returning(label.sample_id)).one_or_none() is not None
 
 
-def take_back_label(connection: Connection, rater: Labeller) -> bool:
+def delete_last_label(connection: Connection, rater: LabelRater) -> bool:
     """Delete the last label that this rater gave in a browser; False where there is none."""
     label = keypoint_label.c
     query = sa.select(label.keypoint_id, label.sample_id).join(sample, sample.c.sample_id == label.sample_id)
-    query = query.where(rater.captions, label.source == MANIFEST_LABELS, *_given_by(rater, label.extra))
+    query = query.where(
+        rater.caption_condition, label.source == MANIFEST_LABEL_SOURCE, *_build_rater_conditions(rater, label.extra)
+    )
     # A label that somebody else gives in its place at this moment is waited for, and is not this rater's.
     last = query.order_by(label.extra[_RATED_AT].astext.desc()).limit(1).with_for_update(of=keypoint_label)
     row = connection.execute(last).one_or_none()
     if row is None:
         return False
-    it = (label.keypoint_id == row[0], label.sample_id == row[1], label.source == MANIFEST_LABELS)
+    it = (label.keypoint_id == row[0], label.sample_id == row[1], label.source == MANIFEST_LABEL_SOURCE)
     return connection.execute(sa.delete(keypoint_label).where(*it)).rowcount > 0
 
 
-def n_labelled(connection: Connection, rater: Labeller) -> int:
+def count_labels(connection: Connection, rater: LabelRater) -> int:
     """How many labels this rater has given in a browser on texts as they are now."""
     labels = sa.select(sa.func.count()).select_from(_CURRENT.join(sample, sample.c.sample_id == _CURRENT.c.sample_id))
-    return connection.execute(labels.where(rater.captions, *_given_by(rater, _CURRENT.c.extra))).scalar_one()
+    return connection.execute(
+        labels.where(rater.caption_condition, *_build_rater_conditions(rater, _CURRENT.c.extra))
+    ).scalar_one()
 
 
-def _given_by(rater: Labeller, extra: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ...]:
+def _build_rater_conditions(rater: LabelRater, extra: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ...]:
     """The conditions on the field `extra` of a label by which this rater gave it in a browser."""
     return extra[_RATER].astext == rater.name, extra[_RATED_AT].astext.is_not(None)

@@ -20,11 +20,11 @@ from db.schema import (
     selection_item,
     video,
 )
-from db.scores.imported import list_imported_into
-from db.scores.stored import activate_scorer, active_scorer
+from db.scores.imported_scores import list_imported_scorers
+from db.scores.store import activate_scorer, find_active_scorer
 
 # What of a dataset people ask for, by the names of the tables; everything else goes with these.
-SHOWN = {
+TABLE_WORDS = {
     "video": "videos",
     "reference": "references",
     "keypoint": "keypoints",
@@ -44,7 +44,7 @@ SHOWN = {
     "ingest_reject": "refused rows",
 }
 # The columns that lead to a dataset, from the first that a table has.
-_WAYS: dict[str, sa.Table] = {
+_PARENT_TABLES: dict[str, sa.Table] = {
     "sample_id": sample,
     "video_id": video,
     "keypoint_id": keypoint,
@@ -52,72 +52,80 @@ _WAYS: dict[str, sa.Table] = {
 }
 
 
-class NameTaken(ValueError):
+class DatasetNameTaken(ValueError):
     """A dataset cannot have the name of another one."""
 
     plain = True
 
 
-def contents(connection: Connection, of: Dataset, scorers: Collection[int] | None = None) -> dict[str, int]:
+def count_contents(connection: Connection, target: Dataset, scorers: Collection[int] | None = None) -> dict[str, int]:
     """How many rows a dataset has of what people ask for, in words; nothing that it has none of.
 
     scorers: count what belongs to these alone.
     """
-    found = {words: n_rows(connection, of, name, scorers) for name, words in SHOWN.items()}
+    found = {words: count_dataset_rows(connection, target, name, scorers) for name, words in TABLE_WORDS.items()}
     return {words: n for words, n in found.items() if n}
 
 
-def n_rows(connection: Connection, of: Dataset, name: str, scorers: Collection[int] | None = None) -> int:
+def count_dataset_rows(
+    connection: Connection, target: Dataset, name: str, scorers: Collection[int] | None = None
+) -> int:
     """How many rows of a table belong to a dataset. name: of the table. scorers: count what these made alone."""
     table = METADATA.tables[name]
     if scorers is not None and not _is_of_scorer(table):
         return 0
-    wanted = [_belongs(table, of.dataset_id)] + ([] if scorers is None else [_made_by(table, scorers)])
+    wanted = [_build_dataset_condition(table, target.dataset_id)] + (
+        [] if scorers is None else [_build_scorer_condition(table, scorers)]
+    )
     return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*wanted)) or 0
 
 
-def n_selections(connection: Connection, of: Dataset) -> int:
+def count_selections(connection: Connection, target: Dataset) -> int:
     """How many frozen selections were made of a dataset."""
-    count = sa.select(sa.func.count()).where(selection.c.dataset_id == of.dataset_id)
+    count = sa.select(sa.func.count()).where(selection.c.dataset_id == target.dataset_id)
     return connection.scalar(count) or 0
 
 
-def drop_dataset(connection: Connection, of: Dataset) -> None:
+def drop_dataset(connection: Connection, target: Dataset) -> None:
     """Delete a dataset and all that was found out about it. Its selections stay, and belong to no dataset any more.
 
     Vectors of texts, judged pairs and answers of model servers stay too: they belong to texts, not to a dataset.
     """
-    _lock(connection, of)
-    imported = list_imported_into(connection, of.dataset_id)
+    _lock(connection, target)
+    imported = list_imported_scorers(connection, target.dataset_id)
     # From the leaves on, each table at once: cascades would delete row by row and call the triggers for each.
     for table in reversed(METADATA.sorted_tables):
         if table not in (selection, selection_item) and _leads_to_dataset(table):
-            connection.execute(sa.delete(table).where(_belongs(table, of.dataset_id)))
-    connection.execute(sa.delete(dataset).where(dataset.c.dataset_id == of.dataset_id))
+            connection.execute(sa.delete(table).where(_build_dataset_condition(table, target.dataset_id)))
+    connection.execute(sa.delete(dataset).where(dataset.c.dataset_id == target.dataset_id))
     _drop_unused(connection, imported)
 
 
-def drop_scores(connection: Connection, of: Dataset, scorers: Collection[int]) -> None:
+def drop_imported_scores(connection: Connection, target: Dataset, scorers: Collection[int]) -> None:
     """Delete what imported scorers have for a dataset, and those of them that have no score of another dataset."""
-    _lock(connection, of)
+    _lock(connection, target)
     for table in reversed(METADATA.sorted_tables):
         if _is_of_scorer(table):
-            connection.execute(sa.delete(table).where(_belongs(table, of.dataset_id), _made_by(table, scorers)))
+            connection.execute(
+                sa.delete(table).where(
+                    _build_dataset_condition(table, target.dataset_id), _build_scorer_condition(table, scorers)
+                )
+            )
     _drop_unused(connection, scorers)
 
 
-def rename_dataset(connection: Connection, of: Dataset, name: str) -> Dataset:
+def rename_dataset(connection: Connection, target: Dataset, name: str) -> Dataset:
     """Give a dataset another name; a trigger gives it to its selections. Raises NameTaken."""
-    _lock(connection, of)
-    require_free(connection, name)
-    connection.execute(sa.update(dataset).where(dataset.c.dataset_id == of.dataset_id).values(name=name))
-    return Dataset(of.dataset_id, name, of.n_shards)
+    _lock(connection, target)
+    check_name_is_free(connection, name)
+    connection.execute(sa.update(dataset).where(dataset.c.dataset_id == target.dataset_id).values(name=name))
+    return Dataset(target.dataset_id, name, target.n_shards)
 
 
-def require_free(connection: Connection, name: str) -> None:
+def check_name_is_free(connection: Connection, name: str) -> None:
     """Raise NameTaken where a dataset has this name."""
     if find_dataset(connection, name) is not None:
-        raise NameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
+        raise DatasetNameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
 
 
 def _lock(connection: Connection, of: Dataset) -> None:
@@ -129,20 +137,24 @@ def _lock(connection: Connection, of: Dataset) -> None:
 def _drop_unused(connection: Connection, scorers: Collection[int]) -> None:
     """Delete those of these scorers that have no score. The newest other one of their metrics becomes active."""
     # A score that is written at this moment is waited for: the next statement sees it, and it would go with its scorer.
-    locked = sa.select(scorer.c.scorer_id).where(_made_by(scorer, scorers)).order_by(scorer.c.scorer_id)
+    locked = sa.select(scorer.c.scorer_id).where(_build_scorer_condition(scorer, scorers)).order_by(scorer.c.scorer_id)
     connection.execute(locked.with_for_update())
     has_scores = sa.exists().where(score.c.scorer_id == scorer.c.scorer_id)
-    unused = sa.delete(scorer).where(_made_by(scorer, scorers), sa.not_(has_scores)).returning(scorer.c.metric)
+    unused = (
+        sa.delete(scorer)
+        .where(_build_scorer_condition(scorer, scorers), sa.not_(has_scores))
+        .returning(scorer.c.metric)
+    )
     metrics = connection.scalars(unused).all()
     datasets = connection.scalars(sa.select(dataset.c.dataset_id)).all()
     others = sa.select(scorer.c.metric, scorer.c.scorer_id).where(scorer.c.metric.in_(metrics))
     for metric, scorer_id in connection.execute(others.order_by(scorer.c.scorer_id.desc())).all():
-        if active_scorer(connection, metric) is None:
+        if find_active_scorer(connection, metric) is None:
             activate_scorer(connection, scorer_id, datasets)
 
 
 def _leads_to_dataset(table: sa.Table) -> bool:
-    return table is not dataset and any(name in table.c for name in ("dataset_id", *_WAYS))
+    return table is not dataset and any(name in table.c for name in ("dataset_id", *_PARENT_TABLES))
 
 
 def _is_of_scorer(table: sa.Table) -> bool:
@@ -150,13 +162,13 @@ def _is_of_scorer(table: sa.Table) -> bool:
     return "scorer_id" in table.c and _leads_to_dataset(table)
 
 
-def _made_by(table: sa.Table, scorers: Collection[int]) -> sa.ColumnElement[bool]:
+def _build_scorer_condition(table: sa.Table, scorers: Collection[int]) -> sa.ColumnElement[bool]:
     return table.c.scorer_id.in_(list(scorers))
 
 
-def _belongs(table: sa.Table, dataset_id: int) -> sa.ColumnElement[bool]:
+def _build_dataset_condition(table: sa.Table, dataset_id: int) -> sa.ColumnElement[bool]:
     """Whether a row belongs to the dataset, by its own column or by the row that it points to."""
     if "dataset_id" in table.c:
         return table.c.dataset_id == dataset_id
-    name, parent = next((name, parent) for name, parent in _WAYS.items() if name in table.c)
-    return table.c[name].in_(sa.select(parent.c[name]).where(_belongs(parent, dataset_id)))
+    name, parent = next((name, parent) for name, parent in _PARENT_TABLES.items() if name in table.c)
+    return table.c[name].in_(sa.select(parent.c[name]).where(_build_dataset_condition(parent, dataset_id)))

@@ -9,7 +9,7 @@ import psycopg
 import sqlalchemy as sa
 
 from db.schema import METADATA
-from db.server.bulk import Upserted, upsert, write_changed
+from db.server.bulk import UpsertCounts, upsert, upsert_changed
 
 # The columns that decide whether a row changed, by table.
 _COMPARED = {
@@ -24,28 +24,30 @@ _COMPARED = {
 _OF_THE_ROW = ("22", "23", "54")
 
 
-class Written(NamedTuple):
+class StoreResult(NamedTuple):
     """How many rows were written, and the reason of each refused row by its position."""
 
-    counts: Upserted
+    counts: UpsertCounts
     refused: dict[int, str]
 
 
-def write_rows(
-    connection: psycopg.Connection[Any], name: str, rows: Sequence[Mapping[str, Any]], *, is_held: bool
-) -> Written:
+def store_rows(
+    connection: psycopg.Connection[Any], name: str, rows: Sequence[Mapping[str, Any]], *, may_exist: bool
+) -> StoreResult:
     """Insert or update rows of the table of this name; all rows must have the same columns. Needs a transaction.
 
     A row that the database refuses is left out, and every other one is written. Errors that no row is to blame for,
     such as a lost connection or a full disk, are raised. is_held: whether rows of these keys may be stored.
     """
     if not rows:
-        return Written(Upserted(0, 0, 0), {})
+        return StoreResult(UpsertCounts(0, 0, 0), {})
     table, compare = METADATA.tables[name], _COMPARED[name]
     columns, values = list(rows[0]), [tuple(row.values()) for row in rows]
     try:
         with connection.transaction():
-            return Written(write_changed(connection, table, columns, values, compare=compare, is_stored=is_held), {})
+            return StoreResult(
+                upsert_changed(connection, table, columns, values, compare=compare, may_exist=may_exist), {}
+            )
     except psycopg.Error as error:
         if not _blames_the_row(error):
             raise
@@ -59,21 +61,21 @@ def _upsert_accepted(
     columns: Sequence[str],
     values: Sequence[tuple[Any, ...]],
     compare: Sequence[str],
-) -> Written:
+) -> StoreResult:
     try:
         with connection.transaction():
-            return Written(upsert(connection, table, columns, values, compare=compare), {})
+            return StoreResult(upsert(connection, table, columns, values, compare=compare), {})
     except psycopg.Error as error:
         if not _blames_the_row(error):
             raise
         if len(values) == 1:
-            return Written(Upserted(0, 0, 0), {0: error.diag.message_primary or str(error)})
+            return StoreResult(UpsertCounts(0, 0, 0), {0: error.diag.message_primary or str(error)})
     # One refusal undoes the whole statement, so the two halves are tried separately.
     middle = len(values) // 2
     first = _upsert_accepted(connection, table, columns, values[:middle], compare)
     second = _upsert_accepted(connection, table, columns, values[middle:], compare)
     refused = first.refused | {middle + position: reason for position, reason in second.refused.items()}
-    return Written(first.counts + second.counts, refused)
+    return StoreResult(first.counts + second.counts, refused)
 
 
 def _blames_the_row(error: psycopg.Error) -> bool:

@@ -32,15 +32,15 @@ class KeyFilter:
     def __init__(self) -> None:
         self._bits = np.zeros(_N_BITS // 8, np.uint8)
 
-    def possible(self, kind: str, keys: Sequence[str]) -> list[str]:
+    def list_possible(self, kind: str, keys: Sequence[str]) -> list[str]:
         """Those of the ids that may have been added."""
-        places = _places(kind, keys)
+        places = _compute_places(kind, keys)
         may_hold = (self._bits[places >> 3] >> (places & 7) & 1).all(axis=1)
         return [key for key, may in zip(keys, may_hold, strict=True) if may]
 
     def add(self, kind: str, keys: Sequence[str]) -> None:
         """Remember these ids."""
-        places = _places(kind, keys).ravel()
+        places = _compute_places(kind, keys).ravel()
         np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
 
 
@@ -52,7 +52,7 @@ class SeenKeys:
         self._is_indexed = False
         connection.execute(_TABLE)
 
-    def among(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+    def load_digests(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         """The row hashes of those ids that were added before, by id."""
         if not self._is_indexed:
             self._connection.execute(_INDEX)
@@ -66,7 +66,7 @@ class SeenKeys:
         copy_rows(self._connection, sql.Identifier("ingest_seen"), _COLUMNS, [(kind, k, h) for k, h in rows.items()])
 
 
-def _places(kind: str, keys: Sequence[str]) -> NDArray[np.int64]:
+def _compute_places(kind: str, keys: Sequence[str]) -> NDArray[np.int64]:
     """The places of each key's bits, shape (keys, places), from 0."""
     digests = np.fromiter((hash((kind, key)) for key in keys), np.int64, len(keys))
     steps = digests >> 27 | 1

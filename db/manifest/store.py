@@ -14,7 +14,7 @@ from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
 from db.manifest.rejects import RejectRow
-from db.manifest.rows import Written, write_rows
+from db.manifest.rows import StoreResult, store_rows
 from db.manifest.seen_keys import KeyFilter, SeenKeys
 from db.schema import dataset, ingest_reject
 from db.server.bulk import upsert
@@ -34,7 +34,7 @@ class IngestedTable(NamedTuple):
 
 
 # The tables whose rows of a dataset are told from those of an earlier ingest, each with the table that tells it.
-_HELD = {
+_CHECKED_TABLES = {
     **{name: name for name in ("video", "reference", "sample", "keypoint")},
     "rating": "sample",
     "keypoint_label": "sample",
@@ -57,16 +57,18 @@ class IngestStore:
     def __init__(self, connection: psycopg.Connection[Any], dataset: Dataset) -> None:
         self.dataset = dataset
         self._connection = connection
-        self._filter, self._seen = KeyFilter(), SeenKeys(connection)
-        self._held = {name: self._holds(told_by) for name, told_by in _HELD.items()}
+        self._filter, self._seen_keys = KeyFilter(), SeenKeys(connection)
+        self._has_earlier = {name: self._has_rows(told_by) for name, told_by in _CHECKED_TABLES.items()}
         # The kinds of which every stored row is of this ingest.
-        self._first = {kind for kind, tables in _TABLES_OF.items() if not any(self._held[name] for name in tables)}
+        self._first_kinds = {
+            kind for kind, tables in _TABLES_OF.items() if not any(self._has_earlier[name] for name in tables)
+        }
 
-    def transaction(self) -> Any:
+    def open_transaction(self) -> Any:
         """A context manager: everything inside is written, or nothing."""
         return self._connection.transaction()
 
-    def ingested_tables(self) -> dict[str, IngestedTable]:
+    def load_ingested_tables(self) -> dict[str, IngestedTable]:
         """The tables that the dataset holds unchanged, by kind. To be called in a transaction."""
         query = "SELECT kind, content_sha256, n_rows, n_rejected FROM ingested_table WHERE dataset_id = %s"
         with self._connection.cursor(row_factory=class_row(IngestedTable)) as cursor:
@@ -82,7 +84,7 @@ class IngestStore:
                 [(self.dataset.dataset_id, *table) for table in tables],
             )
 
-    def media(self) -> Iterator[Any]:
+    def load_video_files(self) -> Iterator[Any]:
         """The files of the dataset's videos: columns of table `video`, in bounded memory. Needs a transaction."""
         columns = b"uri, status, size_bytes, mtime_ns, ctime_ns, inode, etag"
         query = b"SELECT " + columns + b" FROM video WHERE dataset_id = %s AND uri IS NOT NULL"
@@ -90,14 +92,14 @@ class IngestStore:
             cursor.itersize = 10_000
             yield from cursor.execute(query, [self.dataset.dataset_id])
 
-    def forget_rejects(self, sources: Sequence[str]) -> None:
+    def delete_rejects(self, sources: Sequence[str]) -> None:
         """Drop the rejects that an earlier ingest of the same files left."""
         self._connection.execute(
             "DELETE FROM ingest_reject WHERE dataset_id = %s AND source = ANY(%s)",
             [self.dataset.dataset_id, list(sources)],
         )
 
-    def rejects(self, sources: Sequence[str]) -> list[dict[str, Any]]:
+    def list_rejects(self, sources: Sequence[str]) -> list[dict[str, Any]]:
         """Refused rows of these files as {source, line, code, n_rows, reason}, by source and line."""
         query = (
             "SELECT source, line, code, n_rows, reason FROM ingest_reject "
@@ -105,19 +107,19 @@ class IngestStore:
         )
         return [row._asdict() for row in self._rows(query, [self.dataset.dataset_id, list(sources)])]
 
-    def write_rejects(self, rows: Sequence[RejectRow]) -> None:
+    def store_rejects(self, rows: Sequence[RejectRow]) -> None:
         """Store refused rows."""
         columns = ["dataset_id", *RejectRow._fields]
         values = [(self.dataset.dataset_id, *row) for row in rows]
         upsert(self._connection, ingest_reject, columns, values, compare=["code", "reason", "raw", "n_rows"])
 
-    def seen(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+    def load_seen_digests(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         """The row hashes of those ids that this ingest has accepted before, by id."""
-        possible = self._filter.possible(kind, keys)
+        possible = self._filter.list_possible(kind, keys)
         if not possible:
             return {}
-        if kind not in self._first:
-            return self._seen.among(kind, possible)
+        if kind not in self._first_kinds:
+            return self._seen_keys.load_digests(kind, possible)
         query = " UNION ALL ".join(_STORED[kind])
         values = {"dataset_id": self.dataset.dataset_id, "keys": possible}
         return {row.key: bytes(row.row_sha256) for row in self._rows(query, values)}
@@ -125,22 +127,22 @@ class IngestStore:
     def mark_seen(self, kind: str, rows: Mapping[str, bytes]) -> None:
         """Remember accepted ids for the rest of this ingest."""
         self._filter.add(kind, list(rows))
-        if kind not in self._first:
-            self._seen.add(kind, rows)
+        if kind not in self._first_kinds:
+            self._seen_keys.add(kind, rows)
 
-    def videos(self, keys: Sequence[str]) -> dict[str, Any]:
+    def load_videos(self, keys: Sequence[str]) -> dict[str, Any]:
         """Stored videos by key: video_id, shard, duration_s."""
         query = "SELECT key, video_id, shard, duration_s FROM video WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(set(keys))])}
 
-    def videos_before(self, keys: Sequence[str]) -> dict[str, Any]:
+    def load_earlier_videos(self, keys: Sequence[str]) -> dict[str, Any]:
         """Videos that earlier ingests stored, by key, with all columns."""
-        if not self._held["video"]:
+        if not self._has_earlier["video"]:
             return {}
         query = "SELECT * FROM video WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
-    def segment_counts(self, video_ids: Sequence[int]) -> dict[int, int]:
+    def count_segments(self, video_ids: Sequence[int]) -> dict[int, int]:
         """The largest number of segments that a reference of each video has; videos without any are left out."""
         query = (
             "SELECT video_id, max(jsonb_array_length(segments)) AS n_segments FROM reference "
@@ -148,32 +150,32 @@ class IngestStore:
         )
         return {row.video_id: row.n_segments for row in self._rows(query, [list(video_ids)])}
 
-    def references_before(self, keys: Sequence[str]) -> set[str]:
+    def load_earlier_reference_keys(self, keys: Sequence[str]) -> set[str]:
         """Those of the keys that references of earlier ingests have."""
-        if not self._held["reference"]:
+        if not self._has_earlier["reference"]:
             return set()
         query = "SELECT key FROM reference WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
-    def captions_before(self, keys: Sequence[str]) -> set[str]:
+    def load_earlier_caption_keys(self, keys: Sequence[str]) -> set[str]:
         """Those of the keys that candidate captions of earlier ingests have."""
-        return set(self.samples("caption", keys)) if self._held["sample"] else set()
+        return set(self.load_samples("caption", keys)) if self._has_earlier["sample"] else set()
 
-    def samples(self, kind: str, keys: Sequence[str]) -> dict[str, Any]:
+    def load_samples(self, kind: str, keys: Sequence[str]) -> dict[str, Any]:
         """Stored samples of a kind by key: sample_id, video_id."""
         query = "SELECT key, sample_id, video_id FROM sample WHERE dataset_id = %s AND kind = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, kind, list(keys)])}
 
-    def keypoints(self, keys: Sequence[str]) -> dict[str, Any]:
+    def load_keypoints(self, keys: Sequence[str]) -> dict[str, Any]:
         """Stored keypoints by key: keypoint_id, video_id."""
         query = "SELECT key, keypoint_id, video_id FROM keypoint WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
-    def write(self, table: str, rows: Sequence[Mapping[str, Any]]) -> Written:
+    def store_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> StoreResult:
         """Insert or update rows of one table, as `write_rows` does. To be called in a transaction."""
-        return write_rows(self._connection, table, rows, is_held=self._held[table])
+        return store_rows(self._connection, table, rows, may_exist=self._has_earlier[table])
 
-    def _holds(self, table: str) -> bool:
+    def _has_rows(self, table: str) -> bool:
         query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE dataset_id = %s)").format(sql.Identifier(table))
         row = self._connection.execute(query, [self.dataset.dataset_id]).fetchone()
         assert row is not None
@@ -187,18 +189,18 @@ class IngestStore:
 
 
 @contextmanager
-def ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
+def open_ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
     """Open an ingest of a dataset. A second one of the same dataset waits until this one ends."""
-    with _turn(engine, dataset), _own_connection(engine) as connection:
+    with _hold_dataset(engine, dataset), _open_own_connection(engine) as connection:
         with connection.transaction():
             store = IngestStore(connection, dataset)
         yield store
 
 
 @contextmanager
-def trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStore]:
+def open_trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStore]:
     """Open an ingest that is undone at the end, whatever happens; it makes the dataset too, if there is none."""
-    with _own_connection(engine) as connection, connection.transaction(force_rollback=True):
+    with _open_own_connection(engine) as connection, connection.transaction(force_rollback=True):
         connection.execute(
             "INSERT INTO dataset (name, n_shards) VALUES (%s, %s) ON CONFLICT DO NOTHING", [name, n_shards]
         )
@@ -209,7 +211,7 @@ def trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStor
 
 
 @contextmanager
-def _own_connection(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
+def _open_own_connection(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
     """A connection that is closed for good: that drops the temporary table, whatever state the connection is in."""
     pooled = engine.raw_connection()
     try:
@@ -220,7 +222,7 @@ def _own_connection(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
 
 
 @contextmanager
-def _turn(engine: Engine, ingested: Dataset) -> Iterator[None]:
+def _hold_dataset(engine: Engine, ingested: Dataset) -> Iterator[None]:
     """Wait until no ingest of the dataset is under way, and let none begin meanwhile.
 
     The lock is on the dataset's row, in a transaction of its own beside the ingest's transactions. To take it needs a

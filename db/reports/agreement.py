@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.evidence.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.schema import agreement, dataset, preference, rating, reference, sample, score, scorer
 
 # Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views. What a
@@ -49,7 +49,7 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
             current_label.c.sample_id, sa.func.avg(sa.case((current_label.c.covered, 1.0), else_=0.0)).label("share")
         )
         .join(sample, sample.c.sample_id == current_label.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id, current_label.c.source == MANIFEST_LABELS)
+        .where(sample.c.dataset_id == dataset_id, current_label.c.source == MANIFEST_LABEL_SOURCE)
         .group_by(current_label.c.sample_id)
         .subquery()
     )
@@ -107,7 +107,7 @@ def list_preferences(connection: Connection, dataset_id: int) -> list[Preference
     return [Preference(*row) for row in connection.execute(query)]
 
 
-class GivenAnswer(NamedTuple):
+class RaterAnswer(NamedTuple):
     """An answer of a rater: a rating, or with `pairs` which of two captions is better.
 
     value: as it is stored; of a pair 1 for the caption of the lower id, -1 for the other one, 0 for neither. shown: the
@@ -117,14 +117,14 @@ class GivenAnswer(NamedTuple):
 
     rater: str
     aspect: str
-    pairs: bool
+    is_comparison: bool
     value: float
     shown: float
     is_timed: bool
-    first: float | None
+    first_value: float | None
 
 
-def list_answers(connection: Connection, dataset_id: int) -> list[GivenAnswer]:
+def list_answers(connection: Connection, dataset_id: int) -> list[RaterAnswer]:
     """Return all answers of the raters of a dataset, also to what was asked again.
 
     They come by rater and aspect, those of a browser in the order of their time.
@@ -150,7 +150,7 @@ def list_answers(connection: Connection, dataset_id: int) -> list[GivenAnswer]:
             both.order_by("rater", "aspect", "at", "sample_id")
         ):
             shown = _SIDES.get(side, value) if table is preference else value
-            found.append(GivenAnswer(rater, aspect, table is preference, value, shown, given_at is not None, first))
+            found.append(RaterAnswer(rater, aspect, table is preference, value, shown, given_at is not None, first))
     return found
 
 
@@ -174,7 +174,7 @@ def list_agreement(connection: Connection, dataset_id: int) -> list[Mapping[str,
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def find_newest_score(connection: Connection, sample_ids: Sequence[int]) -> datetime | None:
+def find_newest_score_time(connection: Connection, sample_ids: Sequence[int]) -> datetime | None:
     """Return when the newest score of an active scorer on these samples was stored; None without one."""
     query = (
         sa.select(sa.func.max(score.c.scored_at))

@@ -10,15 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.reports.histograms import Histogram, bin_values
+from db.reports.histograms import Histogram, compute_histogram
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import VIDEO_FACTS
-from db.scores.present import FACT_COLUMNS, Column
+from db.scores.sample_scores import FACT_COLUMNS, Column
 from db.selection.filters import parse_filter
 
-Of = Literal["video", "caption"]
-_TABLES: dict[Of, str] = {"video": "described_videos", "caption": "described_captions"}
-OF_VIDEOS = frozenset(VIDEO_FACTS)
+FactSubject = Literal["video", "caption"]
+_TABLES: dict[FactSubject, str] = {"video": "described_videos", "caption": "described_captions"}
+VIDEO_FACT_NAMES = frozenset(VIDEO_FACTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class FactSummary:
     histogram: Histogram
 
 
-def collect_facts(connection: Connection, dataset: Dataset) -> dict[Of, int]:
+def create_fact_tables(connection: Connection, dataset: Dataset) -> dict[FactSubject, int]:
     """Make the temporary tables `described_videos` and `described_captions`; returns their numbers of rows.
 
     A row is a video or a caption that has facts, those of its present content. Both are gone with the transaction.
@@ -50,7 +50,7 @@ def collect_facts(connection: Connection, dataset: Dataset) -> dict[Of, int]:
         video_fact.c.video_id == video.c.video_id, video_fact.c.content_sha256 == video.c.content_sha256
     )
     videos = (
-        sa.select(video.c.video_id.label("row_id"), video.c.key, video_fact.c.signature, *_facts("video"))
+        sa.select(video.c.video_id.label("row_id"), video.c.key, video_fact.c.signature, *_list_columns("video"))
         .select_from(video.join(video_fact, of_content))
         .where(video.c.dataset_id == dataset.dataset_id, video_fact.c.status == "ok")
     )
@@ -60,7 +60,7 @@ def collect_facts(connection: Connection, dataset: Dataset) -> dict[Of, int]:
             sample.c.key,
             sample.c.text_sha256,
             sample.c.video_id,
-            *_facts("caption"),
+            *_list_columns("caption"),
         )
         .select_from(
             sample.join(text_fact, text_fact.c.text_sha256 == sample.c.text_sha256).join(
@@ -74,12 +74,12 @@ def collect_facts(connection: Connection, dataset: Dataset) -> dict[Of, int]:
         written = query.compile(connection, compile_kwargs={"literal_binds": True})
         connection.exec_driver_sql(f"CREATE TEMPORARY TABLE {table} ON COMMIT DROP AS {written}")
         connection.exec_driver_sql(f"ANALYZE {table}")
-    return {of: connection.scalar(sa.select(sa.func.count()).select_from(_table(of))) or 0 for of in _TABLES}
+    return {of: connection.scalar(sa.select(sa.func.count()).select_from(_describe_table(of))) or 0 for of in _TABLES}
 
 
-def summary_of(connection: Connection, fact: str) -> FactSummary | None:
-    """How a fact with numbers spreads; None where nothing has it. `collect_facts` must have run."""
-    table = _table("video" if fact in OF_VIDEOS else "caption")
+def compute_fact_summary(connection: Connection, fact: str) -> FactSummary | None:
+    """How a fact with numbers spreads; None where nothing has it. `create_fact_tables` must have run."""
+    table = _describe_table("video" if fact in VIDEO_FACT_NAMES else "caption")
     value = table.c[fact]
     n, median = connection.execute(
         sa.select(sa.func.count(value), sa.func.percentile_cont(0.5).within_group(value))
@@ -93,52 +93,52 @@ def summary_of(connection: Connection, fact: str) -> FactSummary | None:
     )
     shown = sa.select(value.label("value"), sa.true().label("kept")).select_from(table)
     return FactSummary(
-        n, median, least, greatest, bin_values(connection, shown, is_whole=isinstance(value.type, sa.Integer))
+        n, median, least, greatest, compute_histogram(connection, shown, is_whole=isinstance(value.type, sa.Integer))
     )
 
 
-def meeting(connection: Connection, of: Of, condition: str, most: int) -> tuple[int, list[str]]:
+def list_matches(connection: Connection, subject: FactSubject, condition: str, limit: int) -> tuple[int, list[str]]:
     """How many videos or captions meet a condition of the filter language on facts, and the first keys of them.
 
     Raises FilterError for a condition on anything else.
     """
-    table = _table(of)
-    columns = {name: table.c[name] for name in _names(of)}
-    return _counted(connection, sa.select(table.c.key).where(parse_filter(condition, columns)), most)
+    table = _describe_table(subject)
+    columns = {name: table.c[name] for name in _list_names(subject)}
+    return _count_and_list(connection, sa.select(table.c.key).where(parse_filter(condition, columns)), limit)
 
 
-def count_captions(connection: Connection, condition: str) -> int:
+def count_matching_captions(connection: Connection, condition: str) -> int:
     """Return how many captions meet a condition of the filter language on their facts and on those of their videos.
 
-    As with `select --where`, a caption without one of the facts does not meet it. `collect_facts` must have run. Raises
+    As with `select --where`, a caption without one of the facts does not meet it. `create_fact_tables` must have run. Raises
     FilterError for a condition on anything else.
     """
-    captions, videos = _table("caption"), _table("video")
-    columns = {name: (videos if name in OF_VIDEOS else captions).c[name] for name in FACT_COLUMNS}
+    captions, videos = _describe_table("caption"), _describe_table("video")
+    columns = {name: (videos if name in VIDEO_FACT_NAMES else captions).c[name] for name in FACT_COLUMNS}
     rows = captions.outerjoin(videos, videos.c.row_id == captions.c.video_id)
     query = sa.select(sa.func.count()).select_from(rows).where(parse_filter(condition, columns))
     return connection.scalar(query) or 0
 
 
-def same_texts(connection: Connection, most: int) -> tuple[int, list[str]]:
+def list_repeated_texts(connection: Connection, limit: int) -> tuple[int, list[str]]:
     """How many captions have the text of another one, and the first keys of them."""
-    table = _table("caption")
+    table = _describe_table("caption")
     n = sa.func.count().over(partition_by=table.c.text_sha256)
     shared = sa.select(table.c.key, n.label("n")).subquery()
-    return _counted(connection, sa.select(shared.c.key).where(shared.c.n > 1), most)
+    return _count_and_list(connection, sa.select(shared.c.key).where(shared.c.n > 1), limit)
 
 
-def signatures(connection: Connection) -> tuple[list[str], list[bytes]]:
+def load_signatures(connection: Connection) -> tuple[list[str], list[bytes]]:
     """The keys and the signatures of the videos that have one, in order of the keys."""
-    table = _table("video")
+    table = _describe_table("video")
     query = sa.select(table.c.key, table.c.signature).where(table.c.signature.is_not(None))
     rows = connection.execute(query.order_by(sa.collate(table.c.key, "C"))).all()
     return [row.key for row in rows], [bytes(row.signature) for row in rows]
 
 
-def commonest_language(connection: Connection) -> str | None:
+def find_commonest_language(connection: Connection) -> str | None:
     """The language of most captions."""
-    language = _table("caption").c.language
+    language = _describe_table("caption").c.language
     return connection.scalar(sa.select(sa.func.mode().within_group(language)))
 
 
@@ -149,24 +149,24 @@ def first_captions(connection: Connection, video_ids: Sequence[int]) -> dict[int
     return {row[0]: row[1] for row in connection.execute(query.group_by(sample.c.video_id))}
 
 
-def _counted(connection: Connection, keys: sa.Select[tuple[str]], most: int) -> tuple[int, list[str]]:
+def _count_and_list(connection: Connection, keys: sa.Select[tuple[str]], most: int) -> tuple[int, list[str]]:
     n = connection.scalar(sa.select(sa.func.count()).select_from(keys.subquery())) or 0
     (key,) = keys.selected_columns
     return n, list(connection.scalars(keys.order_by(sa.collate(key, "C")).limit(most))) if n else []
 
 
-def _names(of: Of) -> list[str]:
-    return [name for name in FACT_COLUMNS if (name in OF_VIDEOS) == (of == "video")]
+def _list_names(of: FactSubject) -> list[str]:
+    return [name for name in FACT_COLUMNS if (name in VIDEO_FACT_NAMES) == (of == "video")]
 
 
-def _facts(of: Of) -> list[Column]:
-    return [FACT_COLUMNS[name].label(name) for name in _names(of)]
+def _list_columns(of: FactSubject) -> list[Column]:
+    return [FACT_COLUMNS[name].label(name) for name in _list_names(of)]
 
 
-def _table(of: Of) -> sa.TableClause:
-    own: dict[Of, list[sa.ColumnClause[Any]]] = {
+def _describe_table(of: FactSubject) -> sa.TableClause:
+    own: dict[FactSubject, list[sa.ColumnClause[Any]]] = {
         "video": [sa.column("signature", sa.LargeBinary)],
         "caption": [sa.column("text_sha256", sa.LargeBinary), sa.column("video_id", sa.BigInteger)],
     }
-    facts = [sa.column(name, FACT_COLUMNS[name].type) for name in _names(of)]
+    facts = [sa.column(name, FACT_COLUMNS[name].type) for name in _list_names(of)]
     return sa.table(_TABLES[of], sa.column("row_id", sa.BigInteger), sa.column("key", sa.Text), *own[of], *facts)

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.reports.sight import Ground, parse_conditions
-from db.scores.present import is_number
-from db.selection.conditions import FilterError, column_of
-from db.selection.filters import names_in, parse_filter
+from db.reports.sample_query import QueryContext, parse_conditions
+from db.scores.sample_scores import is_number_column
+from db.selection.conditions import FilterError, require_column
+from db.selection.filters import list_column_names, parse_filter
 
 # A value of theirs is that of one sample, or of one video: there is nothing to count.
-UNCOUNTED = frozenset({"sample", "video", "text", "dataset"})
+UNIQUE_COLUMNS = frozenset({"sample", "video", "text", "dataset"})
 _BINS = 24
 
 
@@ -40,34 +40,36 @@ class ValueCount(NamedTuple):
     kept: int
 
 
-def has_numbers(on: Ground, name: str) -> bool:
+def has_number_values(context: QueryContext, name: str) -> bool:
     """Whether the values of a column are numbers. Raises FilterError where there is no such column."""
-    return is_number(column_of(name, on.scores(None, name)[1]).expression)
+    return is_number_column(require_column(name, context.select_scores(None, name)[1]).expression)
 
 
-def distribution_of(on: Ground, name: str) -> Histogram | list[ValueCount]:
+def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCount]:
     """The values of a column under all conditions on other columns: numbers in bins, others by frequency.
 
     Only the commonest values that are no numbers are listed. Raises FilterError for a column whose values are counted
     one by one in vain.
     """
-    by = next((metric for metric in on.scorers if metric == name.lower()), None)
-    scores, columns = on.scores(by, name)
-    value = column_of(name, columns).expression
-    if name.lower() in UNCOUNTED:
+    by = next((metric for metric in context.scorers if metric == name.lower()), None)
+    scores, columns = context.select_scores(by, name)
+    value = require_column(name, columns).expression
+    if name.lower() in UNIQUE_COLUMNS:
         raise FilterError(f"each value of {name!r} is one of its own: choose a column whose values come again")
-    brush = [parse_filter(text, columns) for text in on.sight.conditions if names_in(text) == {name.lower()}]
-    shown = sa.select(value.label("value"), sa.and_(sa.true(), *brush).label("kept")).select_from(scores.rows)
-    shown = shown.where(scores.of_dataset, *parse_conditions(on.sight, columns, but=name.lower()))
-    if is_number(value):
-        return bin_values(on.connection, shown, is_whole=isinstance(value.type, sa.Integer))
+    brush = [
+        parse_filter(text, columns) for text in context.query.conditions if list_column_names(text) == {name.lower()}
+    ]
+    shown = sa.select(value.label("value"), sa.and_(sa.true(), *brush).label("kept")).select_from(scores.from_clause)
+    shown = shown.where(scores.dataset_condition, *parse_conditions(context.query, columns, but=name.lower()))
+    if is_number_column(value):
+        return compute_histogram(context.connection, shown, is_whole=isinstance(value.type, sa.Integer))
     found = shown.subquery()
     n, kept = sa.func.count(), sa.func.count().filter(found.c.kept)
     query = sa.select(found.c.value, n, kept).group_by(found.c.value).order_by(n.desc(), found.c.value).limit(_BINS)
-    return [ValueCount(*row) for row in on.connection.execute(query)]
+    return [ValueCount(*row) for row in context.connection.execute(query)]
 
 
-def bin_values(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
+def compute_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
     """Bins of round limits, which the database finds while it counts: the values are read once.
 
     shown: numbers as column `value`, and as `kept` whether a row is to be counted as kept.

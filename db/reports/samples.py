@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 ROWS = 50
 
 
-def extremes(connection: Connection, kind: str, metric: str, n: int, *, best: bool) -> list[int]:
+def list_extreme_samples(connection: Connection, kind: str, metric: str, n: int, *, best: bool) -> list[int]:
     """The n best or worst samples by a metric, of n videos; among equal ones chance decides."""
     query = sa.text(
         f"SELECT sample_id, video_id FROM reported WHERE kind = :kind AND {metric} IS NOT NULL "
@@ -30,7 +30,9 @@ def extremes(connection: Connection, kind: str, metric: str, n: int, *, best: bo
     return list(found.values())[:n]
 
 
-def values_of(connection: Connection, sample_ids: Sequence[int], metrics: Sequence[str]) -> dict[int, dict[str, Any]]:
+def load_values_and_ranks(
+    connection: Connection, sample_ids: Sequence[int], metrics: Sequence[str]
+) -> dict[int, dict[str, Any]]:
     """The row of table `reported` of each of these samples, by id, with its rank by every metric.
 
     A rank lies in (0, 1): the share of the samples of its kind with a lower value, equal ones counted half.
@@ -39,13 +41,13 @@ def values_of(connection: Connection, sample_ids: Sequence[int], metrics: Sequen
     query = sa.text(f"SELECT sample_id, kind{columns} FROM reported WHERE sample_id = ANY(:ids)")
     rows = [dict(row) for row in connection.execute(query, {"ids": list(sample_ids)}).mappings()]
     for metric in metrics:
-        ranks = _ranks(connection, metric, [row[metric] for row in rows if row[metric] is not None])
+        ranks = _compute_ranks(connection, metric, [row[metric] for row in rows if row[metric] is not None])
         for row in rows:
             row[f"{metric}_rank"] = ranks.get((row["kind"], row[metric]))
     return {row["sample_id"]: row for row in rows}
 
 
-def _ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict[tuple[str, float], float]:
+def _compute_ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict[tuple[str, float], float]:
     """The rank of each value among the samples of each kind."""
     limits = sorted(set(values))
     query = sa.text(
@@ -65,7 +67,7 @@ def _ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict
     return found
 
 
-def texts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+def load_texts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Key, kind, system, text, question and answer of each of these samples, and its video's columns, by id.
 
     references: keys and texts of the video's references, in order of the key, equal ones once; None without one.
@@ -83,7 +85,7 @@ def texts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dic
     return {row["sample_id"]: dict(row) for row in rows}
 
 
-def ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, dict[str, float]]]:
+def load_ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, dict[str, float]]]:
     """The ratings of each of these samples, by aspect and rater."""
     query = sa.text(
         "SELECT sample_id, aspect, rater, value FROM current_rating WHERE sample_id = ANY(:ids) "
@@ -95,7 +97,7 @@ def ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) -> dict
     return found
 
 
-def video_of(connection: Connection, dataset_id: int, video_id: int) -> dict[str, Any] | None:
+def find_video(connection: Connection, dataset_id: int, video_id: int) -> dict[str, Any] | None:
     """A video with all that is known of its file, its key as "video"; None where the dataset has no such video."""
     query = sa.text(
         "SELECT video_id, key AS video, uri, status, error, content_sha256, size_bytes, mtime_ns, ctime_ns, inode, "
@@ -106,13 +108,13 @@ def video_of(connection: Connection, dataset_id: int, video_id: int) -> dict[str
     return None if row is None else dict(row)
 
 
-def references_of(connection: Connection, video_id: int) -> list[tuple[str, str]]:
+def load_references(connection: Connection, video_id: int) -> list[tuple[str, str]]:
     """Key and text of each reference of a video, in order of the key."""
     query = sa.text('SELECT key, text FROM reference WHERE video_id = :video_id ORDER BY key COLLATE "C"')
     return [(row[0], row[1]) for row in connection.execute(query, {"video_id": video_id})]
 
 
-def history_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
+def load_score_history(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
     """Every score that a sample has or had, newest first: metric, scorer, value, status, times, and why it went."""
     query = sa.text(
         "SELECT metric, scorer_id, value, status, scored_at, replaced_at, changed_because FROM score_history "
@@ -121,7 +123,7 @@ def history_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
     return [dict(row) for row in connection.execute(query, {"sample_id": sample_id}).mappings()]
 
 
-def ratings_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
+def load_judgements(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
     """What people say of a sample: aspect, rater, answer, and the time where a browser gave it.
 
     value: a rating from 1 to 5; None for a comparison of both texts as they are, whose answer names the other sample.

@@ -7,24 +7,24 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.evidence.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.reports.agreement import current_label, current_rating, random_rating
 from db.reports.values import QUANTILES, Spread
 from db.schema import ingest_reject, rating, sample, video
 
 
-def dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
+def load_dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
     """The dataset's row of view dataset_summary."""
     row = connection.execute(sa.text("SELECT * FROM dataset_summary WHERE dataset = :name"), {"name": name})
     return dict(row.mappings().one())
 
 
-def count_labelled(connection: Connection, dataset_id: int) -> int:
+def count_labelled_samples(connection: Connection, dataset_id: int) -> int:
     """The samples with a label of a keypoint in the manifest; a judge's labels do not count."""
     query = (
         sa.select(sa.func.count(current_label.c.sample_id.distinct()))
         .join(sample, sample.c.sample_id == current_label.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id, current_label.c.source == MANIFEST_LABELS)
+        .where(sample.c.dataset_id == dataset_id, current_label.c.source == MANIFEST_LABEL_SOURCE)
     )
     return connection.scalar(query) or 0
 
@@ -40,7 +40,7 @@ def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
     return connection.scalar(query) is not None
 
 
-def drawn_apart(connection: Connection, dataset_id: int) -> int:
+def count_excluded_ratings(connection: Connection, dataset_id: int) -> int:
     """The ratings that were drawn to settle a question and are no random sample, so that statistics leave them out."""
     counts = (
         sa.select(sa.func.count())
@@ -60,27 +60,27 @@ def count_old_ratings(connection: Connection, dataset_id: int) -> int:
     return connection.execute(query.where(rating.c.text_sha256 != sample.c.text_sha256)).scalar_one()
 
 
-def video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
+def count_video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
     """The number of videos by status."""
     query = sa.select(video.c.status, sa.func.count()).where(video.c.dataset_id == dataset_id)
     rows = connection.execute(query.group_by(video.c.status).order_by(video.c.status))
     return {row[0]: row[1] for row in rows}
 
 
-def count_readable(connection: Connection, dataset_id: int) -> int:
+def count_readable_videos(connection: Connection, dataset_id: int) -> int:
     """Count the videos of a dataset that have a file that decodes."""
     is_readable = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["ok", "damaged"]))
     return connection.scalar(sa.select(sa.func.count()).where(is_readable)) or 0
 
 
-def unreadable_videos(connection: Connection, dataset_id: int) -> list[tuple[str, str]]:
+def list_unreadable_videos(connection: Connection, dataset_id: int) -> list[tuple[str, str]]:
     """The keys of the videos that do not decode from end to end, with the reasons."""
     is_bad = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["damaged", "undecodable"]))
     rows = connection.execute(sa.select(video.c.key, video.c.error).where(is_bad).order_by(video.c.key))
     return [(row.key, row.error) for row in rows]
 
 
-def duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
+def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
     """The quantiles of the videos' durations in seconds; None where no duration is known."""
     query = sa.text(
         "SELECT count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY duration_s) FROM video "
@@ -90,7 +90,7 @@ def duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
     return Spread("videos", n, tuple(quantiles)) if n else None
 
 
-def word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
+def compute_word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
     """The quantiles of the lengths of captions, in words between spaces, for every system that wrote some."""
     query = sa.text(
         "SELECT system, count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY words) "
@@ -102,17 +102,17 @@ def word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
     return [Spread(row[0], row[1], tuple(row[2])) for row in rows]
 
 
-def raters_of(connection: Connection, dataset_id: int) -> dict[str, int]:
+def count_ratings_by_rater(connection: Connection, dataset_id: int) -> dict[str, int]:
     """The number of ratings by rater, the busiest first."""
     return _rating_counts(connection, dataset_id, current_rating.c.rater)
 
 
-def aspects_of(connection: Connection, dataset_id: int) -> dict[str, int]:
+def count_ratings_by_aspect(connection: Connection, dataset_id: int) -> dict[str, int]:
     """The number of ratings by aspect, the commonest first."""
     return _rating_counts(connection, dataset_id, current_rating.c.aspect)
 
 
-def rated_between(connection: Connection, dataset_id: int) -> tuple[str, str] | None:
+def find_rating_days(connection: Connection, dataset_id: int) -> tuple[str, str] | None:
     """The days of the first and the last answer that people gave in a browser; None where there is none."""
     query = sa.text(
         "SELECT min(day), max(day) FROM (SELECT sample_id, left(extra->>'rated_at', 10) AS day FROM current_rating "
@@ -123,7 +123,7 @@ def rated_between(connection: Connection, dataset_id: int) -> tuple[str, str] | 
     return None if first is None else (first, last)
 
 
-def refused_rows(connection: Connection, dataset_id: int) -> dict[str, int]:
+def count_rejects_by_code(connection: Connection, dataset_id: int) -> dict[str, int]:
     """The rows that ingest refused, by the code of the reason, the commonest first."""
     n = sa.func.sum(ingest_reject.c.n_rows)
     query = sa.select(ingest_reject.c.code, n).where(ingest_reject.c.dataset_id == dataset_id)

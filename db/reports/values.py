@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.scores.present import active_scorers, prepare_for_joins
+from db.scores.sample_scores import load_active_scorers, prepare_for_joins
 
 # System, samples with a value, and for each cut those at or above it.
-SystemLeft = tuple[str, int, list[int]]
+SystemKept = tuple[str, int, list[int]]
 # Aspect, mean rating at or above a cut, mean rating below, ratings of samples with a value.
-RatingsBeside = tuple[str, float | None, float | None, int]
+RatingsByThreshold = tuple[str, float | None, float | None, int]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -28,7 +28,7 @@ class Spread:
     quantiles: tuple[float, ...]
 
 
-class Tally(NamedTuple):
+class StatusTally(NamedTuple):
     """How many samples of a kind have a status; low, high: the extremes of their values, None without a value."""
 
     kind: str
@@ -37,7 +37,7 @@ class Tally(NamedTuple):
     low: float | None
     high: float | None
 
-    def with_more(self, other: Tally) -> Tally:
+    def merge(self, other: StatusTally) -> StatusTally:
         """The tally of both."""
         low, high = (
             [each for each in pair if each is not None] for pair in ((self.low, other.low), (self.high, other.high))
@@ -45,12 +45,12 @@ class Tally(NamedTuple):
         return self._replace(n=self.n + other.n, low=min(low, default=None), high=max(high, default=None))
 
 
-def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> None:
+def create_reported_table(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> None:
     """Make the temporary table `reported`: a row per sample with value and status of every metric.
 
     The table is gone with the transaction. metrics: columns of view sample_scores.
     """
-    scorers = {metric: found.scorer_id for metric, found in active_scorers(connection, dataset).items()}
+    scorers = {metric: found.scorer_id for metric, found in load_active_scorers(connection, dataset).items()}
     columns = joins = ""
     for metric in metrics:
         if metric not in scorers:
@@ -75,24 +75,24 @@ def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[s
     connection.exec_driver_sql("ANALYZE reported")
 
 
-def tallies(connection: Connection, metrics: Sequence[str]) -> dict[str, list[Tally]]:
+def tally_statuses(connection: Connection, metrics: Sequence[str]) -> dict[str, list[StatusTally]]:
     """The samples of each kind by their status, for every metric; the commonest status of a kind first."""
     columns = "".join(f", {m}_status, min({m}), max({m})" for m in metrics)
     groups = ", ".join(["kind", *(f"{m}_status" for m in metrics)])
     rows = connection.execute(sa.text(f"SELECT kind, count(*){columns} FROM reported GROUP BY {groups}")).all()
-    found: dict[str, list[Tally]] = {}
+    found: dict[str, list[StatusTally]] = {}
     for number, metric in enumerate(metrics):
-        by_status: dict[tuple[str, str], Tally] = {}
+        by_status: dict[tuple[str, str], StatusTally] = {}
         for kind, n, *others in rows:
             status, low, high = others[3 * number : 3 * number + 3]
-            more = Tally(kind, status, n, low, high)
+            more = StatusTally(kind, status, n, low, high)
             known = by_status.get((kind, status))
-            by_status[kind, status] = more if known is None else known.with_more(more)
+            by_status[kind, status] = more if known is None else known.merge(more)
         found[metric] = sorted(by_status.values(), key=lambda each: (each.kind, -each.n, each.status))
     return found
 
 
-def reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, str]:
+def load_commonest_reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, str]:
     """The commonest reason of every status but ok and stale."""
     query = sa.text(
         f"SELECT r.{metric}_status, mode() WITHIN GROUP (ORDER BY c.error) FROM reported r JOIN score c "
@@ -102,7 +102,7 @@ def reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, st
     return {row[0]: row[1] for row in connection.execute(query, {"scorer_id": scorer_id}) if row[1]}
 
 
-def systems_of(connection: Connection) -> list[tuple[str, str, int, int]]:
+def list_systems(connection: Connection) -> list[tuple[str, str, int, int]]:
     """(kind, system, samples, videos) of every system, those with the most samples first in each kind."""
     query = (
         "SELECT kind, system, CAST(sum(n) AS bigint), count(*) "
@@ -112,7 +112,7 @@ def systems_of(connection: Connection) -> list[tuple[str, str, int, int]]:
     return [(row[0], row[1], row[2], row[3]) for row in connection.execute(sa.text(query))]
 
 
-def spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spread]:
+def compute_spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spread]:
     """The quantiles of a metric in every group, by column system or shard; groups without a value are left out."""
     query = sa.text(
         f"SELECT CAST({by} AS text), count({metric}), "
@@ -123,7 +123,9 @@ def spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spr
     return [Spread(row[0], row[1], tuple(row[2])) for row in rows]
 
 
-def histogram(connection: Connection, kind: str, metric: str, low: float, high: float, bins: int) -> list[int]:
+def count_values_in_bins(
+    connection: Connection, kind: str, metric: str, low: float, high: float, bins: int
+) -> list[int]:
     """How many values of a metric lie in each of so many equal bins from low to high, which holds all of them."""
     counts = [0] * bins
     query = (
@@ -135,14 +137,14 @@ def histogram(connection: Connection, kind: str, metric: str, low: float, high: 
     return counts
 
 
-def lowest_kept(connection: Connection, kind: str, metric: str, places: Sequence[int], n: int) -> list[float]:
+def load_values_at_ranks(connection: Connection, kind: str, metric: str, ranks: Sequence[int], n: int) -> list[float]:
     """The values at these places of all n samples of a kind with one, best first, counted from 1."""
     # The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
     query = sa.text(
         f"SELECT percentile_disc(CAST(:fractions AS float8[])) WITHIN GROUP (ORDER BY {metric} DESC) FROM reported "
         "WHERE kind = :kind"
     )
-    fractions = [(place - 0.5) / n for place in places]
+    fractions = [(place - 0.5) / n for place in ranks]
     values: list[float] = connection.execute(query, {"kind": kind, "fractions": fractions}).scalar_one()
     return values
 
@@ -155,11 +157,13 @@ def count_equal(connection: Connection, kind: str, metric: str, values: Sequence
     return list(connection.execute(query, {"kind": kind, **names}).one())
 
 
-def left_by(connection: Connection, kind: str, cuts: Mapping[str, Sequence[float]]) -> dict[str, list[SystemLeft]]:
+def count_kept_by_system(
+    connection: Connection, kind: str, thresholds: Mapping[str, Sequence[float]]
+) -> dict[str, list[SystemKept]]:
     """What cuts on metrics leave of every system's samples of a kind, by metric."""
     values: dict[str, float | str] = {"kind": kind}
     columns = ""
-    for metric, own in cuts.items():
+    for metric, own in thresholds.items():
         names = [f"{metric}_{number}" for number in range(len(own))]
         values |= dict(zip(names, own, strict=True))
         left = ", ".join(f"count(*) FILTER (WHERE {metric} >= :{name})" for name in names)
@@ -168,11 +172,13 @@ def left_by(connection: Connection, kind: str, cuts: Mapping[str, Sequence[float
     rows = connection.execute(sa.text(query), values).all()
     return {
         metric: [(row[0], row[1 + 2 * i], row[2 + 2 * i]) for row in rows if row[1 + 2 * i]]
-        for i, metric in enumerate(cuts)
+        for i, metric in enumerate(thresholds)
     }
 
 
-def ratings_beside(connection: Connection, kind: str, metric: str, cut: float) -> list[RatingsBeside]:
+def compare_ratings_by_threshold(
+    connection: Connection, kind: str, metric: str, threshold: float
+) -> list[RatingsByThreshold]:
     """The ratings of samples of a kind on both sides of a cut, for every aspect."""
     query = sa.text(
         f"SELECT g.aspect, avg(g.value) FILTER (WHERE {metric} >= :cut), avg(g.value) FILTER (WHERE {metric} < :cut), "
@@ -180,14 +186,14 @@ def ratings_beside(connection: Connection, kind: str, metric: str, cut: float) -
         f"AND {metric} IS NOT NULL "
         'GROUP BY 1 ORDER BY g.aspect COLLATE "C"'
     )
-    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"kind": kind, "cut": cut})]
+    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"kind": kind, "cut": threshold})]
 
 
-def drawn_values(
-    connection: Connection, kind: str, metrics: Sequence[str], most: int
+def draw_values(
+    connection: Connection, kind: str, metrics: Sequence[str], limit: int
 ) -> list[tuple[int, list[float | None]]]:
     """Id and values of at most so many samples, drawn at random and the same each time, in the order of the draw."""
     columns = "".join(f", {metric}" for metric in metrics)
     query = f"SELECT sample_id{columns} FROM reported WHERE kind = :kind ORDER BY chance, sample_id LIMIT :most"
-    rows = connection.execute(sa.text(query), {"kind": kind, "most": most})
+    rows = connection.execute(sa.text(query), {"kind": kind, "most": limit})
     return [(row[0], list(row[1:])) for row in rows]

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.engine import Connection
 
-from db.evidence.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 
 # Bytes before the first row of a binary COPY, and of a batch of rows.
 _HEADER = 19
@@ -23,34 +23,34 @@ def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
     table = "(SELECT * FROM reported r WHERE EXISTS (SELECT 1 FROM random_rating g WHERE g.sample_id = r.sample_id) OR "
     table += "EXISTS (SELECT 1 FROM current_label l WHERE l.sample_id = r.sample_id AND l.source = :source)) AS judged"
     query = f"SELECT count(DISTINCT video_id) FROM {table if judged else 'reported'} WHERE kind = :kind"
-    n: int = connection.execute(sa.text(query), {"kind": kind, "source": MANIFEST_LABELS}).scalar_one()
+    n: int = connection.execute(sa.text(query), {"kind": kind, "source": MANIFEST_LABEL_SOURCE}).scalar_one()
     return n
 
 
-class Samples(NamedTuple):
+class SampleBatch(NamedTuple):
     """Some samples, those of a video side by side.
 
     videos (n,): ids. systems (n,): the place of each sample's system among those asked for, or -1. values (n, columns):
     NaN for none.
     """
 
-    videos: npt.NDArray[np.int64]
-    systems: npt.NDArray[np.int64]
+    video_ids: npt.NDArray[np.int64]
+    system_places: npt.NDArray[np.int64]
     values: npt.NDArray[np.float64]
 
 
-def values_by_video(
+def load_values_by_video(
     connection: Connection, kind: str, metrics: Sequence[str], systems: Sequence[str]
-) -> Iterator[Samples]:
+) -> Iterator[SampleBatch]:
     """The values of metrics, in batches that end with a video."""
     columns = [sql.Identifier(metric) for metric in metrics]
     query = sql.SQL("SELECT video_id, system, {} FROM reported WHERE kind = {}")
-    return _by_video(connection, query.format(_named(columns), sql.Literal(kind)), len(columns), systems)
+    return _load_batches(connection, query.format(_name_columns(columns), sql.Literal(kind)), len(columns), systems)
 
 
-def judgements_by_video(
+def load_judgements_by_video(
     connection: Connection, kind: str, aspects: Sequence[str], labels: str, systems: Sequence[str]
-) -> Iterator[Samples]:
+) -> Iterator[SampleBatch]:
     """The mean ratings of samples by aspect, in batches that end with a video.
 
     Aspect `labels` is the share of a sample's keypoints that the manifest labels as covered; a judge's do not count.
@@ -61,22 +61,24 @@ def judgements_by_video(
         "UNION ALL SELECT sample_id, {labels}, CASE WHEN covered THEN 1.0 ELSE 0.0 END FROM current_label "
         "WHERE source = {source}) AS judged USING (sample_id) WHERE kind = {kind} GROUP BY sample_id, video_id, system"
     ).format(
-        columns=_named(columns),
+        columns=_name_columns(columns),
         labels=sql.Literal(labels),
-        source=sql.Literal(MANIFEST_LABELS),
+        source=sql.Literal(MANIFEST_LABEL_SOURCE),
         kind=sql.Literal(kind),
     )
-    return _by_video(connection, query, len(columns), systems)
+    return _load_batches(connection, query, len(columns), systems)
 
 
-def _named(columns: Sequence[sql.Composable]) -> sql.Composed:
+def _name_columns(columns: Sequence[sql.Composable]) -> sql.Composed:
     """The columns value_0, value_1 and so on."""
     return sql.SQL(", ").join(
         sql.SQL("{} AS {}").format(column, sql.Identifier(f"value_{number}")) for number, column in enumerate(columns)
     )
 
 
-def _by_video(connection: Connection, query: sql.Composed, n_columns: int, systems: Sequence[str]) -> Iterator[Samples]:
+def _load_batches(
+    connection: Connection, query: sql.Composed, n_columns: int, systems: Sequence[str]
+) -> Iterator[SampleBatch]:
     """The rows (video_id, system, value_0, ...) of a query."""
     values = [sql.SQL("COALESCE({}, 'NaN')").format(sql.Identifier(f"value_{number}")) for number in range(n_columns)]
     statement = sql.SQL(
@@ -92,23 +94,23 @@ def _by_video(connection: Connection, query: sql.Composed, n_columns: int, syste
         ]
     )
     rest = np.empty(0, dtype=row)
-    for batch in _rows(connection, statement, row):
+    for batch in _load_rows(connection, statement, row):
         rows = np.concatenate([rest, batch])
         n_whole = int(np.searchsorted(rows["video"], rows["video"][-1]))
         if n_whole:
-            yield _samples(rows[:n_whole])
+            yield _build_batch(rows[:n_whole])
         rest = rows[n_whole:]
     if rest.size:
-        yield _samples(rest)
+        yield _build_batch(rest)
 
 
-def _samples(rows: npt.NDArray[Any]) -> Samples:
-    return Samples(
+def _build_batch(rows: npt.NDArray[Any]) -> SampleBatch:
+    return SampleBatch(
         rows["video"].astype(np.int64), rows["system"].astype(np.int64), rows["values"]["value"].astype(np.float64)
     )
 
 
-def _rows(connection: Connection, statement: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+def _load_rows(connection: Connection, statement: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
     """The rows of a binary COPY whose fields all have one length."""
     driver: Any = connection.connection.driver_connection
     taken = bytearray()

@@ -1,7 +1,7 @@
 """The tables of the curation database, as SQLAlchemy metadata, from which the first migration makes them."""
 
 from db.schema.columns import METADATA
-from db.schema.comments import describe
+from db.schema.comments import set_comments
 from db.schema.conclusions import agreement, keypoint_threshold, score_threshold
 from db.schema.evidence import (
     ecs_verdict,
@@ -72,4 +72,4 @@ __all__ = [
     "view_definition",
 ]
 
-describe(METADATA)
+set_comments(METADATA)

@@ -16,38 +16,38 @@ METADATA = sa.MetaData(
 )
 
 
-def own_id(name: str) -> sa.Column[int]:
+def id_column(name: str) -> sa.Column[int]:
     """The number of a row, which Postgres gives."""
     return sa.Column(name, sa.BigInteger, sa.Identity(), primary_key=True)
 
 
-def parent(column: str, *, primary_key: bool = False) -> sa.Column[int]:
+def parent_column(column: str, *, primary_key: bool = False) -> sa.Column[int]:
     """A reference such as "video.video_id", in a column of the same name; the row goes with the one it points to."""
     name = column.split(".")[1]
     key = sa.ForeignKey(column, ondelete="CASCADE")
     return sa.Column(name, sa.BigInteger, key, primary_key=primary_key, nullable=False)
 
 
-def text(name: str, *, nullable: bool = False) -> sa.Column[str]:
+def text_column(name: str, *, nullable: bool = False) -> sa.Column[str]:
     """A text."""
     return sa.Column(name, sa.Text, nullable=nullable)
 
 
-def key_again(name: str) -> sa.Column[str]:
+def key_copy_column(name: str) -> sa.Column[str]:
     """The key under the name of its table, as views have it; without it that name would be the whole row in SQL."""
     return sa.Column(name, sa.Text, sa.Computed("key", persisted=True))
 
 
-def digest(name: str, *, nullable: bool = False) -> sa.Column[bytes]:
+def digest_column(name: str, *, nullable: bool = False) -> sa.Column[bytes]:
     """A SHA-256."""
     return sa.Column(name, sa.LargeBinary, nullable=nullable)
 
 
-def now(name: str) -> sa.Column[object]:
+def time_column(name: str) -> sa.Column[object]:
     """A time with its zone: when the row was inserted, unless it is given."""
     return sa.Column(name, sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
 
 
-def json(name: str, *, nullable: bool = True) -> sa.Column[object]:
+def json_column(name: str, *, nullable: bool = True) -> sa.Column[object]:
     """JSON, where None is stored as NULL."""
     return sa.Column(name, JSONB(none_as_null=True), nullable=nullable)

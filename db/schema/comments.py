@@ -14,10 +14,10 @@ from sqlalchemy.engine import Connection
 
 from db.sql import FOLDER
 
-FILE = FOLDER / "comments.txt"
+COMMENTS_FILE = FOLDER / "comments.txt"
 # The section of columns that mean the same wherever they stand.
-EVERYWHERE = "*"
-METRIC = "<metric>"
+ANY_RELATION = "*"
+METRIC_PLACEHOLDER = "<metric>"
 Sections = Mapping[str, Mapping[str | None, str]]
 
 _RELATIONS = """
@@ -34,11 +34,11 @@ ORDER BY 1
 
 
 @lru_cache(maxsize=1)
-def sections() -> Sections:
+def read_sections() -> Sections:
     """The comments by relation and column; the relation's own comment stands under None."""
     found: dict[str, dict[str | None, str]] = {}
     relation = ""
-    for line in FILE.read_text(encoding="utf-8").splitlines():
+    for line in COMMENTS_FILE.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         name, _, meaning = line.strip().partition(": ")
@@ -50,46 +50,46 @@ def sections() -> Sections:
     return found
 
 
-def meaning(relation: str, column: str | None = None, metrics: Iterable[str] = ()) -> str | None:
+def find_comment(relation: str, column: str | None = None, metrics: Iterable[str] = ()) -> str | None:
     """What a table, a view or one of its columns means; None where the file does not say.
 
-    >>> meaning("sample", "shard") == meaning("video", "shard")
+    >>> find_comment("sample", "shard") == find_comment("video", "shard")
     True
-    >>> meaning("sample_scores", "vcs_status", ["vcs"])
+    >>> find_comment("sample_scores", "vcs_status", ["vcs"])
     'ok, stale, or why there is no value, such as no_reference; NULL where the sample is not scored yet.'
     """
-    section = sections().get(relation, {})
+    section = read_sections().get(relation, {})
     if column is None or column in section:
         return section.get(column)
     for metric in metrics:
         if column == metric or column.startswith(f"{metric}_"):
-            template = section.get(METRIC + column.removeprefix(metric))
+            template = section.get(METRIC_PLACEHOLDER + column.removeprefix(metric))
             if template is not None:
-                return template.replace(METRIC, metric)
-    return sections()[EVERYWHERE].get(column)
+                return template.replace(METRIC_PLACEHOLDER, metric)
+    return read_sections()[ANY_RELATION].get(column)
 
 
-def describe(metadata: sa.MetaData) -> None:
+def set_comments(metadata: sa.MetaData) -> None:
     """Give every table and column of the metadata its comment, so that migrations are compared with it."""
     for table in metadata.tables.values():
-        table.comment = meaning(table.name)
+        table.comment = find_comment(table.name)
         for column in table.columns:
-            column.comment = meaning(table.name, column.name)
+            column.comment = find_comment(table.name, column.name)
 
 
-def write_comments(connection: Connection, metrics: Iterable[str]) -> None:
+def store_comments(connection: Connection, metrics: Iterable[str]) -> None:
     """Write the comments of all tables and views of this database. Other people's tables keep theirs."""
     chosen = list(metrics)
     statements = []
     for row in connection.exec_driver_sql(_RELATIONS):
-        if row.name not in sections():
+        if row.name not in read_sections():
             continue
         named = sql.Identifier("public", row.name)
         kind = sql.SQL("VIEW" if row.is_view else "TABLE")
-        statements.append(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, meaning(row.name)))
+        statements.append(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, find_comment(row.name)))
         statements += [
             sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(
-                named, sql.Identifier(column), meaning(row.name, column, chosen)
+                named, sql.Identifier(column), find_comment(row.name, column, chosen)
             )
             for column in row.columns
         ]

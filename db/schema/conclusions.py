@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from db.schema.columns import METADATA, now, own_id, parent, text
+from db.schema.columns import METADATA, id_column, parent_column, text_column, time_column
 
 
 def _threshold(name: str, own: Sequence[sa.schema.SchemaItem], *unique: str) -> sa.Table:
@@ -15,17 +15,17 @@ def _threshold(name: str, own: Sequence[sa.schema.SchemaItem], *unique: str) -> 
     return sa.Table(
         name,
         METADATA,
-        own_id(f"{name}_id"),
-        parent("scorer.scorer_id"),
-        parent("dataset.dataset_id"),
-        text("scope"),
+        id_column(f"{name}_id"),
+        parent_column("scorer.scorer_id"),
+        parent_column("dataset.dataset_id"),
+        text_column("scope"),
         sa.Column("shard", sa.Integer, nullable=True),
         *own,
-        text("method"),
-        text("objective"),
+        text_column("method"),
+        text_column("objective"),
         sa.Column("n", sa.BigInteger, nullable=False),
         sa.Column("details", JSONB(none_as_null=True), nullable=False, server_default="{}"),
-        now("created_at"),
+        time_column("created_at"),
         sa.UniqueConstraint(
             *("scorer_id", "dataset_id", "scope", "shard", *unique, "method", "objective"),
             name=f"uq_{name}_scope",
@@ -38,7 +38,7 @@ def _threshold(name: str, own: Sequence[sa.schema.SchemaItem], *unique: str) -> 
 keypoint_threshold = _threshold(
     "keypoint_threshold",
     [
-        text("dimension"),
+        text_column("dimension"),
         sa.Column("threshold", sa.Double, nullable=False),
         sa.Column("n_positive", sa.BigInteger, nullable=True),
     ],
@@ -49,7 +49,7 @@ keypoint_threshold = _threshold(
 score_threshold = _threshold(
     "score_threshold",
     [
-        text("kind"),
+        text_column("kind"),
         sa.Column("at_least", sa.Double, nullable=False),
         sa.Column("low", sa.Double, nullable=True),
         sa.Column("high", sa.Double, nullable=True),
@@ -63,14 +63,14 @@ score_threshold = _threshold(
 agreement = sa.Table(
     "agreement",
     METADATA,
-    own_id("agreement_id"),
-    parent("dataset.dataset_id"),
+    id_column("agreement_id"),
+    parent_column("dataset.dataset_id"),
     # NULL for length and majority, and for what raters say of each other.
     sa.Column("scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
-    text("metric"),
-    text("aspect"),
-    text("grouping"),
-    text("statistic"),
+    text_column("metric"),
+    text_column("aspect"),
+    text_column("grouping"),
+    text_column("statistic"),
     sa.Column("value", sa.Double, nullable=True),
     sa.Column("low", sa.Double, nullable=True),
     sa.Column("high", sa.Double, nullable=True),
@@ -80,6 +80,6 @@ agreement = sa.Table(
     sa.Column("n_stale", sa.BigInteger, nullable=False),
     sa.Column("baseline", sa.Boolean, nullable=False),
     sa.Column("seed", sa.BigInteger, nullable=False),
-    now("created_at"),
+    time_column("created_at"),
     sa.UniqueConstraint("dataset_id", "metric", "aspect", "grouping", "statistic", name="uq_agreement_statistic"),
 )

@@ -83,15 +83,15 @@ class Input(Generic[T_co]):
     tables: tuple[str, ...] = ()
 
 
-def _timed(segments: list[dict[str, Any]] | None) -> tuple[TimedText, ...]:
+def _parse_timed_texts(segments: list[dict[str, Any]] | None) -> tuple[TimedText, ...]:
     return tuple(
         TimedText(float(segment["start_s"]), float(segment["end_s"]), segment.get("text")) for segment in segments or ()
     )
 
 
-def _segments(value: Mapping[str, Any]) -> Segments:
-    references = tuple(_timed(segments) for segments in value["references"] or ())
-    return Segments(_timed(value["caption"]), references, value["parse_error"])
+def _parse_segments(value: Mapping[str, Any]) -> Segments:
+    references = tuple(_parse_timed_texts(segments) for segments in value["references"] or ())
+    return Segments(_parse_timed_texts(value["caption"]), references, value["parse_error"])
 
 
 # The caption's text, or question and answer, stand in every sample. They are hashed apart, so that a word that moves
@@ -126,7 +126,7 @@ SEGMENTS: Input[Segments] = Input(
     "|| convert_to(COALESCE(s.extra->>'parse_error', ''), 'UTF8'))",
     "jsonb_build_object('caption', s.segments, 'parse_error', s.extra->>'parse_error', 'references', "
     '(SELECT jsonb_agg(r.segments ORDER BY r.key COLLATE "C") FROM reference r WHERE r.video_id = s.video_id))',
-    _segments,
+    _parse_segments,
 )
 KEYPOINTS: Input[tuple[KeypointText, ...]] = Input(
     "keypoints",
@@ -149,7 +149,7 @@ THRESHOLDS: Input[dict[str, float]] = Input(
 )
 
 
-def in_order(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
+def sort_inputs(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
     """The inputs sorted by name, as a digest takes them; ValueError without an input, or where two share a name."""
     ordered = sorted(inputs, key=lambda item: item.name)
     names = [item.name for item in ordered]
@@ -158,40 +158,40 @@ def in_order(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
     return ordered
 
 
-def input_digest(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
+def build_digest_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
     """The SQL expression of the digest over all inputs, for sample s and video v.
 
     Each part has 32 bytes, so that bytes never move from one part to the next unnoticed. scorer_id: an SQL expression.
     """
-    parts = " || ".join(item.digest.replace("{scorer_id}", scorer_id) for item in in_order(inputs))
+    parts = " || ".join(item.digest.replace("{scorer_id}", scorer_id) for item in sort_inputs(inputs))
     return f"sha256({parts})"
 
 
-def input_marks(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
+def build_marks_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
     """The SQL expression of a jsonb object: for each input the first 8 hexadecimal digits of its digest.
 
-    The marks tell which input changed; `input_digest` tells that some input changed.
+    The marks tell which input changed; `build_digest_sql` tells that some input changed.
     """
     pairs = ", ".join(
         f"'{item.name}', left(encode({item.digest.replace('{scorer_id}', scorer_id)}, 'hex'), 8)"
-        for item in in_order(inputs)
+        for item in sort_inputs(inputs)
     )
     return f"jsonb_build_object({pairs})"
 
 
-def statement_over(name: str, inputs: Collection[Input[Any]]) -> str:
+def build_statement(name: str, inputs: Collection[Input[Any]]) -> str:
     """The statement of db/sql/NAME.sql over samples s and videos v, its placeholders filled in for these inputs.
 
     Placeholders are {input_sha256}, {input_marks} and {values}; the text put in is ours, never user input.
     """
     values = "".join(
         f",\n       {item.value.replace('{scorer_id}', 'CAST(:scorer_id AS bigint)')} AS input_{item.name}"
-        for item in in_order(inputs)
+        for item in sort_inputs(inputs)
     )
     statement = read_sql(name)
     for placeholder, text in (
-        ("{input_sha256}", input_digest(inputs)),
-        ("{input_marks}", input_marks(inputs)),
+        ("{input_sha256}", build_digest_sql(inputs)),
+        ("{input_marks}", build_marks_sql(inputs)),
         ("{values}", values),
     ):
         statement = statement.replace(placeholder, text)

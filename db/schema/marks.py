@@ -5,7 +5,7 @@ mark `score.is_stale` says so, and every reader trusts it. It is set where an in
 videos and thresholds by those of the migration, and on the tables of a metric from outside by those made here. All call
 one function, which compares digests by the inputs of each metric.
 
-A scorer may read a text, and write its score only after the text has changed. So `write_scores` shares a lock on its
+A scorer may read a text, and write its score only after the text has changed. So `store_scores` shares a lock on its
 shard's row and compares its scores again; whoever marks scores has that lock alone. Either the trigger then sees the
 score, or the scorer sees the new text.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema.inputs import Input, input_digest, input_marks
+from db.schema.inputs import Input, build_digest_sql, build_marks_sql
 from db.sql import read_sql
 
 MetricInputs = Mapping[str, Collection[Input[Any]]]
@@ -31,20 +31,20 @@ _CHANGES = (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "NEW"), ("UPDATE", 
 _PREFIX = "reelsieve_marks"
 
 
-def mark_functions(metrics: MetricInputs) -> dict[str, str]:
+def build_mark_functions(metrics: MetricInputs) -> dict[str, str]:
     """The statements that make both functions, by name. Inputs of other metrics than these are never compared."""
     return {
-        COMPARE: read_sql("compare_scores").format(digest_by_metric=by_metric(rules_of(metrics))),
+        COMPARE: read_sql("compare_scores").format(digest_by_metric=build_case_by_metric(build_digest_rules(metrics))),
         MARK: read_sql("mark_scores"),
     }
 
 
-def rules_of(metrics: MetricInputs) -> dict[str, str]:
+def build_digest_rules(metrics: MetricInputs) -> dict[str, str]:
     """By metric the SQL expression that digests the inputs of its scores: the rule by which they are compared."""
-    return {metric: input_digest(inputs, "r.scorer_id") for metric, inputs in metrics.items()}
+    return {metric: build_digest_sql(inputs, "r.scorer_id") for metric, inputs in metrics.items()}
 
 
-def find_refused(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
+def find_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
     """Return by metric why Postgres cannot compute its inputs, for those of the metrics of which that is so."""
     refused = {}
     for metric, inputs in metrics.items():
@@ -52,9 +52,9 @@ def find_refused(connection: Connection, metrics: MetricInputs) -> dict[str, str
             "{scorer_id}", "r.scorer_id"
         )
         query = (
-            f"SELECT {input_marks(inputs, 'r.scorer_id')}{values} FROM score c JOIN scorer r USING (scorer_id) "
+            f"SELECT {build_marks_sql(inputs, 'r.scorer_id')}{values} FROM score c JOIN scorer r USING (scorer_id) "
             "JOIN sample s USING (sample_id) JOIN video v USING (video_id) "
-            f"WHERE c.input_sha256 <> {input_digest(inputs, 'r.scorer_id')} LIMIT 0"
+            f"WHERE c.input_sha256 <> {build_digest_sql(inputs, 'r.scorer_id')} LIMIT 0"
         )
         try:
             with connection.begin_nested():
@@ -79,7 +79,7 @@ def lock_shards(connection: Connection) -> None:
     connection.exec_driver_sql("SELECT 1 FROM shard ORDER BY dataset_id, shard FOR UPDATE")
 
 
-def mark_scores_of(connection: Connection, metrics: Collection[str]) -> None:
+def mark_stale_scores(connection: Connection, metrics: Collection[str]) -> None:
     """Compare every score of these metrics with its sample's inputs, as after a change of their rules."""
     connection.execute(
         sa.text(
@@ -90,7 +90,7 @@ def mark_scores_of(connection: Connection, metrics: Collection[str]) -> None:
     )
 
 
-def by_metric(expressions: Mapping[str, str], otherwise: str = "c.input_sha256") -> str:
+def build_case_by_metric(expressions: Mapping[str, str], otherwise: str = "c.input_sha256") -> str:
     """An SQL expression over scorer r; `otherwise` stands for a metric that is not installed here."""
     if not expressions:
         return otherwise
@@ -98,7 +98,7 @@ def by_metric(expressions: Mapping[str, str], otherwise: str = "c.input_sha256")
     return f"(CASE r.metric {cases} ELSE {otherwise} END)"
 
 
-def watch_tables(connection: Connection, metrics: MetricInputs) -> None:
+def create_mark_triggers(connection: Connection, metrics: MetricInputs) -> None:
     """Make the triggers on all tables that inputs of these metrics name, in place of those of before.
 
     Raises ValueError for a table that does not exist.
@@ -114,10 +114,10 @@ def watch_tables(connection: Connection, metrics: MetricInputs) -> None:
                         f"input {item.name!r} of metric {metric!r} names table {table!r}, which does not exist: "
                         "give a table of an installed source"
                     )
-                _watch(connection, table)
+                _create_triggers(connection, table)
 
 
-def _watch(connection: Connection, table: str) -> None:
+def _create_triggers(connection: Connection, table: str) -> None:
     """Mark scores after each change of a table: those of its rows' samples, or all where its rows belong to none."""
     columns = [column["name"] for column in sa.inspect(connection).get_columns(table)]
     function = next((_BY_COLUMN[name] for name in columns if name in _BY_COLUMN), "mark_all")

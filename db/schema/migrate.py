@@ -14,10 +14,10 @@ from sqlalchemy.engine import URL, Connection
 from db.schema.marks import MetricInputs
 from db.schema.views import create_views, drop_views
 from db.server.conflicts import retry_conflicts
-from db.server.engine import no_connection, open_engine
+from db.server.engine import build_connection_error, open_engine
 from db.server.leases import Leases
 from db.server.reader import create_reader_role
-from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
+from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling_url
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -40,19 +40,19 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
         _create_database(url, name)
     engine = open_engine(url)
     try:
-        with _alone(url), engine.begin() as connection:
-            keep_others_out(connection, DAGSTER)
-            bring_up(connection, url, metrics, tables)
+        with _hold_migration_lease(url), engine.begin() as connection:
+            revoke_public_access(connection, DAGSTER)
+            upgrade_schema(connection, url, metrics, tables)
             return REVISION
     finally:
         engine.dispose()
 
 
-def bring_up(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
+def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
     """Bring the tables of a database to the newest revision, its views and the reader too; see `migrate`."""
-    revision = _current(connection)
+    revision = _find_revision(connection)
     if revision is None:
-        make_tables(connection, url)
+        create_tables(connection, url)
     elif revision != REVISION:
         _upgrade_tables(connection, url, revision)
     for table in tables:
@@ -61,12 +61,12 @@ def bring_up(connection: Connection, url: URL, metrics: MetricInputs, tables: Se
     create_reader_role(connection, url)
 
 
-def make_tables(connection: Connection, url: URL, revision: str = REVISION) -> None:
+def create_tables(connection: Connection, url: URL, revision: str = REVISION) -> None:
     """Make all tables of a revision in an empty database, without views."""
     from alembic import command
 
     _create_extension(connection, url)
-    command.upgrade(_config(connection), revision)
+    command.upgrade(_make_config(connection), revision)
 
 
 def _upgrade_tables(connection: Connection, url: URL, revision: str) -> None:
@@ -84,7 +84,7 @@ def _upgrade_tables(connection: Connection, url: URL, revision: str) -> None:
         )
     # A migration may change a column that they read; they are made anew afterwards.
     drop_views(connection)
-    command.upgrade(_config(connection), REVISION)
+    command.upgrade(_make_config(connection), REVISION)
 
 
 def list_revisions() -> list[str]:
@@ -95,7 +95,7 @@ def list_revisions() -> list[str]:
     return [script.revision for script in revisions][::-1]
 
 
-def keep_others_out(connection: Connection, dagster: str) -> None:
+def revoke_public_access(connection: Connection, dagster: str) -> None:
     """Let nobody enter Dagster's database by a right that everybody has: leases are its locks, see `db.server.leases`.
 
     Where the database is somebody else's, this is his to do.
@@ -105,19 +105,19 @@ def keep_others_out(connection: Connection, dagster: str) -> None:
         connection.exec_driver_sql(f"REVOKE CONNECT, TEMPORARY ON DATABASE {name} FROM PUBLIC")
 
 
-def check_schema(connection: Connection) -> None:
+def check_tables_match(connection: Connection) -> None:
     """Raise alembic.util.exc.CommandError when the tables and db.schema disagree."""
     from alembic import command
 
-    command.check(_config(connection))
+    command.check(_make_config(connection))
 
 
-def is_current(connection: Connection) -> bool:
+def is_schema_current(connection: Connection) -> bool:
     """Whether the schema is at its newest revision."""
-    return _current(connection) == REVISION
+    return _find_revision(connection) == REVISION
 
 
-def _config(connection: Connection) -> Config:
+def _make_config(connection: Connection) -> Config:
     from alembic.config import Config
 
     config = Config()
@@ -126,7 +126,7 @@ def _config(connection: Connection) -> Config:
     return config
 
 
-def _current(connection: Connection) -> str | None:
+def _find_revision(connection: Connection) -> str | None:
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
@@ -134,13 +134,13 @@ def _current(connection: Connection) -> str | None:
 
 
 @contextmanager
-def _alone(url: URL) -> Iterator[None]:
+def _hold_migration_lease(url: URL) -> Iterator[None]:
     """One migration at a time: all databases of a server share the reader and Dagster's database."""
-    ledger = sibling_url(url, DAGSTER)
+    ledger = build_sibling_url(url, DAGSTER)
     try:
         leases = Leases(ledger)
     except psycopg.OperationalError as error:
-        raise no_connection(ledger, error) from None
+        raise build_connection_error(ledger, error) from None
     with leases:
         leases.take("migration")
         yield
@@ -170,10 +170,10 @@ def _create_database(url: URL, name: str) -> None:
 def _maintenance_engine(url: URL, name: str) -> sa.Engine | None:
     """An engine from which `name` can be created, or None where it exists already and answers."""
     try:
-        open_engine(sibling_url(url, name), attempts=1).dispose()
+        open_engine(build_sibling_url(url, name), attempts=1).dispose()
     except DatabaseUnavailable as refused:
         try:
-            return open_engine(sibling_url(url, "postgres"))
+            return open_engine(build_sibling_url(url, "postgres"))
         except DatabaseUnavailable:
             # The user asked for this database, not for `postgres`: report its refusal.
             raise refused from None

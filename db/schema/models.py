@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest, json, now, own_id, parent, text
+from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
 
 model = sa.Table(
     "model",
     METADATA,
-    own_id("model_id"),
+    id_column("model_id"),
     sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
-    text("name"),
-    text("revision"),
-    json("params", nullable=False),
-    now("created_at"),
+    text_column("name"),
+    text_column("revision"),
+    json_column("params", nullable=False),
+    time_column("created_at"),
 )
 
 # Valid answers of language models by the hash of what was asked; a failed call leaves a row in chat_call alone.
@@ -22,34 +22,34 @@ chat_reply = sa.Table(
     "chat_reply",
     METADATA,
     sa.Column("request_sha256", sa.LargeBinary, primary_key=True),
-    parent("model.model_id"),
-    text("purpose"),
-    json("data", nullable=False),
+    parent_column("model.model_id"),
+    text_column("purpose"),
+    json_column("data", nullable=False),
     sa.Column("calls", sa.Integer, nullable=False),
     sa.Column("tokens_in", sa.BigInteger, nullable=False),
     sa.Column("tokens_out", sa.BigInteger, nullable=False),
     sa.Column("money", sa.Double, nullable=True),
-    now("created_at"),
+    time_column("created_at"),
     sa.Index("ix_chat_reply_model_id", "model_id"),
 )
 
 chat_call = sa.Table(
     "chat_call",
     METADATA,
-    own_id("chat_call_id"),
-    parent("model.model_id"),
-    text("run_id"),
-    text("purpose"),
-    digest("request_sha256"),
+    id_column("chat_call_id"),
+    parent_column("model.model_id"),
+    text_column("run_id"),
+    text_column("purpose"),
+    digest_column("request_sha256"),
     sa.Column("attempt", sa.Integer, nullable=False),
-    text("outcome"),
-    text("error", nullable=True),
+    text_column("outcome"),
+    text_column("error", nullable=True),
     sa.Column("http_status", sa.Integer, nullable=True),
     sa.Column("tokens_in", sa.BigInteger, nullable=False),
     sa.Column("tokens_out", sa.BigInteger, nullable=False),
     sa.Column("money", sa.Double, nullable=True),
     sa.Column("duration_s", sa.Double, nullable=False),
-    now("ended_at"),
+    time_column("ended_at"),
     sa.Index("ix_chat_call_model_id", "model_id"),
     sa.Index("ix_chat_call_run_id", "run_id"),
     sa.CheckConstraint(

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest, json, now, own_id, text
+from db.schema.columns import METADATA, digest_column, id_column, json_column, text_column, time_column
 
 selection = sa.Table(
     "selection",
     METADATA,
-    own_id("selection_id"),
+    id_column("selection_id"),
     # NULL for a selection whose dataset was dropped; its name stays, and a trigger keeps it in step before.
     sa.Column("dataset_id", sa.BigInteger, sa.ForeignKey("dataset.dataset_id", ondelete="SET NULL"), nullable=True),
-    text("dataset_name"),
-    json("spec", nullable=False),
+    text_column("dataset_name"),
+    json_column("spec", nullable=False),
     sa.Column("n", sa.BigInteger, nullable=False),
     sa.Column("cutoff", sa.Double, nullable=True),
-    text("score_hash"),
+    text_column("score_hash"),
     # As they were when it was made.
     sa.Column("n_eligible", sa.BigInteger, nullable=False),
     sa.Column("n_duplicates", sa.BigInteger, nullable=False),
     # NULL where no value decides: in a random draw and in a diverse subset.
     sa.Column("n_tied", sa.BigInteger, nullable=True),
     sa.Column("n_tied_left", sa.BigInteger, nullable=True),
-    json("unjudged", nullable=False),
+    json_column("unjudged", nullable=False),
     # Of each metric the models of its active scorer, NULL without one; rows have their scores in the same order.
     sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
-    now("created_at"),
+    time_column("created_at"),
     # Not unique together with the spec: a long filter fits no index. db/selection/eligible.py takes a lock instead.
     sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
 )
@@ -41,15 +41,15 @@ selection_item = sa.Table(
     # No foreign key: a frozen selection outlives the sample it was made from.
     sa.Column("sample_id", sa.BigInteger, nullable=False),
     sa.Column("value", sa.Double, nullable=False),
-    text("sample"),
-    text("video"),
-    text("kind"),
-    text("system"),
-    text("text"),
-    text("question", nullable=True),
-    text("answer", nullable=True),
-    text("uri", nullable=True),
-    digest("content_sha256", nullable=True),
+    text_column("sample"),
+    text_column("video"),
+    text_column("kind"),
+    text_column("system"),
+    text_column("text"),
+    text_column("question", nullable=True),
+    text_column("answer", nullable=True),
+    text_column("uri", nullable=True),
+    digest_column("content_sha256", nullable=True),
     # In the order of the selection's metrics: the defined score or NULL, and whether there was a row of scores.
     sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
     sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),

@@ -12,24 +12,24 @@ from collections.abc import Collection, Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.evidence.verdicts import MANIFEST_LABELS, VERDICT_INPUTS
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, VERDICT_INPUTS
 from db.schema import view_definition
-from db.schema.comments import FILE as COMMENTS
-from db.schema.comments import write_comments
-from db.schema.inputs import input_digest, input_marks
+from db.schema.comments import COMMENTS_FILE as COMMENTS
+from db.schema.comments import store_comments
+from db.schema.inputs import build_digest_sql, build_marks_sql
 from db.schema.marks import (
     MetricInputs,
-    by_metric,
-    find_refused,
+    build_case_by_metric,
+    build_digest_rules,
+    build_mark_functions,
+    create_mark_triggers,
+    find_refused_metrics,
     has_scores,
     lock_shards,
-    mark_functions,
-    mark_scores_of,
-    rules_of,
-    watch_tables,
+    mark_stale_scores,
 )
-from db.scores.decided_keypoints import METHOD_LABELS
-from db.scores.imported import IMPORTED, with_imported
+from db.scores.imported_scores import IMPORTED_VERSION, add_imported_metrics
+from db.scores.keypoint_decisions import LABEL_METHOD
 from db.sql import read_sql
 
 # Views that depend on no metric, so that inputs of scores may read them. A view comes after the views that it reads.
@@ -51,9 +51,9 @@ VIEWS = (
     "sample_questions",
     "dictionary",
 )
-SCORER_ID = "r.scorer_id"
-STALE = (
-    f"CASE WHEN r.code_version = '{IMPORTED}' THEN 'its text changed since it was imported: import it again by "
+SCORER_COLUMN = "r.scorer_id"
+STALE_REASON = (
+    f"CASE WHEN r.code_version = '{IMPORTED_VERSION}' THEN 'its text changed since it was imported: import it again by "
     "rs.import_scores' ELSE 'its inputs changed since it was scored: run reelsieve score again' END"
 )
 # What the rule of a metric is called in table view_definition.
@@ -71,14 +71,14 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     not exist.
     """
     _make_base_views(connection)
-    metrics = with_imported(connection, _without(metrics, find_refused(connection, metrics)))
-    definitions, before = _definitions(metrics), _made(connection)
-    digests = {name: _digest(definition) for name, definition in definitions.items()}
+    metrics = add_imported_metrics(connection, _drop_refused(metrics, find_refused_metrics(connection, metrics)))
+    definitions, before = _build_definitions(metrics), _load_digests(connection)
+    digests = {name: _compute_digest(definition) for name, definition in definitions.items()}
     if before == digests:
         return
-    rules = {f"{_RULE}{metric}": rule for metric, rule in rules_of(metrics).items()}
+    rules = {f"{_RULE}{metric}": rule for metric, rule in build_digest_rules(metrics).items()}
     digests |= {name: hashlib.sha256(rule.encode()).digest() for name, rule in rules.items()}
-    ruled = _rules_made(connection)
+    ruled = _load_rule_digests(connection)
     changed = [name.removeprefix(_RULE) for name in rules if ruled.get(name) != digests[name]]
     # A metric that is new has no scores to compare, and nobody's work needs to wait for it.
     if any(f"{_RULE}{metric}" in ruled for metric in changed) or has_scores(connection, changed):
@@ -89,14 +89,14 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
         # Without parameters, so that a percent sign is one.
         connection.exec_driver_sql(definition, execution_options={"no_parameters": True})
     connection.execute(sa.insert(view_definition), [{"name": n, "sql_sha256": d} for n, d in digests.items()])
-    watch_tables(connection, metrics)
-    mark_scores_of(connection, changed)
-    write_comments(connection, metrics)
+    create_mark_triggers(connection, metrics)
+    mark_stale_scores(connection, changed)
+    store_comments(connection, metrics)
 
 
 def _make_base_views(connection: Connection) -> None:
     """Make the views that inputs of scores may read, where they are missing: Postgres would refuse such inputs."""
-    there, definitions = set(sa.inspect(connection).get_view_names()), _definitions({})
+    there, definitions = set(sa.inspect(connection).get_view_names()), _build_definitions({})
     for name in BASE_VIEWS:
         if name not in there:
             connection.exec_driver_sql(definitions[name])
@@ -108,38 +108,40 @@ def drop_views(connection: Connection) -> None:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
-def is_up_to_date(connection: Connection, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> bool:
+def has_current_views(connection: Connection, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> bool:
     """Whether every view and function exists with the definition that it would get now.
 
     tables: those of installed sources, which inputs may read.
     """
-    if _is_made(connection, metrics):
+    if _matches_definitions(connection, metrics):
         return True
     if not all(sa.inspect(connection).has_table(table.name) for table in tables):
         return False
-    refused = find_refused(connection, metrics)
-    return bool(refused) and _is_made(connection, _without(metrics, refused))
+    refused = find_refused_metrics(connection, metrics)
+    return bool(refused) and _matches_definitions(connection, _drop_refused(metrics, refused))
 
 
-def explain_refused(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
+def explain_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
     """Return by metric why the views were made without it, since Postgres cannot compute its inputs.
 
     A database whose views were made with all metrics is asked once.
     """
-    made = _rules_made(connection)
-    return find_refused(connection, {name: inputs for name, inputs in metrics.items() if f"{_RULE}{name}" not in made})
+    made = _load_rule_digests(connection)
+    return find_refused_metrics(
+        connection, {name: inputs for name, inputs in metrics.items() if f"{_RULE}{name}" not in made}
+    )
 
 
-def _is_made(connection: Connection, metrics: MetricInputs) -> bool:
-    definitions = _definitions(with_imported(connection, metrics))
-    return _made(connection) == {name: _digest(definition) for name, definition in definitions.items()}
+def _matches_definitions(connection: Connection, metrics: MetricInputs) -> bool:
+    definitions = _build_definitions(add_imported_metrics(connection, metrics))
+    return _load_digests(connection) == {name: _compute_digest(definition) for name, definition in definitions.items()}
 
 
-def _without(metrics: MetricInputs, refused: Collection[str]) -> MetricInputs:
+def _drop_refused(metrics: MetricInputs, refused: Collection[str]) -> MetricInputs:
     return {name: inputs for name, inputs in metrics.items() if name not in refused}
 
 
-def _made(connection: Connection) -> dict[str, bytes]:
+def _load_digests(connection: Connection) -> dict[str, bytes]:
     """The digests of the definitions by which the views and functions were made that the database has."""
     if not sa.inspect(connection).has_table(view_definition.name):
         return {}
@@ -149,30 +151,32 @@ def _made(connection: Connection) -> dict[str, bytes]:
     return {row.name: bytes(row.sql_sha256) for row in connection.execute(query)}
 
 
-def _rules_made(connection: Connection) -> dict[str, bytes]:
+def _load_rule_digests(connection: Connection) -> dict[str, bytes]:
     """The digests of the rules by which the scores of each metric were compared so far, by _RULE and its name."""
     query = sa.select(view_definition.c.name, view_definition.c.sql_sha256)
     rows = connection.execute(query.where(view_definition.c.name.startswith(_RULE, autoescape=True)))
     return {row.name: bytes(row.sql_sha256) for row in rows}
 
 
-def _definitions(metrics: MetricInputs) -> dict[str, str]:
+def _build_definitions(metrics: MetricInputs) -> dict[str, str]:
     for metric in metrics:
         if not _METRIC.fullmatch(metric):
             raise ValueError(f"metric name {metric!r} must be lower-case letters, digits and underscores")
     parts = {
-        "method_labels": METHOD_LABELS,
-        "label_source": MANIFEST_LABELS,
-        "stale_reason": STALE,
-        "verdict_digest": input_digest(VERDICT_INPUTS, "e.scorer_id"),
-        "marks_by_metric": by_metric({m: input_marks(i, SCORER_ID) for m, i in metrics.items()}, "c.input_marks"),
-        "columns": "".join(map(_columns, metrics)),
-        "joins": "".join(map(_join, metrics)),
+        "method_labels": LABEL_METHOD,
+        "label_source": MANIFEST_LABEL_SOURCE,
+        "stale_reason": STALE_REASON,
+        "verdict_digest": build_digest_sql(VERDICT_INPUTS, "e.scorer_id"),
+        "marks_by_metric": build_case_by_metric(
+            {m: build_marks_sql(i, SCORER_COLUMN) for m, i in metrics.items()}, "c.input_marks"
+        ),
+        "columns": "".join(map(_build_columns, metrics)),
+        "joins": "".join(map(_build_join, metrics)),
     }
-    return mark_functions(metrics) | {name: read_sql(name).format(**parts) for name in VIEWS}
+    return build_mark_functions(metrics) | {name: read_sql(name).format(**parts) for name in VIEWS}
 
 
-def _columns(metric: str) -> str:
+def _build_columns(metric: str) -> str:
     score = f"{metric}_score"
     return (
         f",\n       CASE WHEN NOT {score}.is_stale THEN {score}.value END AS {metric}"
@@ -185,7 +189,7 @@ def _columns(metric: str) -> str:
     )
 
 
-def _join(metric: str) -> str:
+def _build_join(metric: str) -> str:
     # A subquery in place of a join: Postgres then knows that it reads the scores of one scorer.
     return (
         f"\nLEFT JOIN score {metric}_score ON {metric}_score.sample_id = s.sample_id AND {metric}_score.scorer_id ="
@@ -193,6 +197,6 @@ def _join(metric: str) -> str:
     )
 
 
-def _digest(definition: str) -> bytes:
+def _compute_digest(definition: str) -> bytes:
     # With the comments, so that a changed comment is written.
     return hashlib.sha256(definition.encode() + COMMENTS.read_bytes()).digest()

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.scores.present import prepare_for_joins
+from db.scores.sample_scores import prepare_for_joins
 from db.sql import read_sql
 
 _DEFINED = (
@@ -22,7 +22,7 @@ _COLLECTED = sa.text(
 )
 
 
-class ShardCutoff(NamedTuple):
+class ShardThreshold(NamedTuple):
     """The lowest of the best scores of a shard, `kept(share, n)` of its n defined scores.
 
     n_kept: how many of its scores are at least as high; more than that where several have this value.
@@ -48,11 +48,11 @@ class Distribution:
     low: float
     high: float
     counts: tuple[int, ...]
-    cutoffs: Mapping[float, float]
+    thresholds: Mapping[float, float]
     n_kept: Mapping[float, int]
 
 
-def collect_defined(connection: Connection, dataset: Dataset, scorer_id: int) -> list[str]:
+def create_defined_table(connection: Connection, dataset: Dataset, scorer_id: int) -> list[str]:
     """Make the temporary table `defined` of a scorer's defined scores on a dataset. Returns their kinds of samples.
 
     The functions below read the scores of one kind: a caption's may lie on another scale than those of a
@@ -65,7 +65,7 @@ def collect_defined(connection: Connection, dataset: Dataset, scorer_id: int) ->
     return list(connection.exec_driver_sql("SELECT DISTINCT kind FROM defined ORDER BY kind").scalars())
 
 
-def distribution(
+def compute_distribution(
     connection: Connection, kind: str, shares: Sequence[float] = (), bins: int = 30
 ) -> Distribution | None:
     """The distribution of the collected scores of a kind; None where no score is defined."""
@@ -81,14 +81,14 @@ def distribution(
     return Distribution(row.n, row.low, row.high, tuple(counts), cutoffs, n_kept)
 
 
-def shard_cutoffs(connection: Connection, kind: str, shares: Sequence[float]) -> list[ShardCutoff]:
+def load_shard_thresholds(connection: Connection, kind: str, shares: Sequence[float]) -> list[ShardThreshold]:
     """The cutoffs of each shard with a collected score of a kind, by shard and share."""
     statement = sa.text(read_sql("shard_cutoffs"))
     rows = connection.execute(statement, {"kind": kind, "shares": [str(share) for share in shares]})
-    return [ShardCutoff(row.shard, row.n, float(row.share), row.value, row.n_kept) for row in rows]
+    return [ShardThreshold(row.shard, row.n, float(row.share), row.value, row.n_kept) for row in rows]
 
 
-def video_means(connection: Connection, kind: str) -> tuple[list[float], list[int]]:
+def compute_video_means(connection: Connection, kind: str) -> tuple[list[float], list[int]]:
     """The mean collected score of a kind of each video, and its shard, in the same order: videos are independent."""
     query = sa.text("SELECT avg(value), shard FROM defined WHERE kind = :kind GROUP BY video_id, shard")
     rows = connection.execute(query, {"kind": kind}).all()

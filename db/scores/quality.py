@@ -55,21 +55,25 @@ class MeanScore:
     standard_error: float | None
 
 
-def shard_quality(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
+def count_shard_scores(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
     """Count the scores of a shard by status; a stale score counts only as stale. scorer_id: None if not registered."""
     statement = sa.text(read_sql("shard_quality"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return ShardQuality(**connection.execute(statement, values).mappings().one())
 
 
-def reasons_by_status(connection: Connection, scorer_id: int, dataset_id: int, shard: int) -> list[StatusCount]:
+def count_statuses_with_reasons(
+    connection: Connection, scorer_id: int, dataset_id: int, shard: int
+) -> list[StatusCount]:
     """Count the samples of a shard by kind and status, most first; samples without a score are "unscored"."""
     statement = sa.text(read_sql("reasons_by_status"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return [StatusCount(*row) for row in connection.execute(statement, values)]
 
 
-def mean_scores(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> list[MeanScore]:
+def compute_mean_scores(
+    connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
+) -> list[MeanScore]:
     """The means of a shard or of the whole dataset, one for each kind of samples that has a defined score."""
     statement = sa.text(read_sql("mean_scores"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
@@ -86,7 +90,9 @@ def has_good_score(connection: Connection, dataset_id: int) -> bool:
     return bool(connection.scalar(sa.select(query.exists())))
 
 
-def first_failure(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> tuple[str, str] | None:
+def find_first_failure(
+    connection: Connection, scorer_id: int | None, dataset_id: int, shard: int
+) -> tuple[str, str] | None:
     """Key and error of the first sample of a shard that failed, or None."""
     query = (
         sa.select(sample.c.key, score.c.error)

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.schema import dataset, sample, score, scorer
-from db.scores.stored import current_score
+from db.scores.store import current_score
 from db.server.arrays import read_arrays
 
 UNSCORED = "not scored"
@@ -41,7 +41,7 @@ class StoredScorer:
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetSample:
+class SampleIds:
     """A sample's number, and the number of its video."""
 
     sample_id: int
@@ -65,13 +65,13 @@ def list_scorers(connection: Connection) -> list[StoredScorer]:
     return [StoredScorer(*row) for row in connection.execute(query)]
 
 
-def stored_scorer(connection: Connection, scorer_id: int) -> StoredScorer:
+def load_scorer(connection: Connection, scorer_id: int) -> StoredScorer:
     """The scorer of this number, which must be there."""
     columns = [scorer.c[name] for name in StoredScorer.__dataclass_fields__]
     return StoredScorer(*connection.execute(sa.select(*columns).where(scorer.c.scorer_id == scorer_id)).one())
 
 
-def scored_datasets(connection: Connection, scorer_id: int) -> list[str]:
+def list_scored_datasets(connection: Connection, scorer_id: int) -> list[str]:
     """The names of the datasets of which a scorer has scored a sample."""
     of_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.c.dataset_id)
     has_score = sa.exists(of_dataset.join(score, score.c.sample_id == sample.c.sample_id)).where(
@@ -80,14 +80,14 @@ def scored_datasets(connection: Connection, scorer_id: int) -> list[str]:
     return list(connection.scalars(sa.select(dataset.c.name).where(has_score).order_by(dataset.c.name)))
 
 
-def dataset_samples(connection: Connection, dataset_id: int) -> list[DatasetSample]:
+def list_dataset_samples(connection: Connection, dataset_id: int) -> list[SampleIds]:
     """The samples of a dataset by number."""
     columns = (sample.c.sample_id, sample.c.video_id)
     query = sa.select(*columns).where(sample.c.dataset_id == dataset_id).order_by(sample.c.sample_id)
-    return [DatasetSample(*row) for row in connection.execute(query)]
+    return [SampleIds(*row) for row in connection.execute(query)]
 
 
-def values_of(
+def load_scorer_values(
     connection: Connection, scorer_id: int, dataset_id: int, sample_ids: Sequence[int] | None = None
 ) -> dict[int, tuple[float | None, str]]:
     """Value and status of every score of a scorer on a dataset, by sample number; a stale score has no value.
@@ -104,7 +104,7 @@ def values_of(
     return {sample_id: (value, status) for sample_id, value, status in connection.execute(query)}
 
 
-def all_values_of(connection: Connection, scorer_id: int, dataset_id: int) -> list[npt.NDArray[Any]]:
+def load_value_arrays(connection: Connection, scorer_id: int, dataset_id: int) -> list[npt.NDArray[Any]]:
     """The samples of a dataset that a scorer has a value for, and these values; each (n,)."""
     query = (
         "SELECT sample_id, value FROM current_score "
@@ -114,7 +114,7 @@ def all_values_of(connection: Connection, scorer_id: int, dataset_id: int) -> li
     return read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, said)
 
 
-def named_samples(connection: Connection, sample_ids: Sequence[int]) -> dict[int, NamedSample]:
+def load_named_samples(connection: Connection, sample_ids: Sequence[int]) -> dict[int, NamedSample]:
     """Key, kind, system and text of samples by number."""
     columns = [sample.c[name] for name in NamedSample.__dataclass_fields__]
     query = sa.select(sample.c.sample_id, *columns).where(sample.c.sample_id.in_(sample_ids))

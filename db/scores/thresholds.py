@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import keypoint_threshold, score_threshold, scorer
-from db.scores.decided_keypoints import METHOD_LABELS
+from db.scores.keypoint_decisions import LABEL_METHOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LabelThreshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Cutoff:
+class ScoreThreshold:
     """A cut on the scores of a kind of samples in a dataset, or in a shard.
 
     `at_least` is the lowest score on the good side of it. n: the number of scores that it was found on, of which it
@@ -51,8 +51,8 @@ class Cutoff:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-def store_cutoffs(
-    connection: Connection, scorer_id: int, dataset_id: int, method: str, cutoffs: Sequence[Cutoff]
+def store_score_thresholds(
+    connection: Connection, scorer_id: int, dataset_id: int, method: str, thresholds: Sequence[ScoreThreshold]
 ) -> None:
     """Store cuts on scores, replacing those of the same scorer, dataset and method."""
     of_method = (
@@ -69,33 +69,33 @@ def store_cutoffs(
         {
             **common,
             "scope": "dataset" if cutoff.shard is None else "shard",
-            **{name: getattr(cutoff, name) for name in Cutoff.__dataclass_fields__},
+            **{name: getattr(cutoff, name) for name in ScoreThreshold.__dataclass_fields__},
         }
-        for cutoff in cutoffs
+        for cutoff in thresholds
     ]
     if rows:
         connection.execute(sa.insert(score_threshold), rows)
 
 
-def list_cutoffs(connection: Connection, dataset_id: int, method: str) -> list[tuple[str, Cutoff]]:
+def list_score_thresholds(connection: Connection, dataset_id: int, method: str) -> list[tuple[str, ScoreThreshold]]:
     """Return the cuts of a method on a whole dataset, each behind the metric whose active scorer has it."""
-    columns = [score_threshold.c[name] for name in Cutoff.__dataclass_fields__]
+    columns = [score_threshold.c[name] for name in ScoreThreshold.__dataclass_fields__]
     query = (
         sa.select(scorer.c.metric, *columns)
         .join(scorer, scorer.c.scorer_id == score_threshold.c.scorer_id)
         .where(score_threshold.c.dataset_id == dataset_id, score_threshold.c.method == method)
         .where(score_threshold.c.scope == "dataset", scorer.c.status == "active")
     )
-    return [(metric, Cutoff(*row)) for metric, *row in connection.execute(query)]
+    return [(metric, ScoreThreshold(*row)) for metric, *row in connection.execute(query)]
 
 
-def metrics_with_cutoffs(connection: Connection, dataset_id: int) -> set[str]:
+def list_metrics_with_thresholds(connection: Connection, dataset_id: int) -> set[str]:
     """The metrics whose active scorer has stored cuts on its scores over the whole dataset."""
     query = sa.text("SELECT metric FROM dataset_thresholds WHERE dataset_id = :dataset_id")
     return set(connection.scalars(query, {"dataset_id": dataset_id}))
 
 
-def replace_label_thresholds(
+def store_label_thresholds(
     connection: Connection, scorer_id: int, dataset_id: int, rows: Sequence[LabelThreshold]
 ) -> None:
     """Replace all label thresholds of this scorer on this dataset; the new ones of scope "dataset" are in force.
@@ -111,15 +111,15 @@ def replace_label_thresholds(
     of_labels = (
         keypoint_threshold.c.scorer_id == scorer_id,
         keypoint_threshold.c.dataset_id == dataset_id,
-        keypoint_threshold.c.method == METHOD_LABELS,
+        keypoint_threshold.c.method == LABEL_METHOD,
     )
     connection.execute(sa.delete(keypoint_threshold).where(*of_labels))
     if rows:
-        common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": METHOD_LABELS}
-        connection.execute(sa.insert(keypoint_threshold), [{**common, **_columns(row)} for row in rows])
+        common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": LABEL_METHOD}
+        connection.execute(sa.insert(keypoint_threshold), [{**common, **_build_columns(row)} for row in rows])
 
 
-def label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, float]:
+def load_label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, float]:
     """The thresholds in force for this scorer on this dataset, by dimension; {} without label thresholds."""
     query = sa.text(
         "SELECT dimension, threshold FROM threshold_in_force WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id "
@@ -129,7 +129,7 @@ def label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) ->
     return {row.dimension: row.threshold for row in rows}
 
 
-def _columns(row: LabelThreshold) -> dict[str, Any]:
+def _build_columns(row: LabelThreshold) -> dict[str, Any]:
     return {
         "scope": row.scope,
         "shard": row.shard,

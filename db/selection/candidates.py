@@ -14,13 +14,13 @@ from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import sample, text_embedding, video, video_fact
-from db.scores.present import Column
-from db.selection.eligible import Eligible
+from db.scores.sample_scores import Column
+from db.selection.eligible import EligibleSamples
+from db.selection.missing_scores import explain_no_candidates
 from db.selection.recipes import SelectionError
-from db.selection.unjudged import explain_none
 from db.server.arrays import pack_column, unpack_column
 
-ALL = "all"
+WHOLE_STRATUM = "all"
 """The stratum of a recipe without strata."""
 
 
@@ -40,7 +40,7 @@ class Candidates:
 
     values: npt.NDArray[np.float64]
     strata: Sequence[str]
-    stratum: npt.NDArray[np.intp]
+    stratum_places: npt.NDArray[np.intp]
     sample_ids: npt.NDArray[np.int64]
     draws: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     text_sha256: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, dtype="V32"))
@@ -48,7 +48,7 @@ class Candidates:
     signatures: Mapping[int, bytes] = field(default_factory=dict)
 
 
-class _Packed(NamedTuple):
+class _PackedColumn(NamedTuple):
     """A number of each candidate: its SQL, and the types in which Postgres sends it and in which it is read."""
 
     value: Column
@@ -56,18 +56,21 @@ class _Packed(NamedTuple):
     read: str
 
 
-def load_candidates(connection: Connection, eligible: Eligible) -> Candidates:
+def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candidates:
     """Return the eligible samples, at least one.
 
     Raises NothingToSelect where there is none, and SelectionError where the recipe compares videos and one of theirs
     was never measured.
     """
     recipe = eligible.recipe
-    by = {f"by {place}": _Packed(sa.cast(value, sa.Double), "f8", "f8") for place, value in enumerate(eligible.by)}
-    wanted = {**by, **_list_wanted(eligible)}
-    by_stratum = {row["stratum"]: row for row in connection.execute(_pack(eligible, wanted)).mappings()}
+    by = {
+        f"by {place}": _PackedColumn(sa.cast(value, sa.Double), "f8", "f8")
+        for place, value in enumerate(eligible.rank_columns)
+    }
+    wanted = {**by, **_choose_columns(eligible)}
+    by_stratum = {row["stratum"]: row for row in connection.execute(_build_packed_query(eligible, wanted)).mappings()}
     if not by_stratum:
-        raise NothingToSelect(explain_none(connection, eligible.dataset, recipe, eligible.unjudged))
+        raise NothingToSelect(explain_no_candidates(connection, eligible.dataset, recipe, eligible.unjudged))
     strata = sorted(by_stratum)
     parts = {
         name: [unpack_column(by_stratum[stratum][name], column.sent) for stratum in strata]
@@ -82,7 +85,7 @@ def load_candidates(connection: Connection, eligible: Eligible) -> Candidates:
     return Candidates(values, strata, np.repeat(np.arange(len(strata)), sizes), **arrays, signatures=signatures)
 
 
-def find_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+def compute_key_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     """Return the places (n,) of distinct samples in the order of kind and key, from 0 to n - 1."""
     if not len(sample_ids):
         return np.empty(0, dtype=np.intp)
@@ -95,12 +98,12 @@ def find_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> np
     return places
 
 
-def list_texts_without_vector(connection: Connection, eligible: Eligible, model_id: int | None) -> list[str]:
+def list_texts_without_vector(connection: Connection, eligible: EligibleSamples, model_id: int | None) -> list[str]:
     """Return the distinct texts of eligible samples that an encoder has no vector of, in the order of their hashes.
 
     model_id: None for an encoder that has embedded nothing yet.
     """
-    query = sa.select(sample.c.text_sha256, sample.c.text).select_from(eligible.scores.rows)
+    query = sa.select(sample.c.text_sha256, sample.c.text).select_from(eligible.scores.from_clause)
     query = query.where(*eligible.conditions).distinct().order_by(sample.c.text_sha256)
     if model_id is not None:
         of_text = sa.and_(text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256)
@@ -108,27 +111,27 @@ def list_texts_without_vector(connection: Connection, eligible: Eligible, model_
     return [row.text for row in connection.execute(query)]
 
 
-def _list_wanted(eligible: Eligible) -> dict[str, _Packed]:
+def _choose_columns(eligible: EligibleSamples) -> dict[str, _PackedColumn]:
     """Return what is read of each sample beside the values that rank it, by the field of `Candidates`."""
     recipe, columns = eligible.recipe, eligible.scores.columns
-    wanted = {"sample_ids": _Packed(columns["sample_id"], "i8", "i8")}
-    if recipe.draws:
+    wanted = {"sample_ids": _PackedColumn(columns["sample_id"], "i8", "i8")}
+    if recipe.is_drawn:
         drawn = sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), columns["kind"], columns["sample"]))
         # The first 64 bits: Postgres reads them with a sign, which they do not have.
         bits = sa.cast(sa.cast(sa.literal("x", sa.Text) + sa.func.left(drawn, 16), BIT(64)), sa.BigInteger)
-        wanted["draws"] = _Packed(bits, "i8", "u8")
+        wanted["draws"] = _PackedColumn(bits, "i8", "u8")
     if recipe.needs_vectors:
-        wanted["text_sha256"] = _Packed(sample.c.text_sha256, "V32", "V32")
+        wanted["text_sha256"] = _PackedColumn(sample.c.text_sha256, "V32", "V32")
     if recipe.dedupe_videos is not None:
-        wanted["video_ids"] = _Packed(sample.c.video_id, "i8", "i8")
+        wanted["video_ids"] = _PackedColumn(sample.c.video_id, "i8", "i8")
     return wanted
 
 
-def _pack(eligible: Eligible, wanted: Mapping[str, _Packed]) -> sa.Select[Any]:
+def _build_packed_query(eligible: EligibleSamples, wanted: Mapping[str, _PackedColumn]) -> sa.Select[Any]:
     """Return a query for a row of packed columns for each stratum."""
-    stratum = sa.literal(ALL, sa.Text) if eligible.stratum is None else eligible.stratum
+    stratum = sa.literal(WHOLE_STRATUM, sa.Text) if eligible.stratum is None else eligible.stratum
     rows = sa.select(stratum.label("stratum"), *[column.value.label(name) for name, column in wanted.items()])
-    rows = rows.select_from(eligible.scores.rows).where(*eligible.conditions)
+    rows = rows.select_from(eligible.scores.from_clause).where(*eligible.conditions)
     of_rows = rows.subquery("eligible").c
     packed = [pack_column(of_rows[name]).label(name) for name in wanted]
     return sa.select(of_rows.stratum, *packed).group_by(of_rows.stratum)

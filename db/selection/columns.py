@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from db.manifest.datasets import Dataset
 from db.reports.agreement import current_rating
 from db.schema import rating, sample, video
-from db.scores.present import Column, PresentScores
+from db.scores.sample_scores import Column, SampleScores
 from db.selection.recipes import SelectionError
 
 OWN, RATING = "extra_", "rating_"
@@ -26,8 +26,8 @@ _FIELDS = sa.text(
 )
 
 
-def own_columns(
-    connection: Connection, dataset: Dataset, names: Iterable[str], scores: PresentScores
+def build_own_columns(
+    connection: Connection, dataset: Dataset, names: Iterable[str], scores: SampleScores
 ) -> dict[str, Column]:
     """The length of each text, n_characters, and those columns extra_FIELD and rating_ASPECT that are among the names.
 
@@ -39,17 +39,17 @@ def own_columns(
     columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}
     if any(name.startswith(OWN) for name in mentioned):
         fields = {f"{OWN}{row.key}": row for row in connection.execute(_FIELDS, {"dataset_id": dataset.dataset_id})}
-        for name in _known(mentioned, OWN, fields, "own field of the manifest"):
-            columns[name] = _field(name, fields[name].key, fields[name].types)
+        for name in _require_known(mentioned, OWN, fields, "own field of the manifest"):
+            columns[name] = _build_field(name, fields[name].key, fields[name].types)
     if any(name.startswith(RATING) for name in mentioned):
         of_dataset = sa.select(rating.c.aspect).join(sample).where(sample.c.dataset_id == dataset.dataset_id).distinct()
         aspects = {f"{RATING}{aspect}": aspect for aspect in connection.scalars(of_dataset)}
-        for name in _known(mentioned, RATING, aspects, "aspect that people rated"):
-            columns[name] = _mean_rating(aspects[name], scores.columns["sample_id"])
+        for name in _require_known(mentioned, RATING, aspects, "aspect that people rated"):
+            columns[name] = _build_mean_rating(aspects[name], scores.columns["sample_id"])
     return columns
 
 
-def _known(mentioned: Iterable[str], prefix: str, found: Iterable[str], kind: str) -> list[str]:
+def _require_known(mentioned: Iterable[str], prefix: str, found: Iterable[str], kind: str) -> list[str]:
     names = sorted(found)
     by_lower_name = {name.lower(): name for name in names}
     unknown = next((name for name in mentioned if name.startswith(prefix) and name not in by_lower_name), None)
@@ -64,7 +64,7 @@ def _known(mentioned: Iterable[str], prefix: str, found: Iterable[str], kind: st
     return known_names
 
 
-def _field(name: str, key: str, types: list[str]) -> Column:
+def _build_field(name: str, key: str, types: list[str]) -> Column:
     if len(types) > 1 or types[0] not in _TYPES:
         raise SelectionError(
             f"{name} holds values of type {', '.join(sorted(types))}: a recipe needs numbers, texts or booleans alone"
@@ -76,7 +76,7 @@ def _field(name: str, key: str, types: list[str]) -> Column:
     return sa.case((sa.func.jsonb_typeof(value) == types[0], sa.cast(text, _TYPES[types[0]])))
 
 
-def _mean_rating(aspect: str, sample_id: Column) -> Column:
+def _build_mean_rating(aspect: str, sample_id: Column) -> Column:
     mean = sa.select(sa.func.avg(current_rating.c.value)).where(
         current_rating.c.sample_id == sample_id, current_rating.c.aspect == aspect
     )

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlglot import expressions as exp
 
-from db.scores.present import names_of
-from db.spelling import did_you_mean
+from db.scores.sample_scores import format_column_names
+from db.spelling import find_similar_name
 
 Columns = Mapping[str, sa.ColumnElement[Any]]
 Condition = sa.ColumnElement[bool]
 # An "untyped" column may be compared with anything, an "other" one (a time, JSON, ...) only with null.
-Kind = Literal["number", "text", "boolean", "untyped", "other"]
+OperandKind = Literal["number", "text", "boolean", "untyped", "other"]
 
 COMPARISONS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.EQ: operator.eq,
@@ -29,7 +29,7 @@ COMPARISONS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
     exp.GT: operator.gt,
     exp.GTE: operator.ge,
 }
-PYTHON_KINDS: dict[type, Kind] = {
+PYTHON_KINDS: dict[type, OperandKind] = {
     bool: "boolean",
     int: "number",
     float: "number",
@@ -57,59 +57,59 @@ class Operand:
     """One side of a comparison: a column, a literal, or minus one of these."""
 
     expression: sa.ColumnElement[Any]
-    kind: Kind
+    kind: OperandKind
     name: str
     """The operand's name in error messages."""
 
 
-def condition_of(node: exp.Expr, columns: Columns) -> Condition:
+def build_condition(node: exp.Expr, columns: Columns) -> Condition:
     """The condition that a checked tree stands for. Raises FilterError where it compares what cannot be compared."""
     if isinstance(node, exp.Paren):
-        return condition_of(node.this, columns)
+        return build_condition(node.this, columns)
     if isinstance(node, (exp.And, exp.Or)):
-        parts = [condition_of(part, columns) for part in node.flatten(unnest=False)]
+        parts = [build_condition(part, columns) for part in node.flatten(unnest=False)]
         return sa.and_(*parts) if isinstance(node, exp.And) else sa.or_(*parts)
     if isinstance(node, exp.Not):
-        return sa.not_(condition_of(node.this, columns))
+        return sa.not_(build_condition(node.this, columns))
     if type(node) in COMPARISONS:
-        left, right = _operand(node.this, columns), _operand(node.expression, columns)
+        left, right = _build_operand(node.this, columns), _build_operand(node.expression, columns)
         _check_comparable(left, right)
         comparison: Condition = COMPARISONS[type(node)](left.expression, right.expression)
         return comparison
     if type(node) in PREDICATES:
         condition = PREDICATES[type(node)](node, columns)
         return sa.not_(condition) if node.args.get("negate") else condition
-    operand = _operand(node, columns)
+    operand = _build_operand(node, columns)
     if operand.kind not in ("boolean", "untyped"):
         raise FilterError(f"{operand.name} is not a condition: compare it with something")
     return operand.expression
 
 
-def _between(node: exp.Expr, columns: Columns) -> Condition:
-    value, low, high = (_operand(node.args[name], columns) for name in ("this", "low", "high"))
+def _build_between(node: exp.Expr, columns: Columns) -> Condition:
+    value, low, high = (_build_operand(node.args[name], columns) for name in ("this", "low", "high"))
     _check_comparable(value, low)
     _check_comparable(value, high)
     return value.expression.between(low.expression, high.expression)
 
 
-def _in(node: exp.Expr, columns: Columns) -> Condition:
-    value = _operand(node.this, columns)
+def _build_in(node: exp.Expr, columns: Columns) -> Condition:
+    value = _build_operand(node.this, columns)
     if not node.expressions or any(choice.find(exp.Column) for choice in node.expressions):
         raise FilterError("in needs a list of literals in parentheses, such as system in ('brief', 'long')")
-    choices = [_operand(choice, columns) for choice in node.expressions]
+    choices = [_build_operand(choice, columns) for choice in node.expressions]
     for choice in choices:
         _check_comparable(value, choice)
     return value.expression.in_([choice.expression for choice in choices])
 
 
-def _is(node: exp.Expr, columns: Columns) -> Condition:
+def _build_is_null(node: exp.Expr, columns: Columns) -> Condition:
     if not isinstance(node.expression, exp.Null):
         raise FilterError("is may only be followed by null or not null: compare with = instead")
-    return _operand(node.this, columns).expression.is_(None)
+    return _build_operand(node.this, columns).expression.is_(None)
 
 
-def _like(node: exp.Expr, columns: Columns) -> Condition:
-    value, pattern = _operand(node.this, columns), node.expression
+def _build_like(node: exp.Expr, columns: Columns) -> Condition:
+    value, pattern = _build_operand(node.this, columns), node.expression
     if value.kind not in ("text", "untyped"):
         raise FilterError(f"like and ilike are for text, and {value.name} is none")
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
@@ -118,50 +118,50 @@ def _like(node: exp.Expr, columns: Columns) -> Condition:
     if n_backslashes % 2:
         raise FilterError("a pattern of like or ilike must not end with a single backslash: write two")
     compare = value.expression.ilike if isinstance(node, exp.ILike) else value.expression.like
-    return compare(_literal(pattern).expression)
+    return compare(_build_literal(pattern).expression)
 
 
 PREDICATES: dict[type[exp.Expr], Callable[[exp.Expr, Columns], Condition]] = {
-    exp.Between: _between,
-    exp.In: _in,
-    exp.Is: _is,
-    exp.Like: _like,
-    exp.ILike: _like,
+    exp.Between: _build_between,
+    exp.In: _build_in,
+    exp.Is: _build_is_null,
+    exp.Like: _build_like,
+    exp.ILike: _build_like,
 }
 
 
-def _operand(node: exp.Expr, columns: Columns) -> Operand:
+def _build_operand(node: exp.Expr, columns: Columns) -> Operand:
     if isinstance(node, exp.Paren):
-        return _operand(node.this, columns)
+        return _build_operand(node.this, columns)
     if isinstance(node, exp.Column):
-        return column_of(node.name, columns)
+        return require_column(node.name, columns)
     if isinstance(node, exp.Neg):
-        value = _operand(node.this, columns)
+        value = _build_operand(node.this, columns)
         if value.kind not in ("number", "untyped"):
             raise FilterError(f"{value.name} cannot follow a minus sign: only a number can")
         return Operand(-value.expression, value.kind, f"minus {value.name}")
-    return _literal(node)
+    return _build_literal(node)
 
 
-def column_of(name: str, columns: Columns) -> Operand:
+def require_column(name: str, columns: Columns) -> Operand:
     """The column of this name, in any case. Raises FilterError where there is none, and names the nearest."""
     by_lower_name = {key.lower(): column for key, column in columns.items()}
     column = by_lower_name.get(name.lower())
     if column is None:
-        meant = did_you_mean(name, columns)
+        meant = find_similar_name(name, columns)
         hint = f", did you mean {meant!r}?" if meant else "."
-        raise FilterError(f"unknown name {name[:40]!r}{hint}", f" The columns are: {names_of(columns)}")
+        raise FilterError(f"unknown name {name[:40]!r}{hint}", f" The columns are: {format_column_names(columns)}")
     is_typed = not isinstance(column.type, sa.types.NullType)
     kind = PYTHON_KINDS.get(column.type.python_type, "other") if is_typed else "untyped"
     adjective = f"{kind} " if kind in PYTHON_KINDS.values() else ""
     return Operand(column, kind, f"the {adjective}column {name!r}")
 
 
-def _literal(node: exp.Expr) -> Operand:
+def _build_literal(node: exp.Expr) -> Operand:
     if isinstance(node, exp.Literal) and node.is_string:
         return Operand(sa.literal(node.name, sa.Text), "text", f"the text {node.name[:40]!r}")
     if isinstance(node, exp.Literal):
-        return Operand(sa.literal(_number(node.name)), "number", f"the number {node.name}")
+        return Operand(sa.literal(_parse_number(node.name)), "number", f"the number {node.name}")
     if isinstance(node, exp.Boolean):
         return Operand(sa.literal(bool(node.this), sa.Boolean), "boolean", f"the value {node.this}")
     if isinstance(node, exp.Null):
@@ -169,7 +169,7 @@ def _literal(node: exp.Expr) -> Operand:
     raise FilterError("a condition stands where a column or a literal belongs: use and, or and not")
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     if not NUMBER.fullmatch(text):
         raise FilterError(f"{text[:40]!r} is not a number: write it like 12, 0.3 or 1e-3")
     if text.isdecimal() and len(text) < 19:  # more digits may not fit a bigint

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from db.schema import scorer
-from db.selection.frozen import known_selection
-from db.selection.recipes import recipe_in
+from db.selection.recipes import convert_rule
+from db.selection.stored_selections import require_selection
 from db.sql import read_sql
 
 _NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}
@@ -35,17 +35,17 @@ class Difference:
     reason: str
 
 
-def selection_diff(connection: Connection, first: int, second: int) -> Iterator[Difference]:
+def compare_selections(connection: Connection, first: int, second: int) -> Iterator[Difference]:
     """The samples that left and those that came, in order of rank. Raises SelectionError for an unknown selection."""
-    old, new = known_selection(connection, first), known_selection(connection, second)
-    yield from _only_in(connection, old, new, "went out")
-    yield from _only_in(connection, new, old, "came in")
+    old, new = require_selection(connection, first), require_selection(connection, second)
+    yield from _list_only_in(connection, old, new, "went out")
+    yield from _list_only_in(connection, new, old, "came in")
 
 
-def _only_in(
+def _list_only_in(
     connection: Connection, holder: RowMapping, other: RowMapping, change: Literal["came in", "went out"]
 ) -> Iterator[Difference]:
-    scorer_id, metric = _only_scorer(connection, other["spec"])
+    scorer_id, metric = _find_only_scorer(connection, other["spec"])
     values = {
         "holder": holder["selection_id"],
         "other": other["selection_id"],
@@ -54,16 +54,16 @@ def _only_in(
     }
     statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
     for row in connection.execute(statement, values):
-        reason = _reason(row, holder, other, metric)
+        reason = _explain_absence(row, holder, other, metric)
         yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
 
 
-def _rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _build_comparable_rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """What two selections by the same rule share: all but the scorers, and the kind, which has a reason of its own."""
-    return recipe_in({**spec, "kind": "all"}), spec.get("encoder")
+    return convert_rule({**spec, "kind": "all"}), spec.get("encoder")
 
 
-def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
+def _find_only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
     """The number and metric of the scorer whose values alone ranked a selection.
 
     None where it ranked by several columns, or by one that is no metric.
@@ -76,7 +76,7 @@ def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | No
     return (found.scorer_id, found.metric) if found else (None, None)
 
 
-def _reason(row: Any, holder: RowMapping, other: RowMapping, metric: str | None) -> str:
+def _explain_absence(row: Any, holder: RowMapping, other: RowMapping, metric: str | None) -> str:
     """Why `other` does not hold a sample of `holder`. A sample that is gone has taken its scores with it."""
     name, spec = f"selection {other['selection_id']}", other["spec"]
     if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
@@ -84,7 +84,7 @@ def _reason(row: Any, holder: RowMapping, other: RowMapping, metric: str | None)
     if spec.get("kind", row.kind) not in ("all", row.kind):
         return f"{name} holds samples of kind {spec['kind']} alone"
     if metric is None:
-        if _rule(holder["spec"]) == _rule(spec):
+        if _build_comparable_rule(holder["spec"]) == _build_comparable_rule(spec):
             return f"{name} took others by the same rule: scores or samples were not the same when it was made"
         return f"{name} has another rule"
     if row.is_gone:
@@ -96,17 +96,17 @@ def _reason(row: Any, holder: RowMapping, other: RowMapping, metric: str | None)
     if spec.get("choose") in _NOT_BY_VALUE:
         # Its cut-off is the least value that was taken, and no rule.
         return f"{name} {_NOT_BY_VALUE[spec['choose']]}, or left it out by a condition"
-    value, cutoff = _told_apart(row.value_then, other["cutoff"])
+    value, cutoff = _format_distinct(row.value_then, other["cutoff"])
     if row.value_then < other["cutoff"]:
         return f"its {metric} was {value}, below the cut-off {cutoff} of {name}"
     stale = "as stale, " if spec.get("stale") == "leave_out" else ""
     return f"its {metric} of {value} would do: {name} left it out {stale}{_OTHERWISE}"
 
 
-def _told_apart(value: float, other: float) -> tuple[str, str]:
+def _format_distinct(value: float, other: float) -> tuple[str, str]:
     """Two numbers with four decimals, or with all their digits where four do not tell them apart.
 
-    >>> _told_apart(0.25, 0.5), _told_apart(0.00031, 0.00033)
+    >>> _format_distinct(0.25, 0.5), _format_distinct(0.00031, 0.00033)
     (('0.2500', '0.5000'), ('0.00031', '0.00033'))
     """
     shown = f"{value:.4f}", f"{other:.4f}"

@@ -12,29 +12,29 @@ from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import sample
-from db.scores.present import (
+from db.scores.sample_scores import (
     SIMPLE_SCORES,
     ActiveScorer,
     Column,
-    PresentScores,
-    active_scorers,
-    is_number,
-    known_scores,
-    names_of,
+    SampleScores,
+    build_sample_scores,
+    format_column_names,
+    is_number_column,
+    list_dataset_scores,
+    load_active_scorers,
     prepare_for_joins,
-    present_scores,
 )
-from db.selection.columns import OWN, own_columns
-from db.selection.filters import names_in, parse_filter
-from db.selection.recipes import KINDS, Recipe, SelectionError
-from db.selection.unjudged import count_unjudged
+from db.selection.columns import OWN, build_own_columns
+from db.selection.filters import list_column_names, parse_filter
+from db.selection.missing_scores import count_missing_scores
+from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
 
 NO_STRATUM = "none"
 """The stratum of samples without a value in the column of strata."""
 
 
 @dataclass(frozen=True, slots=True)
-class Eligible:
+class EligibleSamples:
     """The rows of `scores` that a recipe may take: those with a value in each of `by` that pass all `filters`.
 
     by: the columns that rank them. stratum: the name of each row's stratum, None for a recipe without strata. columns:
@@ -47,9 +47,9 @@ class Eligible:
 
     dataset: Dataset
     recipe: Recipe
-    scores: PresentScores
+    scores: SampleScores
     columns: Mapping[str, Column]
-    by: Sequence[Column]
+    rank_columns: Sequence[Column]
     stratum: Column | None
     filters: Sequence[sa.ColumnElement[bool]]
     cuts: Mapping[str, Mapping[str, Any]]
@@ -57,16 +57,16 @@ class Eligible:
     n_others: int
     metrics: Sequence[str]
     scorers: Mapping[str, ActiveScorer]
-    deciding: Sequence[str]
+    deciding_metrics: Sequence[str]
     unjudged: Mapping[str, Mapping[str, int]]
 
     @property
     def conditions(self) -> tuple[sa.ColumnElement[bool], ...]:
         """What a row must fulfil to be eligible."""
-        return (self.scores.of_dataset, *[value.is_not(None) for value in self.by], *self.filters)
+        return (self.scores.dataset_condition, *[value.is_not(None) for value in self.rank_columns], *self.filters)
 
 
-def find_eligible(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> Eligible:
+def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> EligibleSamples:
     """Return what a recipe may take of a dataset now. Must begin a transaction, which then sees one snapshot.
 
     lock: whether other processes that would freeze wait until the transaction ends. Raises SelectionError for an
@@ -78,87 +78,94 @@ def find_eligible(connection: Connection, dataset: Dataset, recipe: Recipe, *, l
     connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     if lock:
         connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")
-    known = known_scores(connection, dataset)
+    known = list_dataset_scores(connection, dataset)
     prepare_for_joins(connection)
-    scorers = active_scorers(connection, dataset)
-    scores = present_scores(dataset, known, scorers, next((name for name in recipe.by if name in scorers), None))
-    columns = {**scores.shown, **own_columns(connection, dataset, recipe.names, scores)}
-    by = [_number(columns, name, "by") for name in recipe.by]
+    scorers = load_active_scorers(connection, dataset)
+    scores = build_sample_scores(dataset, known, scorers, next((name for name in recipe.by if name in scorers), None))
+    columns = {**scores.view_columns, **build_own_columns(connection, dataset, recipe.column_names, scores)}
+    by = [_require_number_column(columns, name, "by") for name in recipe.by]
     filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
-    floors = {name: _number(columns, name, "at_least") for name in recipe.at_least}
-    stratum = _stratum(columns, recipe) if recipe.per else None
-    kind, n_others, is_mixed = _kind(connection, dataset, recipe, scores, [scores.of_dataset, *filters], by)
+    floors = {name: _require_number_column(columns, name, "at_least") for name in recipe.at_least}
+    stratum = _build_stratum(columns, recipe) if recipe.per else None
+    kind, n_others, is_mixed = _choose_kind(
+        connection, dataset, recipe, scores, [scores.dataset_condition, *filters], by
+    )
     if is_mixed:
         filters.append(columns["kind"] == kind)
     cuts = {
-        name: _stored_cut(connection, dataset, name, least, kind)
+        name: _load_threshold(connection, dataset, name, least, kind)
         for name, least in recipe.at_least.items()
         if isinstance(least, str)
     }
     for name, column in floors.items():
         filters.append(column >= (cuts[name]["at_least"] if name in cuts else recipe.at_least[name]))
-    deciding = _deciding(recipe, scorers)
-    return Eligible(
+    deciding = _list_deciding_metrics(recipe, scorers)
+    return EligibleSamples(
         dataset=dataset,
         recipe=recipe,
         scores=scores,
         columns=columns,
-        by=by,
+        rank_columns=by,
         stratum=stratum,
         filters=filters,
         cuts=cuts,
         kind=kind,
         n_others=n_others,
-        metrics=[name for name in known if name not in SIMPLE_SCORES or name in recipe.names],
+        metrics=[name for name in known if name not in SIMPLE_SCORES or name in recipe.column_names],
         scorers=scorers,
-        deciding=deciding,
-        unjudged=count_unjudged(connection, dataset, recipe, {name: scorers[name] for name in deciding}),
+        deciding_metrics=deciding,
+        unjudged=count_missing_scores(connection, dataset, recipe, {name: scorers[name] for name in deciding}),
     )
 
 
-def _kind(
+def _choose_kind(
     connection: Connection,
     dataset: Dataset,
     recipe: Recipe,
-    scores: PresentScores,
+    scores: SampleScores,
     conditions: Sequence[sa.ColumnElement[bool]],
     by: Sequence[Column],
 ) -> tuple[str, int, bool]:
     """The kind of samples that a recipe takes, how many of the other kind it could take, and whether it must choose."""
     of_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
-    has = {kind: connection.scalar(sa.select(of_dataset.where(sample.c.kind == kind).exists())) for kind in KINDS}
-    there = [kind for kind in KINDS if has[kind]]
+    has = {
+        kind: connection.scalar(sa.select(of_dataset.where(sample.c.kind == kind).exists())) for kind in SAMPLE_KINDS
+    }
+    there = [kind for kind in SAMPLE_KINDS if has[kind]]
     if recipe.kind is not None:
         return recipe.kind, 0, recipe.kind != "all" and there != [recipe.kind]
     if len(there) < 2:
-        return (there or KINDS)[0], 0, False
+        return (there or SAMPLE_KINDS)[0], 0, False
     if recipe.per == "kind":
         # Each stratum is of one kind.
         return "all", 0, False
     kind = scores.columns["kind"]
-    query = sa.select(kind, sa.func.count()).select_from(scores.rows).where(*conditions)
+    query = sa.select(kind, sa.func.count()).select_from(scores.from_clause).where(*conditions)
     counts = {row[0]: row[1] for row in connection.execute(query.where(*[v.is_not(None) for v in by]).group_by(kind))}
     if len(counts) < 2:
-        return next(iter(counts), KINDS[0]), 0, False
-    return KINDS[0], counts[KINDS[1]], True
+        return next(iter(counts), SAMPLE_KINDS[0]), 0, False
+    return SAMPLE_KINDS[0], counts[SAMPLE_KINDS[1]], True
 
 
-def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
+def _build_stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
     """The name of each row's stratum: the value of `per`, or its band."""
     assert recipe.per is not None
     if not recipe.bands:
-        value = _column(columns, recipe.per, "per")
+        value = _require_column(columns, recipe.per, "per")
         if isinstance(value.type, sa.Double):
             value += 0.0  # else minus zero has another name than zero, which it equals
         return sa.func.coalesce(sa.cast(value, sa.Text), NO_STRATUM)
-    value, bands = _number(columns, recipe.per, "per"), [repr(limit).removesuffix(".0") for limit in recipe.bands]
+    value, bands = (
+        _require_number_column(columns, recipe.per, "per"),
+        [repr(limit).removesuffix(".0") for limit in recipe.bands],
+    )
     between = [f"{low} to {high}" for low, high in pairwise(bands)]
     names = [f"below {bands[0]}", *between, f"{bands[-1]} and more"]
     cases = [(value < limit, sa.literal(name)) for limit, name in zip(recipe.bands, names, strict=False)]
     return sa.case((value.is_(None), sa.literal(NO_STRATUM)), *cases, else_=sa.literal(names[-1]))
 
 
-def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective: str, kind: str) -> dict[str, Any]:
+def _load_threshold(connection: Connection, dataset: Dataset, metric: str, objective: str, kind: str) -> dict[str, Any]:
     """The cut on a metric's scores of a kind that is stored for the whole dataset with this objective."""
     if kind == "all":
         raise SelectionError(
@@ -178,26 +185,28 @@ def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective
     return stored[objective]
 
 
-def _number(columns: Mapping[str, Column], name: str, field: str) -> Column:
-    numbers = {key: column for key, column in columns.items() if is_number(column)}
+def _require_number_column(columns: Mapping[str, Column], name: str, field: str) -> Column:
+    numbers = {key: column for key, column in columns.items() if is_number_column(column)}
     if name in columns and name not in numbers:
         # The cells of a CSV are text, so a number becomes text without anybody's will.
         text = (
             " (own fields out of a CSV are text: JSON Lines and Parquet have numbers)" if name.startswith(OWN) else ""
         )
-        raise SelectionError(f"the recipe's {field}: {name} is no number{text}: choose one of {names_of(numbers)}")
-    return _column(numbers, name, field)
+        raise SelectionError(
+            f"the recipe's {field}: {name} is no number{text}: choose one of {format_column_names(numbers)}"
+        )
+    return _require_column(numbers, name, field)
 
 
-def _column(columns: Mapping[str, Column], name: str, field: str) -> Column:
+def _require_column(columns: Mapping[str, Column], name: str, field: str) -> Column:
     if name not in columns:
-        known = names_of(columns)
+        known = format_column_names(columns)
         raise SelectionError(f"the recipe's {field}: there is no column {name[:40]!r}: choose one of {known}")
     return columns[name]
 
 
-def _deciding(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
+def _list_deciding_metrics(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
     """The metrics that a recipe names and that have a scorer: those that it ranks by come first."""
-    in_filter = names_in(recipe.where or "")
+    in_filter = list_column_names(recipe.where or "")
     others = [name for name in scorers if name in (*recipe.at_least, recipe.per) or name.lower() in in_filter]
     return [name for name in dict.fromkeys([*recipe.by, *others]) if name in scorers]

@@ -12,19 +12,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import reference, sample, selection, selection_item, video
-from db.selection.frozen import has_number
+from db.selection.stored_selections import build_id_condition
 
 ROWS_AT_A_TIME = 2000
-Kind = Literal["integer", "number", "text", "texts", "json"]
+ExportKind = Literal["integer", "number", "text", "texts", "json"]
 _FOLDERS = re.compile(r"(^|[\s:,])/(?:[^/,]+/)*([^/,]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ExportColumn:
     """A column of an export. kind: `texts` is a list of texts, `json` any value as JSON text; all may be absent."""
 
     name: str
-    kind: Kind
+    kind: ExportKind
     meaning: str
 
 
@@ -44,43 +44,43 @@ class FrozenSelection:
 
 
 _ITEM = selection_item.c
-_FROM_ITEM: tuple[tuple[str, Kind, str], ...] = (
+_FROM_ITEM: tuple[tuple[str, ExportKind, str], ...] = (
     ("kind", "text", "caption or qa"),
     ("sample", "text", "key of the sample"),
     ("system", "text", "who or what wrote the sample"),
     ("video", "text", "key of the video"),
 )
-_MEDIA = Column(
+_MEDIA = ExportColumn(
     "media", "text", "file of the video: a path relative to the media root, or an address of a store or a named root"
 )
-_ABOUT: tuple[tuple[str, Kind, str], ...] = (
+_ABOUT: tuple[tuple[str, ExportKind, str], ...] = (
     ("text", "text", "the caption, or question and answer in one"),
     ("question", "text", "of a question-answer pair"),
     ("answer", "text", "of a question-answer pair"),
 )
 
 
-def without_folders(models: str) -> str:
+def strip_folders(models: str) -> str:
     """Names of models, where a local one has lost the folders of this machine; its weights are known by their hash.
 
-    >>> without_folders("BAAI/bge-m3, sat:/home/ann/models/sat-12l"), without_folders("https://models.example/a/b")
+    >>> strip_folders("BAAI/bge-m3, sat:/home/ann/models/sat-12l"), strip_folders("https://models.example/a/b")
     ('BAAI/bge-m3, sat:sat-12l', 'https://models.example/a/b')
     """
     return _FOLDERS.sub(r"\1\2", models)
 
 
-def frozen_selection(connection: Connection, selection_id: int) -> FrozenSelection | None:
+def find_frozen_selection(connection: Connection, selection_id: int) -> FrozenSelection | None:
     """The stored selection, or None."""
     query = sa.select(selection, selection.c.dataset_name.label("dataset"))
-    row = connection.execute(query.where(has_number(selection_id))).mappings().one_or_none()
+    row = connection.execute(query.where(build_id_condition(selection_id))).mappings().one_or_none()
     if row is None:
         return None
-    names = [None if models is None else without_folders(models) for models in row["models"]]
+    names = [None if models is None else strip_folders(models) for models in row["models"]]
     by_metric = dict(zip(row["metrics"], names, strict=True))
     return FrozenSelection(selection_id, row["dataset_id"], row["dataset"], row["n"], dict(row), by_metric)
 
 
-def media_root(connection: Connection, frozen: FrozenSelection) -> str | None:
+def find_media_root(connection: Connection, frozen: FrozenSelection) -> str | None:
     """The deepest folder that holds all local files of the dataset and of the selection; None without any."""
     bounds: list[str] = []
     for uri, condition in (
@@ -94,34 +94,38 @@ def media_root(connection: Connection, frozen: FrozenSelection) -> str | None:
     return os.path.commonpath(bounds) if bounds else None
 
 
-def export_columns(frozen: FrozenSelection) -> dict[Column, sa.ColumnElement[Any]]:
+def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.ColumnElement[Any]]:
     """The columns of an export in their order, each with its SQL; `media` is the stored address."""
     # Without a type: the driver makes a list of an array, and SQLAlchemy would make it anew.
     texts: sa.ColumnElement[Any] = sa.literal_column("texts.texts")
     item = dict(_ITEM.items())
-    columns: dict[Column, sa.ColumnElement[Any]] = {
-        Column("rank", "integer", "place in the selection, 1 is best"): item["rank"],
-        Column("value", "number", "the number that the selection ranks by"): item["value"],
-        Column("dataset", "text", "name of the dataset"): sa.literal(frozen.dataset, sa.Text),
-        **{Column(*about): item[about[0]] for about in _FROM_ITEM},
+    columns: dict[ExportColumn, sa.ColumnElement[Any]] = {
+        ExportColumn("rank", "integer", "place in the selection, 1 is best"): item["rank"],
+        ExportColumn("value", "number", "the number that the selection ranks by"): item["value"],
+        ExportColumn("dataset", "text", "name of the dataset"): sa.literal(frozen.dataset, sa.Text),
+        **{ExportColumn(*about): item[about[0]] for about in _FROM_ITEM},
         _MEDIA: item["uri"],
-        Column("duration_s", "number", "length of the video in seconds"): video.c.duration_s,
-        Column("content_sha256", "text", "SHA-256 of the video's file"): sa.func.encode(item["content_sha256"], "hex"),
-        **{Column(*about): item[about[0]] for about in _ABOUT},
-        Column("segments", "json", "times of the sample's parts"): sa.cast(sample.c.segments, sa.Text),
-        Column("references", "texts", "reference texts of the video, in the order of their keys"): texts,
-        Column("extra", "json", "own fields of the sample in the manifest"): sa.cast(sample.c.extra, sa.Text),
-        Column("video_extra", "json", "own fields of the video in the manifest"): sa.cast(video.c.extra, sa.Text),
+        ExportColumn("duration_s", "number", "length of the video in seconds"): video.c.duration_s,
+        ExportColumn("content_sha256", "text", "SHA-256 of the video's file"): sa.func.encode(
+            item["content_sha256"], "hex"
+        ),
+        **{ExportColumn(*about): item[about[0]] for about in _ABOUT},
+        ExportColumn("segments", "json", "times of the sample's parts"): sa.cast(sample.c.segments, sa.Text),
+        ExportColumn("references", "texts", "reference texts of the video, in the order of their keys"): texts,
+        ExportColumn("extra", "json", "own fields of the sample in the manifest"): sa.cast(sample.c.extra, sa.Text),
+        ExportColumn("video_extra", "json", "own fields of the video in the manifest"): sa.cast(video.c.extra, sa.Text),
     }
     for place, (metric, models) in enumerate(frozen.models.items(), start=1):
         made_by = sa.case((item["is_scored"][place], sa.literal(models, sa.Text)))
-        columns[Column(metric, "number", f"score by {metric}; absent where there is none")] = item["scores"][place]
-        columns[Column(f"{metric}_models", "text", f"the models behind {metric}")] = made_by
+        columns[ExportColumn(metric, "number", f"score by {metric}; absent where there is none")] = item["scores"][
+            place
+        ]
+        columns[ExportColumn(f"{metric}_models", "text", f"the models behind {metric}")] = made_by
     return columns
 
 
-def export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[Any]:
-    """The rows of an export in order of rank, in the columns of `export_columns`; media relative to the root."""
+def build_export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[Any]:
+    """The rows of an export in order of rank, in the columns of `build_export_columns`; media relative to the root."""
     # Equal references are one.
     distinct = (
         sa.select(reference.c.text, sa.func.min(reference.c.key.collate("C")).label("key"))
@@ -138,24 +142,24 @@ def export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[Any]:
     of_video = sa.and_(video.c.dataset_id == frozen.dataset_id, video.c.key == _ITEM.video)
     rows = selection_item.outerjoin(sample, sample.c.sample_id == _ITEM.sample_id)
     rows = rows.outerjoin(video, of_video).outerjoin(texts, sa.true())
-    columns = export_columns(frozen)
-    columns[_MEDIA] = _relative(_ITEM.uri, root)
+    columns = build_export_columns(frozen)
+    columns[_MEDIA] = _build_relative_path(_ITEM.uri, root)
     named = [expression.label(column.name) for column, expression in columns.items()]
     return sa.select(*named).select_from(rows).where(_ITEM.selection_id == frozen.selection_id).order_by(_ITEM.rank)
 
 
-def export_batches(connection: Connection, query: sa.Select[Any]) -> Iterator[list[sa.Row[Any]]]:
-    """The rows of an `export_query` in batches.
+def load_export_batches(connection: Connection, query: sa.Select[Any]) -> Iterator[list[sa.Row[Any]]]:
+    """The rows of an `build_export_query` in batches.
 
     Each batch is a statement of its own: one statement for all rows would sort them, on the server's disk.
     """
     after = 0
-    while rows := export_batch(connection, query, after):
+    while rows := load_export_batch(connection, query, after):
         yield rows
         after = rows[-1].rank
 
 
-def export_batch(connection: Connection, query: sa.Select[Any], after: int) -> list[sa.Row[Any]]:
+def load_export_batch(connection: Connection, query: sa.Select[Any], after: int) -> list[sa.Row[Any]]:
     """The next rows behind this rank; [] behind the last one."""
     # Between two ranks: Postgres has no statistics of rows frozen a moment ago, and would join and sort all the rest
     # for each batch. Ranks follow one another unless someone deleted rows.
@@ -163,17 +167,19 @@ def export_batch(connection: Connection, query: sa.Select[Any], after: int) -> l
     if not rows:
         following = query.where(_ITEM.rank > after).with_only_columns(_ITEM.rank).limit(1)
         if (rank := connection.scalar(following)) is not None:
-            return export_batch(connection, query, rank - 1)
+            return load_export_batch(connection, query, rank - 1)
     return rows
 
 
-def videos_now(connection: Connection, dataset_id: int | None, keys: Collection[str]) -> dict[str, sa.Row[Any]]:
+def load_current_videos(
+    connection: Connection, dataset_id: int | None, keys: Collection[str]
+) -> dict[str, sa.Row[Any]]:
     """The videos with these keys as the dataset has them now, each a row of table `video`, by key."""
     query = sa.select(video).where(video.c.dataset_id == dataset_id, video.c.key.in_(keys))
     return {row.key: row for row in connection.execute(query)}
 
 
-def _relative(uri: sa.ColumnElement[str], root: str | None) -> sa.ColumnElement[str]:
+def _build_relative_path(uri: sa.ColumnElement[str], root: str | None) -> sa.ColumnElement[str]:
     if root is None:
         return uri
     prefix = root.rstrip("/") + "/"

@@ -14,7 +14,7 @@ from sqlglot import expressions as exp
 from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
 
-from db.selection.conditions import COMPARISONS, Columns, Condition, FilterError, column_of, condition_of
+from db.selection.conditions import COMPARISONS, Columns, Condition, FilterError, build_condition, require_column
 
 MAX_LENGTH = 10_000
 MAX_DEPTH = 20  # sqlglot needs some 20 Python frames a level: far below the interpreter's limit of 1,000
@@ -74,13 +74,13 @@ def parse_filter(text: str, columns: Columns) -> Condition:
         raise FilterError("the filter is empty: give one condition, such as vcs > 0.3")
     n_joints = sum(token.token_type in (TokenType.AND, TokenType.COMMA) for token in tokens)
     _check_tree(trees[0], n_joints)
-    return condition_of(trees[0], columns)
+    return build_condition(trees[0], columns)
 
 
-def names_in(text: str) -> set[str]:
+def list_column_names(text: str) -> set[str]:
     """The names of columns in a condition, in lower case; none where `parse_filter` would not even find its parts.
 
-    >>> sorted(names_in('VCS > 0.3 and "extra_my year" = 2001'))
+    >>> sorted(list_column_names('VCS > 0.3 and "extra_my year" = 2001'))
     ['extra_my year', 'vcs']
     """
     if len(text) > MAX_LENGTH:
@@ -140,7 +140,7 @@ def _check_token(token: Token, source: str, is_call: bool, columns: Columns) -> 
     if is_literal or source in SYMBOLS or source.lower() in WORDS:
         return
     if token.token_type is TokenType.IDENTIFIER:
-        column_of(token.text, columns)
+        require_column(token.text, columns)
     elif source == ".":
         raise FilterError("a point is only allowed inside a number: write 0.5, and columns without a table")
     elif not source.isidentifier():
@@ -148,7 +148,7 @@ def _check_token(token: Token, source: str, is_call: bool, columns: Columns) -> 
     elif is_call:
         raise FilterError(f"the function {source[:40]!r} is not allowed in a filter: {ALLOWED}")
     else:
-        column_of(source, columns)
+        require_column(source, columns)
 
 
 def _check_tree(tree: exp.Expr, n_joints: int) -> None:

@@ -13,12 +13,12 @@ from sqlalchemy.engine import Connection
 from db.manifest.datasets import Dataset
 from db.schema import dataset as dataset_table
 from db.schema import selection, selection_item
-from db.selection.chosen import CHOSEN, Picked, drop_chosen, fill_chosen
-from db.selection.eligible import Eligible
+from db.selection.chosen_table import CHOSEN_TABLE, PickedSamples, create_chosen_table, drop_chosen_table
+from db.selection.eligible import EligibleSamples
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SelectionSummary:
     """What a recipe takes, in numbers: `n` of `n_eligible` samples; `cutoff` is the least value among the `n`.
 
     n_tied, n_tied_left, n_duplicates: as in `Picked`. unjudged, kind, n_others, cuts: as in `Eligible`.
@@ -37,7 +37,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(Summary):
+class Selection(SelectionSummary):
     """A frozen selection. is_new: False where the same rule had taken the same samples with the same values before."""
 
     selection_id: int
@@ -45,9 +45,9 @@ class Selection(Summary):
     is_new: bool
 
 
-def summarise(eligible: Eligible, picked: Picked) -> Summary:
+def build_summary(eligible: EligibleSamples, picked: PickedSamples) -> SelectionSummary:
     """Return what was picked of the eligible samples, in numbers."""
-    return Summary(
+    return SelectionSummary(
         n=len(picked.sample_ids),
         n_eligible=picked.n_eligible,
         cutoff=float(picked.values.min()),
@@ -61,26 +61,26 @@ def summarise(eligible: Eligible, picked: Picked) -> Summary:
     )
 
 
-def freeze_selection(connection: Connection, eligible: Eligible, picked: Picked) -> Selection:
+def freeze_selection(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Selection:
     """Store what was picked as a selection, in the transaction that found it, and return it.
 
     Where the same rule had taken the same samples with the same values before, nothing is stored, and that selection is
     returned.
     """
-    summary, rule = summarise(eligible, picked), _build_rule(eligible, picked.encoder)
-    fill_chosen(connection, eligible, picked)
+    summary, rule = build_summary(eligible, picked), _build_rule(eligible, picked.encoder)
+    create_chosen_table(connection, eligible, picked)
     score_hash = _compute_hash(connection)
-    existing = _find_same(connection, eligible.dataset, score_hash, rule)
-    selection_id = existing or _add(connection, eligible, summary, rule, score_hash)
-    drop_chosen(connection)
-    numbers = {name: getattr(summary, name) for name in Summary.__dataclass_fields__}
+    existing = _find_equal_selection(connection, eligible.dataset, score_hash, rule)
+    selection_id = existing or _store_selection(connection, eligible, summary, rule, score_hash)
+    drop_chosen_table(connection)
+    numbers = {name: getattr(summary, name) for name in SelectionSummary.__dataclass_fields__}
     return Selection(**numbers, selection_id=selection_id, score_hash=score_hash, is_new=existing is None)
 
 
-def _build_rule(eligible: Eligible, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
+def _build_rule(eligible: EligibleSamples, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the recipe as plain data, with all that decides what it takes: scorers, stored cuts, encoder of texts."""
     recipe = eligible.recipe
-    fingerprints = {name: eligible.scorers[name].fingerprint for name in eligible.deciding}
+    fingerprints = {name: eligible.scorers[name].fingerprint for name in eligible.deciding_metrics}
     rule = recipe.spec()
     if recipe.is_plain and list(fingerprints) == list(recipe.by):
         # As in the selections of earlier versions, so that the same rule finds them again.
@@ -97,13 +97,20 @@ def _build_rule(eligible: Eligible, encoder: Mapping[str, Any] | None) -> dict[s
 
 def _compute_hash(connection: Connection) -> str:
     """Return the SHA-256 over kinds, keys and values of the chosen rows in order of rank."""
-    line = sa.func.concat_ws("\t", CHOSEN.c.kind, CHOSEN.c.sample, sa.cast(CHOSEN.c.value, sa.Text)) + "\n"
-    lines = sa.func.string_agg(sa.func.convert_to(line, "UTF8"), aggregate_order_by(sa.literal(b""), CHOSEN.c.rank))
+    line = (
+        sa.func.concat_ws("\t", CHOSEN_TABLE.c.kind, CHOSEN_TABLE.c.sample, sa.cast(CHOSEN_TABLE.c.value, sa.Text))
+        + "\n"
+    )
+    lines = sa.func.string_agg(
+        sa.func.convert_to(line, "UTF8"), aggregate_order_by(sa.literal(b""), CHOSEN_TABLE.c.rank)
+    )
     score_hash: str = connection.execute(sa.select(sa.func.encode(sa.func.sha256(lines), "hex"))).scalar_one()
     return score_hash
 
 
-def _find_same(connection: Connection, dataset: Dataset, score_hash: str, rule: dict[str, Any]) -> int | None:
+def _find_equal_selection(
+    connection: Connection, dataset: Dataset, score_hash: str, rule: dict[str, Any]
+) -> int | None:
     """Return the stored selection of the same rows by the same rule; the hash covers the kinds of the rows."""
     without_kind = sa.type_coerce({name: value for name, value in rule.items() if name != "kind"}, JSONB)
     same = sa.and_(
@@ -114,12 +121,18 @@ def _find_same(connection: Connection, dataset: Dataset, score_hash: str, rule: 
     return connection.execute(sa.select(selection.c.selection_id).where(same).limit(1)).scalar_one_or_none()
 
 
-def _add(connection: Connection, eligible: Eligible, summary: Summary, rule: Mapping[str, Any], score_hash: str) -> int:
+def _store_selection(
+    connection: Connection,
+    eligible: EligibleSamples,
+    summary: SelectionSummary,
+    rule: Mapping[str, Any],
+    score_hash: str,
+) -> int:
     """Store the chosen rows as a new selection, and return its id."""
     scorers = eligible.scorers
     row = {
         "dataset_id": eligible.dataset.dataset_id,
-        "dataset_name": _name(eligible.dataset),
+        "dataset_name": _select_dataset_name(eligible.dataset),
         "n": summary.n,
         "cutoff": summary.cutoff,
         "score_hash": score_hash,
@@ -134,13 +147,13 @@ def _add(connection: Connection, eligible: Eligible, summary: Summary, rule: Map
     }
     added = sa.insert(selection).values(row).returning(selection.c.selection_id)
     selection_id: int = connection.execute(added).scalar_one()
-    names = [column.name for column in CHOSEN.columns]
-    rows = sa.select(sa.literal(selection_id), *CHOSEN.columns)
+    names = [column.name for column in CHOSEN_TABLE.columns]
+    rows = sa.select(sa.literal(selection_id), *CHOSEN_TABLE.columns)
     connection.execute(sa.insert(selection_item).from_select(["selection_id", *names], rows))
     return selection_id
 
 
-def _name(dataset: Dataset) -> sa.ScalarSelect[Any]:
+def _select_dataset_name(dataset: Dataset) -> sa.ScalarSelect[Any]:
     """Return the dataset's name as it is now: it may have been renamed since the dataset was looked up."""
     is_it = dataset_table.c.dataset_id == dataset.dataset_id
     return sa.select(dataset_table.c.name).where(is_it).scalar_subquery()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.selection.chosen import CHOSEN, Picked, fill_chosen
-from db.selection.eligible import Eligible
-from db.selection.freeze import Summary, summarise
+from db.selection.chosen_table import CHOSEN_TABLE, PickedSamples, create_chosen_table
+from db.selection.eligible import EligibleSamples
+from db.selection.freeze import SelectionSummary, build_summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,20 @@ class MetricShift:
 class Preview:
     """What a recipe would take now: in numbers, by system, and by metric."""
 
-    summary: Summary
+    summary: SelectionSummary
     systems: list[SystemShare]
     metrics: list[MetricShift]
 
 
-def preview(connection: Connection, eligible: Eligible, picked: Picked) -> Preview:
+def compute_preview(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Preview:
     """Return what was picked beside a random choice of as many, in the transaction that found it."""
     scores, metrics = eligible.scores, list(eligible.metrics)
-    fill_chosen(connection, eligible, picked)
+    create_chosen_table(connection, eligible, picked)
     system = eligible.columns["system"]
-    by_system = sa.select(system, sa.func.count()).select_from(scores.rows).where(*eligible.conditions).group_by(system)
-    taken = sa.select(CHOSEN.c.system, sa.func.count()).group_by(CHOSEN.c.system)
+    by_system = (
+        sa.select(system, sa.func.count()).select_from(scores.from_clause).where(*eligible.conditions).group_by(system)
+    )
+    taken = sa.select(CHOSEN_TABLE.c.system, sa.func.count()).group_by(CHOSEN_TABLE.c.system)
     counts = {row[0]: row[1] for row in connection.execute(taken)}
     of_eligible = sorted(tuple(row) for row in connection.execute(by_system))
     systems = [SystemShare(name, n, counts.get(name, 0)) for name, n in of_eligible]
@@ -62,21 +64,21 @@ def preview(connection: Connection, eligible: Eligible, picked: Picked) -> Previ
         for value in [eligible.columns[metric]]
         for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
     ]
-    of_all = connection.execute(sa.select(*moments).select_from(scores.rows).where(*eligible.conditions)).one()
-    values = [CHOSEN.c.scores[place] for place in range(1, len(metrics) + 1)]
+    of_all = connection.execute(sa.select(*moments).select_from(scores.from_clause).where(*eligible.conditions)).one()
+    values = [CHOSEN_TABLE.c.scores[place] for place in range(1, len(metrics) + 1)]
     counts_and_means = [part for value in values for part in (sa.func.count(value), sa.func.avg(value))]
-    of_chosen = connection.execute(sa.select(*counts_and_means).select_from(CHOSEN)).one()
+    of_chosen = connection.execute(sa.select(*counts_and_means).select_from(CHOSEN_TABLE)).one()
     shifts = [
-        MetricShift(metric, n_chosen, mean_chosen, float(mean), _margin(n_chosen, n, deviation))
+        MetricShift(metric, n_chosen, mean_chosen, float(mean), _compute_margin(n_chosen, n, deviation))
         for place, metric in enumerate(metrics)
         for n_chosen, mean_chosen in [of_chosen[2 * place : 2 * place + 2]]
         for n, mean, deviation in [of_all[3 * place : 3 * place + 3]]
         if n
     ]
-    return Preview(summarise(eligible, picked), systems, shifts)
+    return Preview(build_summary(eligible, picked), systems, shifts)
 
 
-def _margin(n: int, n_eligible: int, deviation: float) -> float | None:
+def _compute_margin(n: int, n_eligible: int, deviation: float) -> float | None:
     """1.96 standard errors of the mean of n of `n_eligible` values, drawn without putting back.
 
     deviation: the standard deviation of all `n_eligible` values, divided by their number.

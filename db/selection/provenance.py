@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import keypoint_threshold, sample, score_threshold, scorer, selection_item
-from db.selection.exports import FrozenSelection, without_folders
+from db.selection.exports import FrozenSelection, strip_folders
 
 _A_PATH = re.compile(r"(\w+:)?/[^/]")
 # What is shown of each table of thresholds; its first four columns order it.
@@ -26,13 +26,13 @@ _THRESHOLDS = {
 }
 
 
-def scorers_behind(connection: Connection, frozen: FrozenSelection) -> list[dict[str, Any]]:
+def list_frozen_scorers(connection: Connection, frozen: FrozenSelection) -> list[dict[str, Any]]:
     """The scorers that made the frozen scores, by metric, with models, parameters and version.
 
     A scorer whose fingerprint stands in the selection's recipe is certain. Of the other metrics a selection keeps the
     names of the models alone: all scorers with these models that existed then are listed, and are certain if alone.
     """
-    named = set(_texts(frozen.record["spec"]))
+    named = set(_list_texts(frozen.record["spec"]))
     stored = connection.execute(sa.select(scorer).order_by(scorer.c.scorer_id)).mappings().all()
     found = []
     for metric, models in frozen.models.items():
@@ -40,13 +40,13 @@ def scorers_behind(connection: Connection, frozen: FrozenSelection) -> list[dict
         behind = [row for row in of_metric if row["fingerprint"] in named] or [
             row
             for row in of_metric
-            if _are_named(row["models"], models) and row["created_at"] <= frozen.record["created_at"]
+            if _match_names(row["models"], models) and row["created_at"] <= frozen.record["created_at"]
         ]
-        found += [_described(row, is_certain=len(behind) == 1) for row in behind]
+        found += [_describe_scorer(row, is_certain=len(behind) == 1) for row in behind]
     return found
 
 
-def dataset_thresholds(
+def load_thresholds(
     connection: Connection, frozen: FrozenSelection, scorer_ids: Sequence[int]
 ) -> dict[str, list[dict[str, Any]]]:
     """The thresholds of these scorers on the whole dataset as they are now: on scores, and on keypoints."""
@@ -59,7 +59,7 @@ def dataset_thresholds(
     return found
 
 
-def count_rows(connection: Connection, frozen: FrozenSelection) -> dict[str, Any]:
+def count_selection_rows(connection: Connection, frozen: FrozenSelection) -> dict[str, Any]:
     """How many rows, videos and systems a selection has, and how many of its samples are gone or changed since."""
     item = selection_item.c
     of_selection = item.selection_id == frozen.selection_id
@@ -89,32 +89,32 @@ def count_rows(connection: Connection, frozen: FrozenSelection) -> dict[str, Any
     }
 
 
-def _described(row: Any, *, is_certain: bool) -> dict[str, Any]:
+def _describe_scorer(row: Any, *, is_certain: bool) -> dict[str, Any]:
     shown = ("metric", "scorer_id", "fingerprint", "models", "params", "code_version", "status", "created_at")
-    return {**{name: _without_folders(row[name]) for name in shown}, "is_certain": is_certain}
+    return {**{name: _strip_folders(row[name]) for name in shown}, "is_certain": is_certain}
 
 
-def _are_named(models: dict[str, Any], names: str | None) -> bool:
+def _match_names(models: dict[str, Any], names: str | None) -> bool:
     """Whether these are the models that a selection stored the names of; their order is the server's."""
-    return sorted(without_folders(model["model_id"]) for model in models.values()) == sorted(
+    return sorted(strip_folders(model["model_id"]) for model in models.values()) == sorted(
         names.split(", ") if names else []
     )
 
 
-def _without_folders(value: Any) -> Any:
+def _strip_folders(value: Any) -> Any:
     if isinstance(value, str):
-        return without_folders(value) if _A_PATH.match(value) else value
+        return strip_folders(value) if _A_PATH.match(value) else value
     if isinstance(value, list):
-        return [_without_folders(part) for part in value]
+        return [_strip_folders(part) for part in value]
     if isinstance(value, dict):
-        return {name: _without_folders(part) for name, part in value.items()}
+        return {name: _strip_folders(part) for name, part in value.items()}
     return value
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     """All texts within plain data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
+            yield from _list_texts(part)

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from db.selection.filters import names_in
-from db.spelling import did_you_mean
+from db.selection.filters import list_column_names
+from db.spelling import find_similar_name
 
-KINDS = ("caption", "qa")
+SAMPLE_KINDS = ("caption", "qa")
 """The kinds of samples; the first is taken where a recipe names none."""
-REST = "*"
+REST_QUOTA = "*"
 """The quota of every stratum that has none of its own."""
 
 Name = Annotated[str, Field(min_length=1)]
@@ -121,9 +121,9 @@ class Recipe(BaseModel):
         return self
 
     @property
-    def names(self) -> set[str]:
+    def column_names(self) -> set[str]:
         """All columns that it names; those of a condition in lower case."""
-        return {*self.by, *self.at_least, *names_in(self.where or ""), *([self.per] if self.per else [])}
+        return {*self.by, *self.at_least, *list_column_names(self.where or ""), *([self.per] if self.per else [])}
 
     @property
     def has_size(self) -> bool:
@@ -131,7 +131,7 @@ class Recipe(BaseModel):
         return self.keep is not None or self.count is not None or bool(self.quotas) or bool(self.at_least)
 
     @property
-    def draws(self) -> bool:
+    def is_drawn(self) -> bool:
         """Whether a random number of each sample, by `seed`, decides on its place."""
         return "random" in (self.choose, self.ties)
 
@@ -152,19 +152,19 @@ class Recipe(BaseModel):
         return len(self.by) == 1 and self.keep is not None and self == default
 
     def spec(self) -> dict[str, Any]:
-        """The recipe as plain data, without what it leaves at its default; `recipe_of` makes it again."""
+        """The recipe as plain data, without what it leaves at its default; `parse_recipe` makes it again."""
         said = self.model_dump(exclude_defaults=True)
         name, *others = self.by
         said["by"] = dict(self.by) if others else name
         return said
 
 
-def recipe_of(said: Any) -> Recipe:
+def parse_recipe(said: Any) -> Recipe:
     """The recipe that a mapping says. Raises SelectionError, in one sentence that names the field.
 
-    >>> recipe_of({"by": {"ecs": 2, "vcs": 1}, "count": 100}).by
+    >>> parse_recipe({"by": {"ecs": 2, "vcs": 1}, "count": 100}).by
     {'ecs': 2.0, 'vcs': 1.0}
-    >>> recipe_of({"by": "vcs", "kep": 0.5})
+    >>> parse_recipe({"by": "vcs", "kep": 0.5})
     Traceback (most recent call last):
     db.selection.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
     """
@@ -172,7 +172,7 @@ def recipe_of(said: Any) -> Recipe:
         raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")
     for name in said:
         if name not in Recipe.model_fields:
-            meant = did_you_mean(str(name), Recipe.model_fields)
+            meant = find_similar_name(str(name), Recipe.model_fields)
             hint = f", did you mean {meant!r}?" if meant else f": it may have {', '.join(Recipe.model_fields)}"
             raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
     try:
@@ -183,17 +183,17 @@ def recipe_of(said: Any) -> Recipe:
             raise SelectionError(f"the recipe: {fault['msg'].removeprefix('Value error, ')}") from error
         field = str(fault["loc"][0])
         given = said[field] if isinstance(said[field], dict | list) else fault["input"]
-        raise SelectionError(f"the recipe's {field} is {_shown(given)!r}: {_WANTED[field]}") from error
+        raise SelectionError(f"the recipe's {field} is {_format_value(given)!r}: {_WANTED[field]}") from error
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     try:
         return str(value)[:80]
     except ValueError:  # Python prints no whole number of more than 4,300 digits.
         return "a number of thousands of digits"
 
 
-def recipe_in(spec: Mapping[str, Any]) -> dict[str, Any]:
+def convert_rule(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe within a stored rule that makes the same selection again from the same scores.
 
     Fields that say nothing are left out, and a stored cut stands as the number that it was. A rule without a kind is of

@@ -15,15 +15,17 @@ from sqlalchemy.dialects.postgresql import dialect
 
 
 @dataclass(frozen=True, slots=True)
-class Upserted:
+class UpsertCounts:
     """How many rows an upsert inserted, updated and left unchanged."""
 
     inserted: int
     updated: int
     unchanged: int
 
-    def __add__(self, other: Upserted) -> Upserted:
-        return Upserted(self.inserted + other.inserted, self.updated + other.updated, self.unchanged + other.unchanged)
+    def __add__(self, other: UpsertCounts) -> UpsertCounts:
+        return UpsertCounts(
+            self.inserted + other.inserted, self.updated + other.updated, self.unchanged + other.unchanged
+        )
 
 
 def upsert(
@@ -34,7 +36,7 @@ def upsert(
     *,
     compare: Sequence[str],
     touch: Sequence[str] = (),
-) -> Upserted:
+) -> UpsertCounts:
     """Insert rows or update those whose `compare` columns differ; the conflict key is the table's natural key.
 
     The natural key is the table's unique constraint where it has one, else its primary key. All given columns outside
@@ -42,14 +44,14 @@ def upsert(
     Rows must not repeat a key. JSON columns take Python objects or None.
     """
     if not rows:
-        return Upserted(0, 0, 0)
-    key = natural_key(table)
+        return UpsertCounts(0, 0, 0)
+    key = list_key_columns(table)
     staging = _fill_staging(connection, table, columns, rows)
     sets = [
         sql.SQL("{c} = EXCLUDED.{c}").format(c=sql.Identifier(column)) for column in columns if column not in key
     ] + [sql.SQL("{} = DEFAULT").format(sql.Identifier(column)) for column in touch]
     changed = sql.SQL("({current}) IS DISTINCT FROM ({new})").format(
-        current=_names(compare, prefix=table.name), new=_names(compare, prefix="excluded")
+        current=_format_names(compare, prefix=table.name), new=_format_names(compare, prefix="excluded")
     )
     # Rows go in by key order: two runs that write the same rows then wait for each other instead of deadlocking.
     statement = sql.SQL(
@@ -59,38 +61,38 @@ def upsert(
         "SELECT count(*) FILTER (WHERE fresh), count(*) FILTER (WHERE NOT fresh) FROM written"
     ).format(
         table=sql.Identifier(table.name),
-        columns=_names(columns),
+        columns=_format_names(columns),
         staging=staging,
-        key=_names(key),
+        key=_format_names(key),
         sets=sql.SQL(", ").join(sets),
         changed=changed,
     )
     counts = connection.execute(statement).fetchone()
     assert counts is not None
-    return Upserted(counts[0], counts[1], len(rows) - counts[0] - counts[1])
+    return UpsertCounts(counts[0], counts[1], len(rows) - counts[0] - counts[1])
 
 
-def write_changed(
+def upsert_changed(
     connection: psycopg.Connection[Any],
     table: sa.Table,
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
     *,
     compare: Sequence[str],
-    is_stored: bool = True,
-) -> Upserted:
+    may_exist: bool = True,
+) -> UpsertCounts:
     """As `upsert`, for rows that nobody else writes: a stored row is compared, and written only where it differs.
 
     is_stored: False where no row of these keys is stored. Raises UniqueViolation if somebody writes one of them
     meanwhile.
     """
     target = sql.Identifier(table.name), [table.columns[name] for name in columns]
-    if not is_stored:
+    if not may_exist:
         copy_rows(connection, *target, rows)
-        return Upserted(len(rows), 0, 0)
-    places = [list(columns).index(name) for name in natural_key(table)]
+        return UpsertCounts(len(rows), 0, 0)
+    places = [list(columns).index(name) for name in list_key_columns(table)]
     keys = [tuple(row[place] for place in places) for row in rows]
-    stored = _stored(connection, table, keys, compare)
+    stored = _load_stored(connection, table, keys, compare)
     compared = [list(columns).index(name) for name in compare]
     new = [row for key, row in zip(keys, rows, strict=True) if key not in stored]
     changed = [
@@ -101,19 +103,19 @@ def write_changed(
     if new:
         copy_rows(connection, *target, new)
     written = upsert(connection, table, columns, changed, compare=compare)
-    return Upserted(len(new), 0, len(rows) - len(new) - len(changed)) + written
+    return UpsertCounts(len(new), 0, len(rows) - len(new) - len(changed)) + written
 
 
-def _stored(
+def _load_stored(
     connection: psycopg.Connection[Any], table: sa.Table, keys: Sequence[tuple[Any, ...]], names: Sequence[str]
 ) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """The values of these columns in the rows of these natural keys, by key."""
-    key = natural_key(table)
+    key = list_key_columns(table)
     types = [sql.SQL(f"%b::{_type_name(table.columns[name])}[]") for name in key]
     query = sql.SQL("SELECT {columns} FROM unnest({arrays}) AS keys ({key}) JOIN {table} t USING ({key})").format(
-        columns=sql.SQL(", ").join([_names(key), _names(names, prefix="t")]),
+        columns=sql.SQL(", ").join([_format_names(key), _format_names(names, prefix="t")]),
         arrays=sql.SQL(", ").join(types),
-        key=_names(key),
+        key=_format_names(key),
         table=sql.Identifier(table.name),
     )
     # Not prepared, since a statement would keep the plan that it got while the table was empty.
@@ -136,9 +138,9 @@ def insert_missing(
         "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ORDER BY {key} ON CONFLICT DO NOTHING"
     ).format(
         table=sql.Identifier(table.name),
-        columns=_names(columns),
+        columns=_format_names(columns),
         staging=staging,
-        key=_names(natural_key(table)),
+        key=_format_names(list_key_columns(table)),
     )
     return connection.execute(statement).rowcount
 
@@ -162,7 +164,7 @@ def copy_rows(
                 copy.write_row(row)
 
 
-def natural_key(table: sa.Table) -> list[str]:
+def list_key_columns(table: sa.Table) -> list[str]:
     """The columns that identify a row: those of the unique constraint, else those of the primary key."""
     for constraint in sorted(table.constraints, key=lambda c: str(c.name)):
         if isinstance(constraint, sa.UniqueConstraint):
@@ -179,7 +181,7 @@ def _fill_staging(
     staging = sql.Identifier(f"staging_{table.name}")
     connection.execute(
         sql.SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staging} AS SELECT {columns} FROM {table} WITH NO DATA").format(
-            staging=staging, columns=_names([c.name for c in table.columns]), table=sql.Identifier(table.name)
+            staging=staging, columns=_format_names([c.name for c in table.columns]), table=sql.Identifier(table.name)
         )
     )
     connection.execute(sql.SQL("TRUNCATE {}").format(staging))
@@ -187,7 +189,7 @@ def _fill_staging(
     return staging
 
 
-def _names(columns: Sequence[str], prefix: str | None = None) -> sql.Composable:
+def _format_names(columns: Sequence[str], prefix: str | None = None) -> sql.Composable:
     if prefix is None:
         return sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     return sql.SQL(", ").join(sql.Identifier(prefix, column) for column in columns)

@@ -33,7 +33,7 @@ def retry_conflicts(work: Callable[P, T]) -> Callable[P, T]:
     """
 
     @wraps(work)
-    def tried(*args: P.args, **kwargs: P.kwargs) -> T:
+    def retry(*args: P.args, **kwargs: P.kwargs) -> T:
         for pause in _PAUSES:
             try:
                 return work(*args, **kwargs)
@@ -43,4 +43,4 @@ def retry_conflicts(work: Callable[P, T]) -> Callable[P, T]:
             time.sleep(pause * (1 + random.random()))
         return work(*args, **kwargs)
 
-    return tried
+    return retry

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from typing_extensions import LiteralString
 
-from db.server.backup import BackupError, failure, program
+from db.server.backup import BackupError, build_program_error, find_program
 
 # Lines of the script that pg_restore makes of a dump: the head of a table's rows, their end, a sequence's number.
 _HEAD = re.compile(r"COPY (.+?)(?: \((.*)\))? +FROM stdin;\n")
@@ -45,11 +45,11 @@ ORDER BY 3
 """
 
 
-class _Torn(BackupError):
+class _TornFile(BackupError):
     """A file that ends within a table."""
 
 
-def fill_tables(
+def replace_rows(
     connection: psycopg.Connection[Any], file: Path, revision: str | None = None
 ) -> tuple[set[str], list[str]]:
     """Replace the rows of all tables in schema public by those of a dump file; tables filled, and tables not here.
@@ -59,31 +59,31 @@ def fill_tables(
     """
     tables: dict[str, list[str]] = dict(connection.execute(_COLUMNS.encode()).fetchall())
     filled, left_out = set[str](), list[str]()
-    with _bare(connection, tables), _script(file) as script:
+    with _drop_keys_meanwhile(connection, tables), _open_script(file) as script:
         for line in script:
             text = line.decode(errors="replace")
             if number := _NUMBER.fullmatch(text):
-                _set_number(connection, number)
+                _set_sequence(connection, number)
             elif head := _HEAD.fullmatch(text):
                 known = _TABLE.fullmatch(head[1])
                 table = known[1] if known else head[1]
                 if table in filled:
                     raise BackupError(f"{file}: it has table {table} twice: give a whole back-up")
-                rows = _plain_rows(file, script)
+                rows = _read_rows(file, script)
                 if table not in tables:
                     left_out.append(table)
                     deque(rows, maxlen=0)
                     continue
                 filled.add(table)
                 if table == _VERSION:
-                    _compare(file, b"".join(rows).decode(errors="replace").strip(), revision)
+                    _check_revision(file, b"".join(rows).decode(errors="replace").strip(), revision)
                 else:
-                    _copy(connection, table, _columns(file, table, head[2] or "", tables[table]), rows)
+                    _copy(connection, table, _check_columns(file, table, head[2] or "", tables[table]), rows)
     return filled, left_out
 
 
 @contextmanager
-def _bare(connection: psycopg.Connection[Any], tables: Collection[str]) -> Iterator[None]:
+def _drop_keys_meanwhile(connection: psycopg.Connection[Any], tables: Collection[str]) -> Iterator[None]:
     """Empty the tables, and do without their triggers, keys and indexes for a while, which are faster made at once."""
     made = connection.execute(_MADE_BEHIND.encode()).fetchall()
     names = sql.SQL(", ").join(sql.Identifier("public", table) for table in tables if table != _VERSION)
@@ -105,9 +105,9 @@ def _set_triggers(connection: psycopg.Connection[Any], tables: Collection[str], 
 
 
 @contextmanager
-def _script(file: Path) -> Iterator[IO[bytes]]:
+def _open_script(file: Path) -> Iterator[IO[bytes]]:
     """The lines of the script that pg_restore makes of a dump. It reads the file and talks to no server."""
-    command = [program("pg_restore"), "--data-only", "--file=-", str(file)]
+    command = [find_program("pg_restore"), "--data-only", "--file=-", str(file)]
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as process,
@@ -115,7 +115,7 @@ def _script(file: Path) -> Iterator[IO[bytes]]:
         assert process.stdout is not None
         try:
             yield process.stdout
-        except _Torn:
+        except _TornFile:
             # Its own reason is the better one.
             if process.wait() == 0:
                 raise
@@ -124,16 +124,16 @@ def _script(file: Path) -> Iterator[IO[bytes]]:
             raise
         if process.wait():
             errors.seek(0)
-            raise failure("pg_restore", errors.read().decode(errors="replace")) from None
+            raise build_program_error("pg_restore", errors.read().decode(errors="replace")) from None
 
 
-def _plain_rows(file: Path, script: IO[bytes]) -> Iterator[bytes]:
+def _read_rows(file: Path, script: IO[bytes]) -> Iterator[bytes]:
     """Lines up to the end of the table's rows."""
     for line in script:
         if line == _END:
             return
         yield line
-    raise _Torn(f"{file}: it ends in the middle of a table: give a whole back-up")
+    raise _TornFile(f"{file}: it ends in the middle of a table: give a whole back-up")
 
 
 def _copy(connection: psycopg.Connection[Any], table: str, columns: Collection[str], rows: Iterator[bytes]) -> None:
@@ -149,7 +149,7 @@ def _copy(connection: psycopg.Connection[Any], table: str, columns: Collection[s
         copy.write(block)
 
 
-def _columns(file: Path, table: str, listed: str, known: Collection[str]) -> list[str]:
+def _check_columns(file: Path, table: str, listed: str, known: Collection[str]) -> list[str]:
     columns = [name.strip('"') for name in listed.split(", ")]
     for name in columns:
         if name not in known:
@@ -157,7 +157,7 @@ def _columns(file: Path, table: str, listed: str, known: Collection[str]) -> lis
     return columns
 
 
-def _set_number(connection: psycopg.Connection[Any], said: re.Match[str]) -> None:
+def _set_sequence(connection: psycopg.Connection[Any], said: re.Match[str]) -> None:
     """Let a sequence go on where it was; one that is not here is passed over."""
     query = (
         "SELECT setval(oid, %s::numeric::bigint, %s) FROM pg_class WHERE relname = %s AND relkind = 'S' AND " + _PUBLIC
@@ -165,6 +165,6 @@ def _set_number(connection: psycopg.Connection[Any], said: re.Match[str]) -> Non
     connection.execute(query.encode(), [said[2], said[3] == "true", said[1]])
 
 
-def _compare(file: Path, found: str, revision: str | None) -> None:
+def _check_revision(file: Path, found: str, revision: str | None) -> None:
     if revision is not None and found != revision:
         raise BackupError(f"{file}: it is of schema {found}, and backup.json says {revision}: give a whole back-up")

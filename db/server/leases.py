@@ -20,9 +20,9 @@ import psycopg
 from sqlalchemy.engine import URL
 from typing_extensions import Self
 
-from db.server.engine import KEEPALIVE, application, connect
-from db.server.urls import CURATION, DAGSTER, sibling_url
-from db.server.waits import Session
+from db.server.engine import KEEPALIVE, format_application_name, open_connection
+from db.server.urls import CURATION, DAGSTER, build_sibling_url
+from db.server.waits import ServerSession
 
 # Seconds between two looks at leases that others hold.
 PAUSE_S = 0.5
@@ -31,13 +31,13 @@ _SHARED = "_shared"
 _LOCK = "hashtextextended('reelsieve lease ' || %s, 0)"
 # The lock of 64 bits as pg_locks shows it, in two halves.
 _HOLDER = f"""
-SELECT {Session.columns("pg_stat_activity")} FROM pg_locks JOIN pg_stat_activity USING (pid)
+SELECT {ServerSession.build_columns_sql("pg_stat_activity")} FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
   AND (classid::bigint << 32) | objid::bigint = {_LOCK}
 """
 
 
-def one(_n_left: int) -> int:
+def take_one(_n_left: int) -> int:
     """Names are taken one by one."""
     return 1
 
@@ -58,7 +58,7 @@ class Leases:
 
     def __init__(self, url: URL) -> None:
         """Open a connection. url: the database that the leases are about. Raises psycopg.OperationalError."""
-        self._url = sibling_url(url, DAGSTER)
+        self._url = build_sibling_url(url, DAGSTER)
         self._database = url.database or CURATION
         # Of the functions that take and give back the lock of a name: shared ones have a word more.
         self._names: dict[str, str] = {}
@@ -68,18 +68,18 @@ class Leases:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        self.close()
 
     def take(self, name: str, *, is_shared: bool = False) -> None:
         """Take a lease; waits while another connection has it. is_shared: only while another one has it for itself."""
         kind = _SHARED if is_shared else ""
-        self._connection.execute(f"SELECT pg_advisory_lock{kind}({_LOCK})".encode(), [self._lock(name)])
+        self._connection.execute(f"SELECT pg_advisory_lock{kind}({_LOCK})".encode(), [self._format_lock_name(name)])
         self._names[name] = kind
 
     def take_if_free(self, name: str) -> bool:
         """Take a lease unless another connection has it; returns whether it is held now."""
         self.check()
-        if not self._takes(name, ""):
+        if not self._try_lock(name, ""):
             return False
         self._names[name] = ""
         return True
@@ -89,13 +89,15 @@ class Leases:
         kind = self._names.pop(name, "")
         # A connection that was lost holds nothing.
         with suppress(psycopg.OperationalError):
-            self._connection.execute(f"SELECT pg_advisory_unlock{kind}({_LOCK})".encode(), [self._lock(name)])
+            self._connection.execute(
+                f"SELECT pg_advisory_unlock{kind}({_LOCK})".encode(), [self._format_lock_name(name)]
+            )
 
-    def in_turn(
+    def take_in_turn(
         self,
         names: Iterable[str],
-        waits: Callable[[str], None] = lambda _: None,
-        at_once: Callable[[int], int] = one,
+        report_wait: Callable[[str], None] = lambda _: None,
+        choose_group_size: Callable[[int], int] = take_one,
     ) -> Iterator[list[str]]:
         """Yield every name once, while its lease is held: free ones first, the others as their holders let go.
 
@@ -109,7 +111,7 @@ class Leases:
                 for name in left:
                     if self.take_if_free(name):
                         group.append(name)
-                        if len(group) == at_once(len(left)):
+                        if len(group) == choose_group_size(len(left)):
                             break
                 if group:
                     yield group
@@ -118,15 +120,15 @@ class Leases:
                     self.give_back(name)
             if not group:
                 if left[0] not in told:
-                    waits(left[0])
+                    report_wait(left[0])
                     told.add(left[0])
                 time.sleep(PAUSE_S)
             left = [name for name in left if name not in group]
 
-    def holder(self, name: str) -> str | None:
+    def find_holder(self, name: str) -> str | None:
         """Who has a lease, as `Session` says it. None where nobody has it."""
-        row = self._connection.execute(_HOLDER.encode(), [self._lock(name)]).fetchone()
-        return None if row is None else str(Session(*row))
+        row = self._connection.execute(_HOLDER.encode(), [self._format_lock_name(name)]).fetchone()
+        return None if row is None else str(ServerSession(*row))
 
     def check(self) -> None:
         """Take all leases again where the connection was lost.
@@ -139,7 +141,7 @@ class Leases:
         self._connection.close()
         self._connection = _connect(self._url)
         for name, kind in self._names.items():
-            if not self._takes(name, kind):
+            if not self._try_lock(name, kind):
                 self._connection.close()
                 raise LeaseLost(
                     f"the connection that held the lease on {name!r} was lost, and another process works on it now: "
@@ -154,23 +156,23 @@ class Leases:
             return False
         return True
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Give all leases back: others find them free at once, not only when the server misses the connection."""
         with suppress(psycopg.OperationalError):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
 
-    def _lock(self, name: str) -> str:
+    def _format_lock_name(self, name: str) -> str:
         return f"{self._database}: {name}"
 
-    def _takes(self, name: str, kind: str) -> bool:
+    def _try_lock(self, name: str, kind: str) -> bool:
         """Take the lock if nobody is in the way; whether it is held now."""
         query = f"SELECT pg_try_advisory_lock{kind}({_LOCK})".encode()
-        return self._connection.execute(query, [self._lock(name)]).fetchone() == (True,)
+        return self._connection.execute(query, [self._format_lock_name(name)]).fetchone() == (True,)
 
 
 @contextmanager
-def lease(url: URL, name: str) -> Iterator[Leases]:
+def hold_lease(url: URL, name: str) -> Iterator[Leases]:
     """Hold the lease of this name; waits while somebody else has it."""
     with Leases(url) as leases:
         leases.take(name)
@@ -178,7 +180,7 @@ def lease(url: URL, name: str) -> Iterator[Leases]:
 
 
 @contextmanager
-def lease_if_free(url: URL, name: str) -> Iterator[bool]:
+def hold_lease_if_free(url: URL, name: str) -> Iterator[bool]:
     """Hold the lease if nobody has it. Yields whether it was free.
 
     A free lease proves that its holder is gone; while it is held here, no other process can conclude the same.
@@ -189,8 +191,8 @@ def lease_if_free(url: URL, name: str) -> Iterator[bool]:
 
 def _connect(url: URL) -> psycopg.Connection[Any]:
     """A connection whose loss both sides notice within a minute, also when a host or the network is simply gone."""
-    name = application("lease of ")
-    connection = connect(url, autocommit=True, application_name=name, tcp_user_timeout=_LOST_MS, **KEEPALIVE)
+    name = format_application_name("lease of ")
+    connection = open_connection(url, autocommit=True, application_name=name, tcp_user_timeout=_LOST_MS, **KEEPALIVE)
     # The server probes likewise. It may also be set to end sessions that are silent or wait long, as this one does.
     settings = {f"tcp_{name}": value for name, value in {**KEEPALIVE, "user_timeout": _LOST_MS}.items()}
     settings |= {"idle_session_timeout": 0, "statement_timeout": 0, "lock_timeout": 0}

@@ -22,19 +22,19 @@ PORTS = range(5433, 9999)
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningAddress:
     """A port of 127.0.0.1 and the superuser's password there."""
 
     port: int
     password: str
 
-    def url(self, database: str) -> URL:
+    def build_url(self, database: str) -> URL:
         """The URL of a database, with the password."""
         query = {"require_auth": "scram-sha-256"}
         return URL.create("postgresql+psycopg", SUPERUSER, self.password, HOST, self.port, database, query)
 
 
-def new_listening() -> Listening:
+def choose_listening_address() -> ListeningAddress:
     """A new password, and a port that nobody uses now."""
     for port in PORTS:
         with socket.socket() as probe:
@@ -42,19 +42,19 @@ def new_listening() -> Listening:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-            return Listening(port, secrets.token_urlsafe(32))
+            return ListeningAddress(port, secrets.token_urlsafe(32))
     raise OSError("no port between 5433 and 9998 of 127.0.0.1 is free")
 
 
-def read_listening(home: Path) -> Listening | None:
+def read_listening_address(home: Path) -> ListeningAddress | None:
     """Where the home's server listens; None where it does not."""
     try:
-        return Listening(**json.loads(_file(home).read_text()))
+        return ListeningAddress(**json.loads(_file(home).read_text()))
     except FileNotFoundError:
         return None
 
 
-def write_listening(home: Path, listening: Listening | None) -> None:
+def write_listening_address(home: Path, listening: ListeningAddress | None) -> None:
     """Let the home's server listen from its next start on, or with None no more."""
     if listening is None:
         _file(home).unlink(missing_ok=True)

@@ -18,12 +18,12 @@ def lock_ids(connection: Connection, key: sa.Column[int], ids: Collection[int]) 
 
 
 def lock_ids_for_copy(
-    connection: psycopg.Connection[Any], key: sa.Column[int], ids: Collection[int], *, alone: bool = False
+    connection: psycopg.Connection[Any], key: sa.Column[int], ids: Collection[int], *, is_exclusive: bool = False
 ) -> set[int]:
     """As `lock_ids`, on the connection of a COPY. alone: a second caller for the same rows waits for the first."""
     query = sql.SQL("SELECT {key} FROM {table} WHERE {key} = ANY(%s) ORDER BY {key} FOR {strength}").format(
         key=sql.Identifier(key.name),
         table=sql.Identifier(key.table.name),
-        strength=sql.SQL("NO KEY UPDATE" if alone else "KEY SHARE"),
+        strength=sql.SQL("NO KEY UPDATE" if is_exclusive else "KEY SHARE"),
     )
     return {row[0] for row in connection.execute(query, [list(ids)])}

@@ -15,16 +15,16 @@ START_LOCK = "start.lock"
 
 def is_embedded_running(home: Path) -> bool:
     """Whether a live Postgres holds the embedded server's data folder."""
-    pid = _written_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
+    pid = _read_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
     return pid is not None and _is_live_postgres(pid)
 
 
-def has_embedded(home: Path) -> bool:
+def has_embedded_data(home: Path) -> bool:
     """Whether a home folder has the data of an embedded server, which need not run."""
     return (home / "postgres" / "PG_VERSION").exists()
 
 
-def running_homes() -> list[Path]:
+def list_running_homes() -> list[Path]:
     """The home folders whose embedded server runs on this machine, but for those that this user may not read."""
     import psutil
 
@@ -40,7 +40,7 @@ def running_homes() -> list[Path]:
     return sorted(set(found))
 
 
-def is_alive(pid: int) -> bool:
+def is_process_alive(pid: int) -> bool:
     """Whether a process of this machine has this id."""
     try:
         os.kill(pid, 0)
@@ -51,15 +51,15 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def forget_dead_server(home: Path) -> None:
+def remove_dead_lock_files(home: Path) -> None:
     """Remove both lock files of a server that died: their process id is gone, a zombie's or another process's."""
     for lock in (home / "postgres" / "postmaster.pid", *(home / "postgres").glob(".s.PGSQL.*.lock")):
-        pid = _written_pid(lock)
+        pid = _read_pid(lock)
         if pid is not None and not _is_live_postgres(pid):
             lock.unlink(missing_ok=True)
 
 
-def _written_pid(lock: Path) -> int | None:
+def _read_pid(lock: Path) -> int | None:
     try:
         # A backend without a server, such as those of initdb, writes its id as a negative number.
         return abs(int(lock.read_text().splitlines()[0]))

@@ -22,15 +22,15 @@ from psycopg import pq, sql
 from psycopg.postgres import types
 from sqlalchemy.engine import URL, Connection
 
-from db.server.engine import connect, no_connection
-from db.server.urls import written_url
+from db.server.engine import build_connection_error, open_connection
+from db.server.urls import convert_to_psql_url
 
-READER = "reelsieve_reader"
+READER_ROLE = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
 ROWS_AT_A_TIME = 500
 # Sessions at a time, of the hundred that a server has by default, and the temporary files that each may fill.
-MOST_SESSIONS = 20
-MOST_TEMPORARY = "10GB"
+MAX_SESSIONS = 20
+MAX_TEMPORARY = "10GB"
 _NUMBERS = {types[name].oid for name in ("int2", "int4", "int8", "float4", "float8", "numeric", "oid")}
 # What everybody may call, and what then fills the disk, or the table of locks that all sessions of the server share.
 _FORBIDDEN = """
@@ -64,21 +64,21 @@ class QueryError(ValueError):
     plain = True
 
 
-def reader_password(url: URL) -> str | None:
+def compute_reader_password(url: URL) -> str | None:
     """The reader's password, derived from the owner's, so that it is stored nowhere and the same everywhere.
 
     None where the owner has no password: anyone could derive a password from nothing.
     """
     if not url.password:
         return None
-    return hmac.new(str(url.password).encode(), READER.encode(), hashlib.sha256).hexdigest()
+    return hmac.new(str(url.password).encode(), READER_ROLE.encode(), hashlib.sha256).hexdigest()
 
 
 def create_reader_role(connection: Connection, url: URL) -> None:
     """Create or refresh the role and its rights, as far as this user may; `_stand_in` covers the other case."""
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
     for attempt in range(1, _ATTEMPTS + 1):
-        _try(connection, raw, sql.SQL(_END_CHANGING).format(sql.Literal(READER)))
+        _try(connection, raw, sql.SQL(_END_CHANGING).format(sql.Literal(READER_ROLE)))
         try:
             with connection.begin_nested():
                 return _create_reader_role(connection, raw, url)
@@ -88,7 +88,7 @@ def create_reader_role(connection: Connection, url: URL) -> None:
 
 
 def _create_reader_role(connection: Connection, raw: psycopg.Connection[Any], url: URL) -> None:
-    exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER})
+    exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER_ROLE})
     if connection.scalar(sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")):
         # A role that somebody else made on this server stays as it is; it may still read what is granted below.
         with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
@@ -100,26 +100,26 @@ def _create_reader_role(connection: Connection, raw: psycopg.Connection[Any], ur
         "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}",
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
     ):
-        raw.execute(_of_role(grant))
+        raw.execute(_format_for_role(grant))
     _forbid_scratch_space(connection, raw)
 
 
 def _make_role(connection: Connection, raw: psycopg.Connection[Any], url: URL, create_or_alter: str) -> None:
-    login = f"{create_or_alter} ROLE {{}} LOGIN CONNECTION LIMIT {MOST_SESSIONS} PASSWORD {{}}"
-    raw.execute(sql.SQL(login).format(sql.Identifier(READER), sql.Literal(reader_password(url))))
-    raw.execute(_of_role("ALTER ROLE {} RESET ALL"))
-    for name in connection.scalars(sa.text(_SET_IN), {"name": READER}):
+    login = f"{create_or_alter} ROLE {{}} LOGIN CONNECTION LIMIT {MAX_SESSIONS} PASSWORD {{}}"
+    raw.execute(sql.SQL(login).format(sql.Identifier(READER_ROLE), sql.Literal(compute_reader_password(url))))
+    raw.execute(_format_for_role("ALTER ROLE {} RESET ALL"))
+    for name in connection.scalars(sa.text(_SET_IN), {"name": READER_ROLE}):
         reset = sql.SQL("ALTER ROLE {} IN DATABASE {} RESET ALL")
-        raw.execute(reset.format(sql.Identifier(READER), sql.Identifier(name)))
-    raw.execute(_of_role("ALTER ROLE {} SET default_transaction_read_only = on"))
-    raw.execute(_of_role(f"ALTER ROLE {{}} SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
+        raw.execute(reset.format(sql.Identifier(READER_ROLE), sql.Identifier(name)))
+    raw.execute(_format_for_role("ALTER ROLE {} SET default_transaction_read_only = on"))
+    raw.execute(_format_for_role(f"ALTER ROLE {{}} SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
     # A superuser alone may set this. The next one lets another owner see the reader's sessions, and end them.
-    _try(connection, raw, _of_role(f"ALTER ROLE {{}} SET temp_file_limit = '{MOST_TEMPORARY}'"))
-    _try(connection, raw, _of_role("GRANT {} TO CURRENT_USER"))
+    _try(connection, raw, _format_for_role(f"ALTER ROLE {{}} SET temp_file_limit = '{MAX_TEMPORARY}'"))
+    _try(connection, raw, _format_for_role("GRANT {} TO CURRENT_USER"))
 
 
-def _of_role(statement: str) -> sql.Composed:
-    return sql.SQL(statement).format(sql.Identifier(READER))
+def _format_for_role(statement: str) -> sql.Composed:
+    return sql.SQL(statement).format(sql.Identifier(READER_ROLE))
 
 
 def _try(connection: Connection, raw: psycopg.Connection[Any], statement: sql.Composed) -> None:
@@ -140,14 +140,14 @@ def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) 
     _try(connection, raw, sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(functions))
 
 
-def reader_url(url: URL) -> str:
+def format_reader_url(url: URL) -> str:
     """The reader's URL of the same database as psql writes it, with the password where there is one."""
-    reader = written_url(url).set(username=READER, password=reader_password(url))
+    reader = convert_to_psql_url(url).set(username=READER_ROLE, password=compute_reader_password(url))
     return reader.render_as_string(hide_password=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class QueryColumn:
     """A column of an answer. is_number: whether its values are numbers."""
 
     name: str
@@ -155,22 +155,22 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The columns of an answer, and its rows as the server sends them; nothing but the rows at hand is in memory."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[QueryColumn, ...]
     rows: Iterator[tuple[Any, ...]]
 
 
 def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> list[dict[str, Any]]:
-    """Run one SQL statement as the reader and return its rows. See `read_only_answer`."""
-    with read_only_answer(url, query, tell=tell) as answer:
+    """Run one SQL statement as the reader and return its rows. See `open_read_only_query`."""
+    with open_read_only_query(url, query, tell=tell) as answer:
         names = [column.name for column in answer.columns]
         return [dict(zip(names, row, strict=True)) for row in answer.rows]
 
 
 @contextmanager
-def read_only_answer(url: URL, query: str, *, tell: Callable[[str], object]) -> Iterator[Answer]:
+def open_read_only_query(url: URL, query: str, *, tell: Callable[[str], object]) -> Iterator[QueryResult]:
     """Run one SQL statement as the reader; its rows are read while the context lasts.
 
     `tell` is given a sentence where the owner had to stand in for the reader. Raises QueryError with the server's
@@ -185,13 +185,13 @@ def read_only_answer(url: URL, query: str, *, tell: Callable[[str], object]) -> 
         # Once a transaction has looked at data, Postgres lets nothing make it one that writes.
         connection.execute("SELECT 1")
         statement = query.encode()
-        columns = _columns(connection, statement)
+        columns = _list_columns(connection, statement)
         # Both ways use the extended protocol, which accepts exactly one statement: nothing can follow a semicolon.
         if columns:
-            yield Answer(columns, connection.cursor().stream(statement, size=ROWS_AT_A_TIME))
+            yield QueryResult(columns, connection.cursor().stream(statement, size=ROWS_AT_A_TIME))
         else:
             connection.execute(statement, prepare=True)
-            yield Answer((), iter(()))
+            yield QueryResult((), iter(()))
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error).strip().splitlines()[0]
         raise QueryError(message) from None
@@ -204,25 +204,25 @@ def read_only_answer(url: URL, query: str, *, tell: Callable[[str], object]) -> 
 
 def _connect(url: URL, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
     try:
-        connection = connect(url.set(username=READER, password=reader_password(url)))
+        connection = open_connection(url.set(username=READER_ROLE, password=compute_reader_password(url)))
         connection.execute(_WITHOUT_OWN_SETTINGS.encode())
         connection.commit()
         return connection
     except psycopg.OperationalError as error:
         reason = str(error).strip().splitlines()[0]
-    return _stand_in(url, reason, tell)
+    return _connect_as_owner(url, reason, tell)
 
 
-def _stand_in(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
+def _connect_as_owner(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
     """The owner's connection; QueryError where a transaction that only reads would not hold the owner back.
 
     It holds back no user who may read and write the server's files or run programs there, as a superuser may.
     """
     try:
-        connection = connect(url)
+        connection = open_connection(url)
     except psycopg.OperationalError as error:
-        raise no_connection(url, error) from None
-    why = f"the role {READER} cannot work in database {url.database} ({reason})"
+        raise build_connection_error(url, error) from None
+    why = f"the role {READER_ROLE} cannot work in database {url.database} ({reason})"
     remedy = "reelsieve db migrate as a user with CREATEROLE mends that"
     query = " OR ".join(f"pg_has_role('{role}', 'member')" for role in _OF_THE_MACHINE)
     row = connection.execute(f"SELECT {query}".encode()).fetchone()
@@ -234,14 +234,14 @@ def _stand_in(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.C
     return connection
 
 
-def _columns(connection: psycopg.Connection[Any], statement: bytes) -> tuple[Column, ...]:
+def _list_columns(connection: psycopg.Connection[Any], statement: bytes) -> tuple[QueryColumn, ...]:
     """The columns that a statement will have, known before it runs; none where it returns no rows."""
     server = connection.pgconn
     for described in (server.prepare(b"", statement), server.describe_prepared(b"")):
         if described.status == pq.ExecStatus.FATAL_ERROR:
             raise psycopg.errors.error_from_result(described)
     fields = range(described.nfields)
-    columns = tuple(Column((described.fname(i) or b"").decode(), described.ftype(i) in _NUMBERS) for i in fields)
+    columns = tuple(QueryColumn((described.fname(i) or b"").decode(), described.ftype(i) in _NUMBERS) for i in fields)
     repeated = [name for name, n in Counter(column.name for column in columns).items() if n > 1]
     if repeated:
         raise QueryError(f"several columns are named {repeated[0]!r}: give each its own name with AS")

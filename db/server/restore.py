@@ -18,26 +18,26 @@ from psycopg import sql
 from sqlalchemy.engine import URL, Connection
 
 from db.schema.marks import MetricInputs
-from db.schema.migrate import bring_up, keep_others_out, list_revisions, make_tables
-from db.server.backup import BackupError, Tell, check, databases, dump_file
-from db.server.dump_rows import fill_tables
-from db.server.engine import connect, open_engine
-from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
+from db.schema.migrate import create_tables, list_revisions, revoke_public_access, upgrade_schema
+from db.server.backup import BackupError, ReportProgress, build_dump_path, check_backup, list_databases
+from db.server.dump_rows import replace_rows
+from db.server.engine import open_connection, open_engine
+from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling_url
 
 _PREFIX = "reelsieve_restore_"
 # The comment on a database that was restored.
 _MARK = "reelsieve restored back-up {}"
 # A table of each database whose rows say that it is in use.
-_TELLING = {CURATION: "dataset", DAGSTER: "runs"}
+_CONTENT_TABLES = {CURATION: "dataset", DAGSTER: "runs"}
 
 
-def restore(
+def restore_backup(
     url: URL,
     source: Path,
     metrics: MetricInputs,
     tables: Sequence[sa.Table],
     make_dagster: Callable[[URL], None],
-    tell: Tell,
+    tell: ReportProgress,
 ) -> list[str] | None:
     """Fill the databases of this server from a back-up. They must not exist, or hold no dataset and no run.
 
@@ -46,21 +46,21 @@ def restore(
     restored here before, and nothing was done. Raises BackupError.
     """
     tell(f"checks {source}")
-    checked = check(source, list_revisions())
-    names, mark = databases(url), _MARK.format(checked.digest)
+    checked = check_backup(source, list_revisions())
+    names, mark = list_databases(url), _MARK.format(checked.digest)
     # A server that is not there is no server that went away. The other databases need not exist yet.
-    open_engine(sibling_url(url, "postgres")).dispose()
-    if (held := _held(url, names)) and _comment(url, names[CURATION]) == mark:
+    open_engine(build_sibling_url(url, "postgres")).dispose()
+    if (held := _describe_contents(url, names)) and _load_comment(url, names[CURATION]) == mark:
         return None
-    _refuse(held)
+    _check_empty(held)
     try:
-        with _temporary(url, names) as temporary:
+        with _create_temporary_databases(url, names) as temporary:
             tell(f"restores database {names[CURATION]}")
-            file = dump_file(source, CURATION)
+            file = build_dump_path(source, CURATION)
             left_out = _restore_curation(temporary[CURATION], file, checked.revision, metrics, tables)
             tell(f"restores database {names[DAGSTER]}")
-            left_out += _restore_dagster(temporary[DAGSTER], dump_file(source, DAGSTER), make_dagster)
-            _refuse(_held(url, names))
+            left_out += _restore_dagster(temporary[DAGSTER], build_dump_path(source, DAGSTER), make_dagster)
+            _check_empty(_describe_contents(url, names))
             _rename(url, temporary, names, mark)
     except psycopg.errors.InsufficientPrivilege as error:
         reason = error.diag.message_primary
@@ -68,49 +68,49 @@ def restore(
     return left_out
 
 
-def _held(url: URL, names: Mapping[str, str]) -> str | None:
+def _describe_contents(url: URL, names: Mapping[str, str]) -> str | None:
     """What the databases hold, as the beginning of a sentence; None where a restore loses nothing."""
-    for key, table in _TELLING.items():
-        if n := _rows(sibling_url(url, names[key]), table):
+    for key, table in _CONTENT_TABLES.items():
+        if n := _count_rows(build_sibling_url(url, names[key]), table):
             return f"database {names[key]} holds {n} rows of {table} already"
     return None
 
 
-def _refuse(held: str | None) -> None:
+def _check_empty(held: str | None) -> None:
     if held:
         raise BackupError(f"{held}: restore into another home (REELSIEVE_HOME) or server, so that nothing is lost")
 
 
-def _comment(url: URL, name: str) -> str | None:
-    with _server(url) as connection:
+def _load_comment(url: URL, name: str) -> str | None:
+    with _open_server(url) as connection:
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         row = connection.execute(query, [name]).fetchone()
         return None if row is None else row[0]
 
 
 @contextmanager
-def _temporary(url: URL, names: Mapping[str, str]) -> Iterator[dict[str, URL]]:
+def _create_temporary_databases(url: URL, names: Mapping[str, str]) -> Iterator[dict[str, URL]]:
     """New databases for the time of a restore. What killed restores left behind goes too."""
     fresh = {key: f"{_PREFIX}{secrets.token_hex(4)}_{key}" for key in names}
-    with _server(url) as connection:
+    with _open_server(url) as connection:
         query = "SELECT datname FROM pg_database WHERE starts_with(datname, %s) AND pg_has_role(datdba, 'member')"
         for (left_behind,) in connection.execute(query, [_PREFIX]).fetchall():
             _drop(connection, left_behind)
     try:
-        with _server(url) as connection:
+        with _open_server(url) as connection:
             for name in fresh.values():
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        yield {key: sibling_url(url, name) for key, name in fresh.items()}
+        yield {key: build_sibling_url(url, name) for key, name in fresh.items()}
     finally:
         # A server that is gone keeps them until the next restore.
-        with suppress(psycopg.OperationalError), _server(url) as connection:
+        with suppress(psycopg.OperationalError), _open_server(url) as connection:
             for name in fresh.values():
                 _drop(connection, name)
 
 
 def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str], mark: str) -> None:
     """Give the new databases their names, both at once or neither; those that had them hold nothing."""
-    with _server(url) as connection:
+    with _open_server(url) as connection:
         for name in names.values():
             _drop(connection, name)
         with connection.transaction():
@@ -126,7 +126,7 @@ def _restore_curation(
 ) -> list[str]:
     with _transaction(url, file) as connection:
         try:
-            make_tables(connection, url, revision)
+            create_tables(connection, url, revision)
         except DatabaseUnavailable as error:
             raise BackupError(f"{error}; a restore makes new databases, so run that in database template1") from error
         required = set(sa.inspect(connection).get_table_names())
@@ -136,7 +136,7 @@ def _restore_curation(
         if missing := sorted(required - filled):
             raise BackupError(f"{file}: it has no table {missing[0]}: give a whole back-up")
     with _transaction(url, file) as connection:
-        bring_up(connection, url, metrics, tables)
+        upgrade_schema(connection, url, metrics, tables)
     return left_out
 
 
@@ -145,9 +145,9 @@ def _restore_dagster(url: URL, file: Path, make_dagster: Callable[[URL], None]) 
     with _transaction(url, file) as connection:
         filled, left_out = _fill(connection, file)
         # A server on which nothing ever ran has no table of Dagster's.
-        if (filled or left_out) and _TELLING[DAGSTER] not in filled:
-            raise BackupError(f"{file}: it has no table {_TELLING[DAGSTER]}: give a whole back-up")
-        keep_others_out(connection, url.database or "")
+        if (filled or left_out) and _CONTENT_TABLES[DAGSTER] not in filled:
+            raise BackupError(f"{file}: it has no table {_CONTENT_TABLES[DAGSTER]}: give a whole back-up")
+        revoke_public_access(connection, url.database or "")
     return left_out
 
 
@@ -156,7 +156,7 @@ def _fill(connection: Connection, file: Path, revision: str | None = None) -> tu
         connection.exec_driver_sql(f"SET LOCAL {limit} = 0")
     connection.exec_driver_sql("SET LOCAL client_encoding = 'UTF8'")
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
-    return fill_tables(raw, file, revision)
+    return replace_rows(raw, file, revision)
 
 
 @contextmanager
@@ -177,9 +177,9 @@ def _transaction(url: URL, file: Path) -> Iterator[Connection]:
 
 
 @contextmanager
-def _server(url: URL) -> Iterator[psycopg.Connection[Any]]:
+def _open_server(url: URL) -> Iterator[psycopg.Connection[Any]]:
     """A connection to another database of the server, whose statements each are a transaction."""
-    with connect(sibling_url(url, "postgres"), autocommit=True) as connection:
+    with open_connection(build_sibling_url(url, "postgres"), autocommit=True) as connection:
         yield connection
 
 
@@ -187,10 +187,10 @@ def _drop(connection: psycopg.Connection[Any], name: str) -> None:
     connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def _rows(url: URL, table: str) -> int:
+def _count_rows(url: URL, table: str) -> int:
     """How many rows a table holds; 0 where there is no such table or database."""
     try:
-        with connect(url) as connection:
+        with open_connection(url) as connection:
             query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
             (n,) = connection.execute(query).fetchone() or (0,)
             return int(n)

@@ -20,7 +20,7 @@ _BATCH = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Unneeded:
+class UnneededRows:
     """Rows of one table that belong to a model no scorer in use names, and their size in bytes, indexes not counted."""
 
     model_id: int
@@ -30,13 +30,13 @@ class Unneeded:
     bytes: int
 
 
-def unneeded_evidence(connection: Connection, in_use: Collection[tuple[str, str]]) -> list[Unneeded]:
+def list_unneeded_evidence(connection: Connection, in_use: Collection[tuple[str, str]]) -> list[UnneededRows]:
     """List the evidence of models that retired scorers used and no other scorer names.
 
     in_use: name and revision of models that the present settings name; they are kept although their scorer may never
     have run. A model counts as named when a scorer names its name and revision, whatever the parameters.
     """
-    candidates = connection.execute(_only_retired().add_columns(model.c.name, model.c.revision)).all()
+    candidates = connection.execute(_select_retired_models().add_columns(model.c.name, model.c.revision)).all()
     found = []
     for model_id, name, revision in candidates:
         for table in _EVIDENCE:
@@ -44,12 +44,12 @@ def unneeded_evidence(connection: Connection, in_use: Collection[tuple[str, str]
             query = sa.select(sa.func.count(), size).select_from(table).where(table.c.model_id == model_id)
             rows, n_bytes = connection.execute(query).one()
             if rows and (name, revision) not in in_use:
-                found.append(Unneeded(model_id, name, table.name, rows, int(n_bytes)))
+                found.append(UnneededRows(model_id, name, table.name, rows, int(n_bytes)))
     return found
 
 
-def free_evidence(engine: Engine, unneeded: Collection[Unneeded]) -> int:
-    """Delete what `unneeded_evidence` listed, some ten thousand rows in a transaction; returns how many are gone.
+def delete_evidence(engine: Engine, unneeded: Collection[UnneededRows]) -> int:
+    """Delete what `list_unneeded_evidence` listed, some ten thousand rows in a transaction; returns how many are gone.
 
     A model that a scorer names again by now keeps its rows.
     """
@@ -60,7 +60,7 @@ def free_evidence(engine: Engine, unneeded: Collection[Unneeded]) -> int:
         rows: sa.Select[Any] = (
             sa.select(sa.literal_column("ctid")).select_from(table).where(table.c.model_id == each.model_id)
         )
-        still = sa.exists(_only_retired().where(model.c.model_id == each.model_id))
+        still = sa.exists(_select_retired_models().where(model.c.model_id == each.model_id))
         batch = sa.delete(table).where(sa.literal_column("ctid").in_(rows.where(still).limit(_BATCH)))
         while True:
             with engine.begin() as connection:
@@ -71,12 +71,14 @@ def free_evidence(engine: Engine, unneeded: Collection[Unneeded]) -> int:
     return freed
 
 
-def _only_retired() -> sa.Select[tuple[int]]:
+def _select_retired_models() -> sa.Select[tuple[int]]:
     """Models that some retired scorer names, and no scorer that is a candidate or active."""
-    return sa.select(model.c.model_id).where(_named_by("= 'retired'"), sa.not_(_named_by("<> 'retired'")))
+    return sa.select(model.c.model_id).where(
+        _build_scorer_condition("= 'retired'"), sa.not_(_build_scorer_condition("<> 'retired'"))
+    )
 
 
-def _named_by(status: str) -> sa.ColumnElement[bool]:
+def _build_scorer_condition(status: str) -> sa.ColumnElement[bool]:
     """Whether a scorer of this status names the model, by name and revision, anywhere among its models."""
     return sa.exists(
         sa.select(scorer.c.scorer_id).where(

@@ -21,7 +21,7 @@ def parse_url(text: str) -> URL:
     """A Postgres URL in any common spelling, normalised to the psycopg 3 driver.
 
     libpq also takes user, password and database from the query. They are moved to their usual places, where
-    `shown_url` hides the password and `sibling_url` exchanges the database. A server that asks for the password in
+    `format_url` hides the password and `build_sibling_url` exchanges the database. A server that asks for the password in
     clear text or as MD5 gets none, unless the query says `require_auth`.
     """
     try:
@@ -41,11 +41,11 @@ def parse_url(text: str) -> URL:
     if url.database == DAGSTER:
         raise DatabaseUnavailable(f"CURATION_DB_URL names database {DAGSTER}, which is Dagster's own: name another one")
     if "require_auth" not in url.query:
-        url = url.update_query_dict({"require_auth": _usual_auth(url)})
+        url = url.update_query_dict({"require_auth": _choose_auth(url)})
     return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
 
 
-def _usual_auth(url: URL) -> str:
+def _choose_auth(url: URL) -> str:
     """How the server may ask who we are, where the URL does not say: on a socket it may know the user (peer)."""
     return "scram-sha-256,none" if _is_socket(url) else "scram-sha-256"
 
@@ -55,29 +55,29 @@ def _is_socket(url: URL) -> bool:
     return isinstance(host, str) and host.startswith(("/", "@"))
 
 
-def written_url(url: URL) -> URL:
+def convert_to_psql_url(url: URL) -> URL:
     """The URL as people and psql write it: without what `parse_url` adds, which an older psql does not know."""
     # The embedded server's socket has `none`.
-    is_usual = url.query.get("require_auth") in (_usual_auth(url), "none" if _is_socket(url) else None)
+    is_usual = url.query.get("require_auth") in (_choose_auth(url), "none" if _is_socket(url) else None)
     return url.difference_update_query(["require_auth"] if is_usual else []).set(drivername="postgresql")
 
 
-def shown_url(url: URL) -> str:
+def format_url(url: URL) -> str:
     """The URL as people and psql write it, without any password, the password of a TLS key included."""
     secrets = [name for name in url.query if "password" in name]
-    return written_url(url).difference_update_query(secrets).render_as_string(hide_password=True)
+    return convert_to_psql_url(url).difference_update_query(secrets).render_as_string(hide_password=True)
 
 
-def sibling_url(url: URL, database: str) -> URL:
+def build_sibling_url(url: URL, database: str) -> URL:
     """The URL of another database on the same server."""
     return url.set(database=database)
 
 
-def dagster_url(url: URL) -> str:
-    """Dagster's storage on the same server, as `url_for_dagster`."""
-    return url_for_dagster(sibling_url(url, DAGSTER))
+def format_dagster_url(url: URL) -> str:
+    """Dagster's storage on the same server, as `format_psycopg2_url`."""
+    return format_psycopg2_url(build_sibling_url(url, DAGSTER))
 
 
-def url_for_dagster(url: URL) -> str:
+def format_psycopg2_url(url: URL) -> str:
     """A database with the driver that dagster-postgres needs, password included."""
     return url.set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)

@@ -9,9 +9,9 @@ from metrics_core.models.clip_encoder import OpenClipEncoder
 FOLDER = Path(__file__).parent
 CONFIGURATION, WEIGHTS = "demo_clip.json", "demo_clip.safetensors"
 
-__all__ = ["demo_encoder"]
+__all__ = ["make_demo_encoder"]
 
 
-def demo_encoder(folder: Path = FOLDER) -> OpenClipEncoder:
+def make_demo_encoder(folder: Path = FOLDER) -> OpenClipEncoder:
     """Return the demo's encoder, or one that `lab.encoder.train` wrote to another folder. Its first use loads it."""
     return OpenClipEncoder(str(folder / CONFIGURATION), str(folder / WEIGHTS), name="demo encoder")

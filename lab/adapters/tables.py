@@ -11,8 +11,8 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from assets.ingest.dimensions import DIMENSIONS_FILE
-from assets.ingest.files import readable
-from assets.ingest.lines import bounded_lines
+from assets.ingest.files import convert_os_errors
+from assets.ingest.lines import read_lines
 from assets.ingest.rejects import ManifestError
 
 Row = dict[str, Any]
@@ -24,8 +24,8 @@ def read_models(source: Path, model: type[Model], remedy: str) -> Iterator[Model
 
     Raises ManifestError for a line that does not fit the model, with the file, the line, the field and the remedy.
     """
-    with readable(source), source.open("rb") as file:
-        for line in bounded_lines(file):
+    with convert_os_errors(source), source.open("rb") as file:
+        for line in read_lines(file):
             if not line.data.strip():
                 continue
             try:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from demo import render
-from demo.describe import describe
-from demo.render import Frame, view_at
+from demo.describe import describe_clip
+from demo.render import Frame, compute_view
 from demo.story import make_clip
 from demo.wording import VOICES
-from demo.world import Actor, Clip
+from demo.world import Actor, DemoClip
 from lab.encoder.texts import Statement, looks_phrases, statements
 from metrics_core.models.word_tokenizer import split_words
 
@@ -45,7 +45,7 @@ def training_clip(seed: int, n_frames: int, size: int) -> TrainingClip:
     numbers = [int((part + rng.random()) * clip.n_frames / n_frames) for part in range(n_frames)]
     told = statements(clip)
     frames = tuple(_shown(clip, told, number) for number in numbers)
-    accounts = tuple(tuple(sentence.text for sentence in describe(clip, voice)) for voice in VOICES[:3])
+    accounts = tuple(tuple(sentence.text for sentence in describe_clip(clip, voice)) for voice in VOICES[:3])
     texts = {text for statement in told for text in (*statement.sentences, *statement.phrases)}
     true = frozenset(texts.union(*(frame.looks for frame in frames), *accounts))
     words = frozenset(word for text in true for word in split_words(text))
@@ -53,24 +53,24 @@ def training_clip(seed: int, n_frames: int, size: int) -> TrainingClip:
     return TrainingClip(pixels, frames, accounts, true, words)
 
 
-def frames_at(clip: Clip, numbers: Sequence[int]) -> Iterator[Frame]:
+def frames_at(clip: DemoClip, numbers: Sequence[int]) -> Iterator[Frame]:
     """Draw single frames, equal to the frames of `render_frames`, without drawing the others."""
     shade = render._shade(clip.style)
     for number in numbers:
-        view, sprites = view_at(clip, number)
+        view, sprites = compute_view(clip, number)
         frame = render._backdrop(clip, view)
         for sprite in sprites:
             render._draw(frame, view, sprite)
-        yield render._styled(frame, clip.style, shade)
+        yield render._apply_style(frame, clip.style, shade)
 
 
-def _shown(clip: Clip, told: tuple[Statement, ...], number: int) -> ShownFrame:
+def _shown(clip: DemoClip, told: tuple[Statement, ...], number: int) -> ShownFrame:
     active = tuple(statement for statement in told if statement.start <= number < statement.end)
-    looks = (phrase for actor in _in_view(clip, number) for phrase in looks_phrases(actor.looks()))
+    looks = (phrase for actor in _in_view(clip, number) for phrase in looks_phrases(actor.build_looks()))
     return ShownFrame(active, tuple(looks))
 
 
-def _in_view(clip: Clip, number: int) -> Iterator[Actor]:
+def _in_view(clip: DemoClip, number: int) -> Iterator[Actor]:
     """The actors at rest in view. The acting actor is left out, because the event's sentences name it."""
     last = clip.events[-1].after
     scene = next((event.before for event in clip.events if number < event.end), last)

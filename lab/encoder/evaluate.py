@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.story import make_clip
-from demo.systems import candidates, least_alike
-from demo.world import Clip
+from demo.systems import build_candidates, find_least_similar_clip
+from demo.world import DemoClip
 from lab.encoder.data import frames_at
-from metrics_core.evqa import FrameFeatures, evqa_of_text, prepare_frames
-from metrics_core.keywords import RuleKeywords, keywords_of
-from metrics_core.long_text import plan_chunks, weighted_mean
+from metrics_core.evqa import FrameFeatures, evqa_from_prepared_frames, prepare_frames
+from metrics_core.keywords import RuleKeywords, extract_keywords
+from metrics_core.long_text import average_chunk_features, split_into_chunks
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.sentence_splitter import RuleSplitter
 
@@ -32,12 +32,12 @@ def evaluate(encoder: OpenClipEncoder, n_clips: int = 200, first_seed: int = FIR
     scores: dict[str, list[float | None]] = {}
     pooled, captions = [], []
     for index, (clip, video) in enumerate(zip(clips, videos, strict=True)):
-        for candidate in candidates(clip, least_alike(clips, index)):
+        for candidate in build_candidates(clip, find_least_similar_clip(clips, index)):
             text = text_feature(encoder, candidate.text)
-            keywords = encoder.encode_texts(keywords_of(candidate.text, RuleKeywords()).cleaned)
-            scores.setdefault(candidate.system, []).append(evqa_of_text(video, keywords, text).score)
+            keywords = encoder.encode_texts(extract_keywords(candidate.text, RuleKeywords()).cleaned)
+            scores.setdefault(candidate.system, []).append(evqa_from_prepared_frames(video, keywords, text).score)
             if candidate.system == "sys_faithful":
-                pooled.append(video.pooled)
+                pooled.append(video.pooled_vector)
                 captions.append(text)
     is_own_clip = (np.stack(captions) @ np.stack(pooled).T).argmax(axis=1) == np.arange(n_clips)
     result = {"clip_of_caption": float(is_own_clip.mean())}
@@ -50,14 +50,14 @@ def evaluate(encoder: OpenClipEncoder, n_clips: int = 200, first_seed: int = FIR
     return {name: round(value, 4) for name, value in result.items()}
 
 
-def video_features(encoder: OpenClipEncoder, clip: Clip) -> FrameFeatures:
+def video_features(encoder: OpenClipEncoder, clip: DemoClip) -> FrameFeatures:
     """Encode every 30th frame of a clip."""
     return prepare_frames(encoder.encode_images(list(frames_at(clip, range(0, clip.n_frames, EVERY)))))
 
 
 def text_feature(encoder: OpenClipEncoder, text: str) -> NDArray[np.float64]:
     """Encode a text of any length into a unit feature (d,), as the mode chunk_mean does."""
-    plan = plan_chunks(
+    plan = split_into_chunks(
         text, limit=encoder.context_length, split_sentences=RuleSplitter().split, count_tokens=encoder.count_tokens
     )
-    return weighted_mean(encoder.encode_texts(plan.chunks), plan.tokens)
+    return average_chunk_features(encoder.encode_texts(plan.chunks), plan.tokens)

@@ -57,10 +57,10 @@ def text_features(model: Any, tokenizer: WordTokenizer, texts: Sequence[str]) ->
     """Encode texts into features (n, dim) with gradients. Texts of similar length run together."""
     import torch
 
-    from metrics_core.models.clip_texts import encode_short
+    from metrics_core.models.clip_texts import encode_unpadded
 
     tokens = tokenizer(texts)
     lengths = tokens.argmax(dim=1) + 1
     order = lengths.argsort(stable=True)
-    parts = [encode_short(model, tokens[rows, : lengths[rows].max()]) for rows in order.split(64)]
+    parts = [encode_unpadded(model, tokens[rows, : lengths[rows].max()]) for rows in order.split(64)]
     return torch.cat(parts)[order.argsort(stable=True)]

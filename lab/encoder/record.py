@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from metrics_core.models.revision import file_sha256
+from metrics_core.models.revision import compute_file_sha256
 
 TEXT = """# Training record of the demo encoder
 
@@ -21,7 +21,7 @@ scores on real videos mean nothing.
 {n_clips} synthetic clips, seeds {first} to {last}, {frames_per_clip} frames of each (one at a random place of each
 equal part), squashed to {image_size} x {image_size} pixels, as drawn (no video codec). Texts: the sentences of all
 voices, drawn several times to meet all wordings; the phrases that the project's own rules for keywords find in them
-(`phrases_of`); the names of the actors in view; stretches of one to eight neighbouring sentences. No dataset of the
+(`list_phrases`); the names of the actors in view; stretches of one to eight neighbouring sentences. No dataset of the
 demo uses these seeds unless its seed is {low} or more.
 
 ## Training
@@ -74,7 +74,7 @@ def write_record(
         "outcome": outcome,
         "fresh_clips": fresh,
         "versions": {"python": platform.python_version(), **versions},
-        "sha256": {file.name: file_sha256(file).hex() for file in files},
+        "sha256": {file.name: compute_file_sha256(file).hex() for file in files},
     }
     (folder / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     first = settings["first_clip_seed"]

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from demo.describe import word
+from demo.describe import format_sentence
 from demo.wording import COLOUR_WORDS, NUMBERS, VOICES
-from demo.world import BACKDROP_COLOURS, COLOURS, Clip, Fact, Looks
-from metrics_core.keywords import phrases_of
+from demo.world import BACKDROP_COLOURS, COLOURS, ClipStatement, DemoClip, Looks
+from metrics_core.keywords import list_phrases
 
 WORDINGS = 3  # draws per voice and fact, enough to meet nearly all wordings of the fact
 COLOUR_NAMES = frozenset({*COLOURS, *(name for names in COLOUR_WORDS.values() for name in names.values())})
 FAMILIES = (sorted(COLOUR_NAMES), sorted(BACKDROP_COLOURS), [NUMBERS[n] for n in (2, 3, 4)])
 
-Facts = tuple[Fact, ...]
+Facts = tuple[ClipStatement, ...]
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class Statement:
     phrases: tuple[str, ...]
 
 
-def statements(clip: Clip) -> tuple[Statement, ...]:
+def statements(clip: DemoClip) -> tuple[Statement, ...]:
     """Make the clip's statements in the order of its moments. Pattern and palette are one statement."""
-    pattern, palette, *rest = clip.moments()
+    pattern, palette, *rest = clip.list_moments()
     told: list[tuple[int, int, tuple[Facts, ...]]] = [
-        (0, clip.n_frames, ((pattern.fact, palette.fact), (pattern.fact,), (palette.fact,)))
+        (0, clip.n_frames, ((pattern.statement, palette.statement), (pattern.statement,), (palette.statement,)))
     ]
-    told += [(moment.start, moment.end, ((moment.fact,),)) for moment in rest]
+    told += [(moment.start, moment.end, ((moment.statement,),)) for moment in rest]
     return tuple(_statement(start, end, groups) for start, end, groups in told)
 
 
 @lru_cache(maxsize=4096)
 def looks_phrases(looks: Looks) -> tuple[str, ...]:
     """List the keywords that name an actor, in all voices, such as "red circle", "red disc", "red round disc"."""
-    ending = Fact("remains", others=(looks,))
+    ending = ClipStatement("remains", others=(looks,))
     return tuple(phrase for phrase in _phrases(_sentences((ending,))) if COLOUR_NAMES & set(phrase.split()))
 
 
@@ -78,7 +78,7 @@ def _sentences(facts: Facts) -> tuple[str, ...]:
     voices: tuple[str, ...] = VOICES
     if facts[0].kind in ("pattern", "palette"):
         voices = ("annotator_a", "faithful") if len(facts) == 2 else ("annotator_b", "keypoint")
-    return tuple(sorted({word(facts, voice, Random(draw)) for voice in voices for draw in range(WORDINGS)}))
+    return tuple(sorted({format_sentence(facts, voice, Random(draw)) for voice in voices for draw in range(WORDINGS)}))
 
 
 def _phrases(sentences: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,4 +87,4 @@ def _phrases(sentences: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=100_000)
 def _keywords(sentence: str) -> tuple[str, ...]:
-    return tuple(phrases_of(sentence))
+    return tuple(list_phrases(sentence))

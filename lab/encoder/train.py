@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from demo.encoder import CONFIGURATION, FOLDER, WEIGHTS, demo_encoder
+from demo.encoder import CONFIGURATION, FOLDER, WEIGHTS, make_demo_encoder
 from lab.encoder.batches import draw_batch
 from lab.encoder.data import TrainingClip, training_clip
 from lab.encoder.evaluate import FIRST_SEED as FIRST_FRESH_SEED
@@ -129,7 +129,7 @@ def main() -> None:
     settings = Settings()
     outcome = train(settings, folder)
     fresh = {"first_clip_seed": FIRST_FRESH_SEED, "n_clips": 200}
-    measured = evaluate(demo_encoder(folder), 200)
+    measured = evaluate(make_demo_encoder(folder), 200)
     write_record(folder, asdict(settings), outcome, fresh | {"measured": measured})
     print(json.dumps(measured, indent=1))
 

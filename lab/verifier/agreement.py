@@ -26,7 +26,7 @@ from lab.verifier.evaluate import (
 )
 from lab.verifier.whole_text import Fitted, Material, Settings, fit, of_pairs
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.calibration import best_threshold
+from metrics_core.calibration import find_best_threshold
 from metrics_core.protocols import EntailmentModel
 
 RESAMPLES = 1000
@@ -90,7 +90,7 @@ def covered_elsewhere(news: Material, values: FloatArray) -> BoolArray:
     covered = np.zeros(len(values), dtype=np.bool_)
     for article in np.unique(news.groups):
         inside = news.groups == article
-        threshold = best_threshold(values[~inside], news.present[~inside], objective="coverage").value
+        threshold = find_best_threshold(values[~inside], news.present[~inside], objective="coverage").value
         covered[inside] = values[inside] >= (np.inf if threshold is None else threshold)
     return covered
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from metrics_core.ecs.plan import premise_sentences
+from metrics_core.ecs.premises import split_premises
 from metrics_core.ecs.verifier.model import CLASSES
 from metrics_core.models.sentence_splitter import RuleSplitter
 
@@ -111,7 +111,7 @@ def realsumm(folder: Path) -> dict[str, list[Statement]]:
     splitter = RuleSplitter()
     for line in _lines(folder / "realsumm" / "checklist.jsonl"):
         row = json.loads(line)
-        sentences = tuple(premise_sentences(row["text"], splitter))
+        sentences = tuple(split_premises(row["text"], splitter))
         part = parts[split_of("realsumm", row["doc"], test=0.35, choice=0.1)]
         for point in row["keypoints"]:
             share = sum(point["votes"]) / len(point["votes"])

@@ -34,9 +34,9 @@ from lab.verifier.logistic import Logistic, fit_logistic
 from lab.verifier.record import record_comparison
 from lab.verifier.whole_text import Material, of_pairs, of_statements
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.calibration import best_threshold
+from metrics_core.calibration import find_best_threshold
 from metrics_core.ecs.verifier import FOLDER, WEIGHTS
-from metrics_core.ecs.verifier.lexical import FEATURES, lexical_features
+from metrics_core.ecs.verifier.lexical import LEXICAL_FEATURES, compute_lexical_features
 from metrics_core.ecs.verifier.model import OfflineVerifier
 from metrics_core.ecs.verifier.whole_text import WordLikeness
 
@@ -92,8 +92,8 @@ class Rows:
 
 def features_of(texts: Sequence[tuple[str, str]]) -> FloatArray:
     """Compute the earlier features (n, 15) of (text, hypothesis) pairs; two of them see the order of words."""
-    likeness = WordLikeness().likeness
-    lexical = [dict(zip(FEATURES, lexical_features(*pair), strict=True)) for pair in texts]
+    likeness = WordLikeness().compute_mean_and_least
+    lexical = [dict(zip(LEXICAL_FEATURES, compute_lexical_features(*pair), strict=True)) for pair in texts]
     rows = [[*(each[name] for name in LEXICAL), *likeness(*pair)] for each, pair in zip(lexical, texts, strict=True)]
     return np.array(rows, dtype=np.float64)
 
@@ -123,7 +123,7 @@ def fit(news: Rows, pairs: Rows) -> tuple[Logistic, Logistic, float]:
     odds = np.column_stack([news.network, crossed])[news.unseen]
     of_pairs = np.column_stack([pairs.network, first.log_odds(pairs.evidence)])
     second = fit_with_pairs(odds, news.shares[news.unseen], of_pairs, pairs.shares)
-    threshold = best_threshold(1 / (1 + np.exp(-second.log_odds(odds))), news.present[news.unseen]).value
+    threshold = find_best_threshold(1 / (1 + np.exp(-second.log_odds(odds))), news.present[news.unseen]).value
     if threshold is None:
         raise ValueError("no statement of the unseen articles is present, so that there is no threshold for them")
     return first, second, threshold

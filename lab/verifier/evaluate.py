@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from lab.verifier.data import CHOICE, TEST, Pair, Statement, realsumm, snli
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.calibration import best_threshold
-from metrics_core.ecs.verifier.lexical import content_recall, words
+from metrics_core.calibration import find_best_threshold
+from metrics_core.ecs.verifier.lexical import split_number_words, stemmed_content_recall
 from metrics_core.ecs.verifier.model import CLASSES, OfflineVerifier
 from metrics_core.protocols import EntailmentModel
 
@@ -26,7 +26,7 @@ def measure(verifier: OfflineVerifier, data: Path, part: str = TEST) -> dict[str
 
 def three_way(verifier: OfflineVerifier, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Compute accuracy in total and by class, and count the answers (columns) by true class (rows)."""
-    logits, _ = verifier.logits([(pair.premise, pair.hypothesis) for pair in pairs])
+    logits, _ = verifier.compute_logits([(pair.premise, pair.hypothesis) for pair in pairs])
     table = np.zeros((len(CLASSES), len(CLASSES)), dtype=int)
     truth = [CLASSES.index(pair.label) for pair in pairs if pair.label]
     np.add.at(table, (truth, logits.argmax(axis=1)), 1)
@@ -50,12 +50,12 @@ def entailment_scores(model: EntailmentModel, statements: Sequence[Statement]) -
 def recall_scores(statements: Sequence[Statement]) -> FloatArray:
     """Compute content-word recall of statements by the best sentence of the summary."""
     pairs = {(sentence, statement.text) for statement in statements for sentence in statement.sentences}
-    return _best_of_sentences(statements, {pair: content_recall(*pair) for pair in pairs})
+    return _best_of_sentences(statements, {pair: stemmed_content_recall(*pair) for pair in pairs})
 
 
 def whole_recall_scores(statements: Sequence[Statement]) -> FloatArray:
     """Compute content-word recall of statements by the whole summary."""
-    return np.array([content_recall(" ".join(each.sentences), each.text) for each in statements])
+    return np.array([stemmed_content_recall(" ".join(each.sentences), each.text) for each in statements])
 
 
 def cosine_scores(statements: Sequence[Statement]) -> FloatArray:
@@ -70,12 +70,12 @@ def cosine_scores(statements: Sequence[Statement]) -> FloatArray:
 
 def length_scores(statements: Sequence[Statement]) -> FloatArray:
     """Count the words of the summary, the same for all its statements."""
-    return np.array([len(words(" ".join(each.sentences))) for each in statements], dtype=np.float64)
+    return np.array([len(split_number_words(" ".join(each.sentences))) for each in statements], dtype=np.float64)
 
 
 def threshold(statements: Sequence[Statement], scores: FloatArray) -> float:
     """Find the threshold with the best F1. Raises ValueError where no statement is present."""
-    value = best_threshold(scores, [statement.present for statement in statements]).value
+    value = find_best_threshold(scores, [statement.present for statement in statements]).value
     if value is None:
         raise ValueError("no statement of the part for choices is present, so that there is no threshold for it")
     return value

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from lab.verifier.data import CHOICE, TEST, TRAIN, Pair, Statement, contrasts, realsumm, snli
 from lab.verifier.generated import altered, lengthened, scenes, unrelated
-from metrics_core.ecs.verifier.lexical import FEATURES, lexical_features
+from metrics_core.ecs.verifier.lexical import LEXICAL_FEATURES, compute_lexical_features
 
 Item = TypeVar("Item")
 
@@ -85,10 +85,10 @@ def summary_pairs(statements: Sequence[Statement]) -> list[Pair]:
 
 def nearest_sentence(statement: Statement) -> str:
     """Choose the sentence that contains most of the statement, by words and by letters; of equal ones the first."""
-    recall, letters = FEATURES.index("content_recall"), FEATURES.index("letter_recall")
+    recall, letters = LEXICAL_FEATURES.index("content_recall"), LEXICAL_FEATURES.index("letter_recall")
 
     def shared(sentence: str) -> float:
-        features = lexical_features(sentence, statement.text)
+        features = compute_lexical_features(sentence, statement.text)
         return features[recall] + features[letters]
 
     return max(statement.sentences, key=shared)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.verifier.record_tables import comparison_text, evidence_text
-from metrics_core.models.revision import file_sha256
+from metrics_core.models.revision import compute_file_sha256
 
 TEXT = """# Training record of the offline verifier
 
@@ -94,7 +94,7 @@ def write_record(
         "lexical": features,
         "measured": measured,
         "versions": {"python": platform.python_version(), **versions},
-        "sha256": {weights: file_sha256(folder / weights).hex()},
+        "sha256": {weights: compute_file_sha256(folder / weights).hex()},
     }
     _write(folder, record)
 
@@ -105,7 +105,7 @@ def record_evidence(folder: Path, weights: str, measured: Mapping[str, Any]) -> 
     weights: the file with its weights. measured: the result of `measure_evidence`.
     """
     record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    digests = record["sha256"] | {weights: file_sha256(folder / weights).hex()}
+    digests = record["sha256"] | {weights: compute_file_sha256(folder / weights).hex()}
     record |= {"whole_text": measured, "sha256": digests}
     # It was made of other weights.
     record.pop("weights_before", None)

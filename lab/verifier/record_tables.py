@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.verifier.whole_text import FEW, FINER, PENALTIES, SNLI_SHARES
-from metrics_core.ecs.verifier.whole_text import EVIDENCE
+from metrics_core.ecs.verifier.whole_text import WHOLE_TEXT_FEATURES
 
 BARS = {"snli": 0.80, "spearman_gain": 0.05}
 WAYS = ("share", "mean")
@@ -67,7 +67,7 @@ def evidence_text(measured: Mapping[str, Any], snli_accuracy: float) -> str:
     """Write the part of the record about the whole text, from the result of `measure_evidence`."""
     unseen, snli = measured["unseen"], measured["snli"]
     return TEXT.format(
-        features=", ".join(EVIDENCE),
+        features=", ".join(WHOLE_TEXT_FEATURES),
         finer=", ".join(FINER),
         few=", ".join(FEW),
         penalties=", ".join(f"{each:g}" for each in PENALTIES),

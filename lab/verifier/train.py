@@ -24,19 +24,19 @@ from lab.verifier.record import write_record
 from lab.verifier.repeatable import repeatable
 from lab.verifier.whole_text import add_whole_text
 from metrics_core.ecs.verifier import FOLDER, WEIGHTS
-from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
+from metrics_core.ecs.verifier.lexical import LEXICAL_FEATURES, LEXICAL_VERSION, compute_feature_matrix
 from metrics_core.ecs.verifier.model import (
     ADAPTER_SCALE,
     CLASSES,
     OfflineVerifier,
-    new_encoder,
-    new_head,
-    new_tokenizer,
-    pair_logits,
-    save_weights,
+    compute_pair_logits,
+    make_base_encoder,
+    make_minilm_tokenizer,
+    make_random_head,
+    write_weights,
 )
-from metrics_core.models.batches import token_batches
-from metrics_core.models.nli_inputs import encode_pairs
+from metrics_core.models.batches import split_by_tokens
+from metrics_core.models.nli_inputs import tokenize_pairs
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ def train(sources: Sources, settings: Settings, file: Path) -> dict[str, Any]:
     """Train on all sources, write the weights to `file`, and return times, sizes and losses."""
     started = time.perf_counter()
     with repeatable(settings.seed, settings.threads):
-        encoder = new_encoder()
-        adapters, head = attach_adapters(encoder, settings.rank), new_head()
+        encoder = make_base_encoder()
+        adapters, head = attach_adapters(encoder, settings.rank), make_random_head()
         with_dropout(encoder, settings.dropout)
         batches = all_batches(sources, settings)
         losses = optimise(encoder, head, adapters, batches, settings)
-        save_weights(file, adapters, head)
+        write_weights(file, adapters, head)
     values = sum(value.numel() for value in [*adapters.values(), *head.parameters()])
     return {
         "training_s": round(time.perf_counter() - started, 1),
@@ -110,13 +110,15 @@ def with_dropout(encoder: Any, share: float) -> None:
 
 def all_batches(sources: Sources, settings: Settings) -> list[list[Pair]]:
     """Make the batches of all epochs, in order. Pairs of like length share a batch; an epoch's batches are shuffled."""
-    tokenizer, batches = new_tokenizer(), []
+    tokenizer, batches = make_minilm_tokenizer(), []
     for number in range(settings.epochs):
         rng = Random(f"{settings.seed}/{number}")
         pairs = epoch(sources, settings.shares, rng)
         rng.shuffle(pairs)
-        lengths = encode_pairs(tokenizer, [(pair.premise, pair.hypothesis) for pair in pairs], settings.longest).lengths
-        of_epoch = [[pairs[row] for row in rows] for rows in token_batches(lengths, settings.tokens_per_batch)]
+        lengths = tokenize_pairs(
+            tokenizer, [(pair.premise, pair.hypothesis) for pair in pairs], settings.longest
+        ).n_tokens
+        of_epoch = [[pairs[row] for row in rows] for rows in split_by_tokens(lengths, settings.tokens_per_batch)]
         rng.shuffle(of_epoch)
         batches += of_epoch
     return batches
@@ -137,7 +139,7 @@ def optimise(
     rates = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / (settings.warm_up * len(batches) + 1), 1 - step / len(batches))
     )
-    tokenizer, recent, curve = new_tokenizer(), [], []
+    tokenizer, recent, curve = make_minilm_tokenizer(), [], []
     for step, batch in enumerate(batches, start=1):
         loss = batch_loss(tokenizer, encoder, head, batch, settings.longest)
         optimizer.zero_grad()
@@ -159,9 +161,9 @@ def batch_loss(tokenizer: Any, encoder: Any, head: Any, batch: Sequence[Pair], l
     from torch.nn.functional import cross_entropy
 
     texts = [(pair.premise, pair.hypothesis) for pair in batch]
-    inputs = encode_pairs(tokenizer, texts, longest).batch(range(len(batch)))
+    inputs = tokenize_pairs(tokenizer, texts, longest).build_batch(range(len(batch)))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = pair_logits(encoder, head, inputs, torch.from_numpy(feature_matrix(texts)))
+        logits = compute_pair_logits(encoder, head, inputs, torch.from_numpy(compute_feature_matrix(texts)))
     logits = logits.float()
     classes = torch.tensor([CLASSES.index(pair.label) if pair.label else -1 for pair in batch])
     losses = cross_entropy(logits, classes, ignore_index=-1, reduction="none")
@@ -178,7 +180,7 @@ def main() -> None:
     outcome = train(sources, settings, folder / WEIGHTS)
     sizes = {name: len(getattr(sources, name)) for name in ("snli", "contrasts", "news_sentences", "news_summaries")}
     measured = measure(OfflineVerifier(folder / WEIGHTS), data)
-    lexical = {"version": LEXICAL_VERSION, "names": list(FEATURES)}
+    lexical = {"version": LEXICAL_VERSION, "names": list(LEXICAL_FEATURES)}
     write_record(folder, WEIGHTS, asdict(settings), outcome | {"sources": sizes}, measured, lexical)
     add_whole_text(data, folder)
     print((folder / "RECORD.md").read_text(encoding="utf-8"))

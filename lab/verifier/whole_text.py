@@ -26,15 +26,15 @@ from lab.verifier.data import CHOICE, TEST, Pair, Statement, realsumm, snli
 from lab.verifier.evaluate import entailment_scores
 from lab.verifier.logistic import Logistic, fit_logistic
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.calibration import best_threshold
+from metrics_core.calibration import find_best_threshold
 from metrics_core.ecs.verifier import FOLDER, WEIGHTS, WHOLE_TEXT
 from metrics_core.ecs.verifier.model import OfflineVerifier
-from metrics_core.ecs.verifier.whole_text import EVIDENCE, Evidence, log_odds
+from metrics_core.ecs.verifier.whole_text import WHOLE_TEXT_FEATURES, WholeTextFeatures, compute_log_odds
 
 FEW = ("content_recall", "likeness", "least_likeness")
 # Nearly the same words found in other ways.
 FINER = ("form_recall", "long_word_recall", "all_words_found")
-FEATURES = (FEW, tuple(name for name in EVIDENCE if name not in FINER), EVIDENCE)
+FEATURES = (FEW, tuple(name for name in WHOLE_TEXT_FEATURES if name not in FINER), WHOLE_TEXT_FEATURES)
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)
 # All SNLI pairs together count this share of all statements.
 SNLI_SHARES = (0.1, 0.3, 1.0)
@@ -64,7 +64,7 @@ class Material:
 
     def columns(self, features: Sequence[str]) -> FloatArray:
         """The log-odds of the network and the chosen features (n, 1 + len(features))."""
-        return np.column_stack([self.network, self.evidence[:, [EVIDENCE.index(name) for name in features]]])
+        return np.column_stack([self.network, self.evidence[:, [WHOLE_TEXT_FEATURES.index(name) for name in features]]])
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def fit(news: Material, pairs: Material) -> Fitted:
     settings = min(CHOICES, key=lambda each: held_out_loss(each, news, pairs))
     regression = fit_with(settings, news, pairs)
     found = probabilities(regression, news.columns(settings.features))
-    threshold = best_threshold(found, news.present, objective="coverage").value
+    threshold = find_best_threshold(found, news.present, objective="coverage").value
     if threshold is None:
         raise ValueError("there is no statement, so that there is no threshold for statements")
     return Fitted(settings, regression, threshold)
@@ -137,8 +137,8 @@ def part_of(groups: npt.NDArray[np.str_]) -> npt.NDArray[np.int64]:
 def of_statements(statements: Sequence[Statement], best: FloatArray) -> Material:
     """Make the material of statements with the network's probabilities (n,) of their best sentences."""
     return Material(
-        Evidence().matrix([(" ".join(each.sentences), each.text) for each in statements]),
-        np.array([log_odds(each) for each in best]),
+        WholeTextFeatures().compute_matrix([(" ".join(each.sentences), each.text) for each in statements]),
+        np.array([compute_log_odds(each) for each in best]),
         np.array([each.share for each in statements]),
         np.array([each.present for each in statements]),
         np.array([each.article for each in statements]),
@@ -149,8 +149,8 @@ def of_pairs(pairs: Sequence[Pair], given: FloatArray) -> Material:
     """Make the material of pairs, whose premise is the whole text, with the network's probabilities (n,)."""
     entailed = np.array([pair.entailed for pair in pairs])
     return Material(
-        Evidence().matrix([(pair.premise, pair.hypothesis) for pair in pairs]),
-        np.array([log_odds(each) for each in given]),
+        WholeTextFeatures().compute_matrix([(pair.premise, pair.hypothesis) for pair in pairs]),
+        np.array([compute_log_odds(each) for each in given]),
         entailed,
         entailed > 0,
         np.array([pair.premise for pair in pairs]),

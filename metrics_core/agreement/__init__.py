@@ -4,69 +4,74 @@ Every function takes both sides as arrays over the same items. A number that is 
 results count how often that happened. Intervals leave out videos, see `intervals`.
 """
 
-from metrics_core.agreement.choices import Choices, ChoicesCompared, choice_rows, compare_choices
-from metrics_core.agreement.coefficients import coefficient
-from metrics_core.agreement.groupings import without_length, without_system_means
-from metrics_core.agreement.labels import cohen_kappa, confusion_of, label_rows, majority_accuracy
+from metrics_core.agreement.coefficients import compute_coefficient
+from metrics_core.agreement.groupings import subtract_length_trend, subtract_system_means
+from metrics_core.agreement.labels import build_label_rows, cohen_kappa, count_confusion, majority_accuracy
 from metrics_core.agreement.paired_test import PermutationTest, permutation_test
 from metrics_core.agreement.pairs import TieCalibration, calibrate_ties, soft_pairwise_accuracy
-from metrics_core.agreement.raters import Alpha, Consistency, consistency, krippendorff_alpha
-from metrics_core.agreement.row import AgreementRow
-from metrics_core.agreement.simple_scores import (
-    BestReference,
-    common_words,
-    find_best_reference,
-    length_in_words,
+from metrics_core.agreement.preferences import (
+    PreferenceComparison,
+    Preferences,
+    build_preference_rows,
+    compare_preferences,
 )
-from metrics_core.agreement.stopping import Race, Standing, standing, standing_of_choices
-from metrics_core.agreement.table import agreement_rows
-from metrics_core.agreement.two_scorers import (
-    Mover,
-    PeopleCompared,
-    ScoresCompared,
+from metrics_core.agreement.progress import Lead, RatingProgress, compute_preference_progress, compute_rating_progress
+from metrics_core.agreement.raters import AnswerConsistency, KrippendorffAlpha, compute_consistency, krippendorff_alpha
+from metrics_core.agreement.row import AgreementRow
+from metrics_core.agreement.scorer_comparison import (
+    MovedItem,
+    PeopleComparison,
+    ScoreComparison,
     compare_scores,
     compare_with_people,
 )
-from metrics_core.arithmetic import holm, wilson_interval
+from metrics_core.agreement.simple_scores import (
+    BestReference,
+    compute_words_in_common,
+    count_words,
+    find_best_reference,
+)
+from metrics_core.agreement.table import compute_agreement_rows
+from metrics_core.arithmetic import correct_p_values, wilson_interval
 from metrics_core.intervals import Estimate
 
 __all__ = [
     "AgreementRow",
-    "Alpha",
+    "AnswerConsistency",
     "BestReference",
-    "Choices",
-    "ChoicesCompared",
-    "Consistency",
     "Estimate",
-    "Mover",
-    "PeopleCompared",
+    "KrippendorffAlpha",
+    "Lead",
+    "MovedItem",
+    "PeopleComparison",
     "PermutationTest",
-    "Race",
-    "ScoresCompared",
-    "Standing",
+    "PreferenceComparison",
+    "Preferences",
+    "RatingProgress",
+    "ScoreComparison",
     "TieCalibration",
-    "agreement_rows",
+    "build_label_rows",
+    "build_preference_rows",
     "calibrate_ties",
-    "choice_rows",
-    "coefficient",
     "cohen_kappa",
-    "common_words",
-    "compare_choices",
+    "compare_preferences",
     "compare_scores",
     "compare_with_people",
-    "confusion_of",
-    "consistency",
+    "compute_agreement_rows",
+    "compute_coefficient",
+    "compute_consistency",
+    "compute_preference_progress",
+    "compute_rating_progress",
+    "compute_words_in_common",
+    "correct_p_values",
+    "count_confusion",
+    "count_words",
     "find_best_reference",
-    "holm",
     "krippendorff_alpha",
-    "label_rows",
-    "length_in_words",
     "majority_accuracy",
     "permutation_test",
     "soft_pairwise_accuracy",
-    "standing",
-    "standing_of_choices",
+    "subtract_length_trend",
+    "subtract_system_means",
     "wilson_interval",
-    "without_length",
-    "without_system_means",
 ]

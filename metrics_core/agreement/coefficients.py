@@ -8,24 +8,24 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arrays import FloatArray, IntArray, numbered
+from metrics_core.arrays import FloatArray, IntArray, number_groups
 
-TIED = "tied_pairs"
+TIED_PAIRS = "tied_pairs"
 """The share of pairs, in [0, 1], to which the metric gives equal values."""
-STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy", TIED)
+STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy", TIED_PAIRS)
 """Pearson's r, Spearman's rho, Kendall's tau-b and tau-c in [-1, 1]; pairwise accuracy and tied pairs in [0, 1].
 
 Pairwise accuracy (acc_eq) is the share of pairs that both sides order alike or both tie (Deutsch et al. 2023).
 """
-OF_PAIRS = ("kendall_b", "kendall_c", "pairwise_accuracy", TIED)
+PAIR_STATISTICS = ("kendall_b", "kendall_c", "pairwise_accuracy", TIED_PAIRS)
 SMALL = 128
 """Groups of up to this many items are compared pair by pair, larger ones by SciPy, one after the other."""
 
-Coefficients = dict[str, FloatArray]
+GroupCoefficients = dict[str, FloatArray]
 """Each statistic of many groups, (groups,); NaN where it is not defined."""
 
 
-def coefficients(
+def compute_coefficients(
     metric: FloatArray, people: FloatArray, statistics: Sequence[str] = STATISTICS
 ) -> dict[str, float | None]:
     """Compute statistics of one group of finite sides (n,); None where one is not defined.
@@ -33,7 +33,7 @@ def coefficients(
     A constant side orders nothing, so correlations need two different numbers on each side; pairwise accuracy and the
     share of tied pairs need two items.
 
-    >>> found = coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
+    >>> found = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
     >>> {name: round(value, 6) for name, value in found.items()}["kendall_c"]
     0.763889
     """
@@ -44,31 +44,31 @@ def coefficients(
         found["pearson"] = _pearson(metric, people)
     if varied and "spearman" in found:
         found["spearman"] = _pearson(mean_ranks(x), mean_ranks(y))
-    if any(name in found for name in OF_PAIRS):
-        of_pairs = _pair_statistics(x, y, varied)
+    if any(name in found for name in PAIR_STATISTICS):
+        of_pairs = _compare_pairs(x, y, varied)
         found |= {name: float(of_pairs[name]) for name in found if name in of_pairs}
     return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 
-def coefficient(metric: FloatArray, people: FloatArray, statistic: str) -> float | None:
+def compute_coefficient(metric: FloatArray, people: FloatArray, statistic: str) -> float | None:
     """Compute one statistic of finite sides (n,), see `coefficients`.
 
-    >>> coefficient(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), "spearman")
+    >>> compute_coefficient(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), "spearman")
     0.5
     """
-    return coefficients(metric, people, (statistic,))[statistic]
+    return compute_coefficients(metric, people, (statistic,))[statistic]
 
 
-def by_group(
+def compute_group_coefficients(
     metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int, statistics: Sequence[str] = STATISTICS
-) -> Coefficients:
+) -> GroupCoefficients:
     """Compute statistics of every group of items (n,): (n_groups,) by name, NaN for a group without items."""
     size = np.bincount(group, minlength=n_groups)
     small = size[group] <= SMALL
-    found = _of_small_groups(metric[small], people[small], group[small], n_groups)
+    found = _compute_small_groups(metric[small], people[small], group[small], n_groups)
     large = np.flatnonzero(~small)
     for rows in np.split(large[np.argsort(group[large], kind="stable")], np.cumsum(size[size > SMALL])[:-1]):
-        for name, value in coefficients(metric[rows], people[rows], statistics).items() if rows.size else ():
+        for name, value in compute_coefficients(metric[rows], people[rows], statistics).items() if rows.size else ():
             found[name][group[rows[0]]] = math.nan if value is None else value
     return {name: found[name] for name in statistics}
 
@@ -94,10 +94,10 @@ def mean_ranks(side: IntArray) -> FloatArray:
     return ranks
 
 
-def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
+def list_group_pairs(group: IntArray) -> tuple[IntArray, IntArray]:
     """Return the positions of the first and of the second item of every pair of items in the same group (n,).
 
-    >>> [rows.tolist() for rows in pairs_inside(np.array([0, 1, 0, 1, 0]))]
+    >>> [rows.tolist() for rows in list_group_pairs(np.array([0, 1, 0, 1, 0]))]
     [[0, 0, 2, 1], [2, 4, 4, 3]]
     """
     order = np.argsort(group, kind="stable")
@@ -109,7 +109,7 @@ def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
     return order[first], order[second]
 
 
-def both_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def require_finite_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return both sides as (n,) in float64. Raises ValueError for different shapes and numbers that are not finite."""
     left, right = np.asarray(metric, dtype=np.float64), np.asarray(people, dtype=np.float64)
     if left.ndim != 1 or left.shape != right.shape:
@@ -123,11 +123,11 @@ def both_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray
     return left, right
 
 
-def group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
+def require_group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
     """Number the groups of n items from 0 in order of appearance. Raises ValueError unless there are n `groups`."""
     if len(groups) != n:
         raise ValueError(f"There are {len(groups)} {name} for {n} items: give one for each.")
-    return numbered(groups)
+    return number_groups(groups)
 
 
 def _pearson(left: FloatArray, right: FloatArray) -> float:
@@ -138,11 +138,11 @@ def _pearson(left: FloatArray, right: FloatArray) -> float:
     return float(np.clip(x @ y / math.sqrt(float(x @ x) * float(y @ y)), -1, 1))
 
 
-def _pair_statistics(x: IntArray, y: IntArray, varied: bool) -> Coefficients:
+def _compare_pairs(x: IntArray, y: IntArray, varied: bool) -> GroupCoefficients:
     """The statistics that rest on the order of pairs, of two sides of dense ranks (n,)."""
     pairs = x.size * (x.size - 1) // 2
     both = x * (int(y.max(initial=0)) + 1) + y
-    tied_x, tied_y, tied = (_tied_pairs(side) for side in (x, y, dense_ranks(both)))
+    tied_x, tied_y, tied = (_count_tied_pairs(side) for side in (x, y, dense_ranks(both)))
     untied_x, untied_y = pairs - tied_x, pairs - tied_y
     surplus = 0
     if varied and x.size <= SMALL:
@@ -154,16 +154,16 @@ def _pair_statistics(x: IntArray, y: IntArray, varied: bool) -> Coefficients:
         # SciPy counts the pairs, but gives them only inside tau-b.
         surplus = round(float(kendalltau(x, y).statistic) * math.sqrt(untied_x) * math.sqrt(untied_y))
     levels = 1 + min(int(x.max(initial=0)), int(y.max(initial=0)))
-    return _of_pairs(x.size, pairs, surplus, untied_x, untied_y, tied, levels)
+    return _compute_pair_statistics(x.size, pairs, surplus, untied_x, untied_y, tied, levels)
 
 
-def _tied_pairs(side: IntArray) -> int:
+def _count_tied_pairs(side: IntArray) -> int:
     """The pairs of equal numbers."""
     sizes = np.bincount(side)
     return int((sizes * (sizes - 1) // 2).sum())
 
 
-def _of_pairs(
+def _compute_pair_statistics(
     n: IntArray | int,
     pairs: FloatArray | int,
     surplus: FloatArray | int,
@@ -171,7 +171,7 @@ def _of_pairs(
     untied_y: FloatArray | int,
     tied: FloatArray | int,
     levels: IntArray | int,
-) -> Coefficients:
+) -> GroupCoefficients:
     """Tau-b, tau-c, pairwise accuracy and the share of tied pairs of groups of n items.
 
     surplus: concordant less discordant pairs. untied_x, untied_y: pairs that differ on that side. tied: pairs tied on
@@ -189,13 +189,13 @@ def _of_pairs(
         "kendall_b": np.clip(tau_b, -1, 1),
         "kendall_c": np.where(is_varied, tau_c, np.nan),
         "pairwise_accuracy": np.where(np.greater(pairs, 0), accuracy, np.nan),
-        TIED: np.where(np.greater(pairs, 0), tied_x, np.nan),
+        TIED_PAIRS: np.where(np.greater(pairs, 0), tied_x, np.nan),
     }
 
 
-def _of_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> Coefficients:
+def _compute_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> GroupCoefficients:
     """Every statistic of every group, from all pairs of its items."""
-    one, other = pairs_inside(group)
+    one, other = list_group_pairs(group)
     sign_x, sign_y = (np.sign(side[one] - side[other]) for side in (metric, people))
     of_pair, n = group[one], np.bincount(group, minlength=n_groups)
 
@@ -212,7 +212,7 @@ def _of_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_
         distinct = np.unique(np.stack([group, dense_ranks(side)]), axis=1)[0]
         return np.bincount(distinct, minlength=n_groups)
 
-    of_pairs = _of_pairs(
+    of_pairs = _compute_pair_statistics(
         n,
         n * (n - 1) / 2,
         count(sign_x * sign_y),

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.groupings import Sides
-from metrics_core.agreement.raters import checked_ratings
-from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
-from metrics_core.intervals import blocks_of
+from metrics_core.agreement.groupings import ComparedValues
+from metrics_core.agreement.raters import require_ratings
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
+from metrics_core.intervals import draw_blocks
 
 
 @dataclass(frozen=True)
-class Inputs:
+class AgreementInputs:
     """n items: metrics' and baselines' values (n,), NaN for undefined, ratings (n, raters), numbered groups (n,).
 
     block: the block of each item's video, see `blocks_of`. n_resamples, seed: of the flips of soft pairwise accuracy.
@@ -36,16 +36,16 @@ class Inputs:
         """The number of different videos."""
         return int(self.video.max(initial=-1)) + 1
 
-    def sides(self, metric: FloatArray, people: FloatArray, kept: BoolArray) -> Sides:
+    def select_items(self, metric: FloatArray, people: FloatArray, kept: BoolArray) -> ComparedValues:
         """A metric and people on the kept items."""
-        return Sides(metric[kept], people[kept], self.video[kept], self.system[kept], self.block[kept])
+        return ComparedValues(metric[kept], people[kept], self.video[kept], self.system[kept], self.block[kept])
 
-    def sides_of(self, metric: FloatArray, people: FloatArray) -> Sides:
+    def select_defined_items(self, metric: FloatArray, people: FloatArray) -> ComparedValues:
         """A metric and people on the items that have both numbers."""
-        return self.sides(metric, people, np.isfinite(metric) & np.isfinite(people))
+        return self.select_items(metric, people, np.isfinite(metric) & np.isfinite(people))
 
 
-def check_inputs(
+def build_inputs(
     metrics: Mapping[str, npt.ArrayLike],
     ratings: Mapping[str, npt.ArrayLike],
     videos: Sequence[object],
@@ -55,30 +55,30 @@ def check_inputs(
     *,
     n_resamples: int = 1000,
     seed: int = 0,
-) -> Inputs:
-    """Check and convert the input of `agreement_rows`, and raise its ValueErrors."""
+) -> AgreementInputs:
+    """Check and convert the input of `compute_agreement_rows`, and raise its ValueErrors."""
     n, baselines = len(videos), baselines or {}
     twice = sorted(set(metrics) & set(baselines))
     if twice:
         raise ValueError(f"{twice[0]!r} names a metric and a baseline: give them different names.")
-    values = {name: _checked_values(name, side, n) for name, side in {**metrics, **baselines}.items()}
-    rated = {aspect: checked_ratings(of_aspect) for aspect, of_aspect in ratings.items()}
+    values = {name: _require_values(name, side, n) for name, side in {**metrics, **baselines}.items()}
+    rated = {aspect: require_ratings(of_aspect) for aspect, of_aspect in ratings.items()}
     for aspect, of_aspect in rated.items():
         if len(of_aspect) != n:
             raise ValueError(f"{aspect} has ratings of {len(of_aspect)} items, there are {n}: give a row for each.")
     if lengths is not None:
-        lengths = _checked_values("lengths", lengths, n)
+        lengths = _require_values("lengths", lengths, n)
         if np.isnan(lengths).any():
             raise ValueError("A length is NaN: every text has a length.")
     if systems is not None and len(systems) != n:
         raise ValueError(f"There are {len(systems)} systems for {n} items: give one for each.")
-    video = numbered(videos)
-    block = blocks_of(video, seed)
-    system = _known_numbers(systems or [None] * n)
-    return Inputs(values, tuple(baselines), rated, video, system, block, lengths, n_resamples, seed)
+    video = number_groups(videos)
+    block = draw_blocks(video, seed)
+    system = _number_systems(systems or [None] * n)
+    return AgreementInputs(values, tuple(baselines), rated, video, system, block, lengths, n_resamples, seed)
 
 
-def _checked_values(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
+def _require_values(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
     """Return values (n,) as float64. Raises ValueError for another shape and infinite numbers."""
     side = np.asarray(values, dtype=np.float64)
     if side.shape != (n,):
@@ -88,9 +88,9 @@ def _checked_values(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
     return side
 
 
-def _known_numbers(systems: Sequence[object | None]) -> IntArray:
+def _number_systems(systems: Sequence[object | None]) -> IntArray:
     """Number the systems of items from 0 in order of appearance, and None as -1."""
     known = np.array([system is not None for system in systems], dtype=np.bool_)
     number = np.full(len(systems), -1, dtype=np.int64)
-    number[known] = numbered([system for system in systems if system is not None])
+    number[known] = number_groups([system for system in systems if system is not None])
     return number

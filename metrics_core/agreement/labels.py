@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import group_numbers
-from metrics_core.agreement.row import AgreementRow, build_rows
+from metrics_core.agreement.coefficients import require_group_numbers
+from metrics_core.agreement.row import AgreementRow, build_agreement_rows
 from metrics_core.arithmetic import ratio
 from metrics_core.arrays import BoolArray, IntArray
 from metrics_core.calibration import Confusion
-from metrics_core.intervals import LEVEL, Found, blocks_of, without_each
+from metrics_core.intervals import LEVEL, JackknifeStatistics, draw_blocks, jackknife
 
 MAJORITY, ALL_YES = "majority label", "always yes"
 
 
-def label_rows(
+def build_label_rows(
     predictions: Mapping[str, npt.ArrayLike],
     labels: npt.ArrayLike,
     videos: Sequence[object],
@@ -29,10 +29,10 @@ def label_rows(
     """Compare predictions (n,) by name with labels (n,) of yes and no: accuracy, F1 of yes, MCC and Cohen's kappa.
 
     videos (n,): the video of every label; intervals leave out videos. The baselines always give the label that is
-    commoner in all the data, and yes. n counts labels. Raises ValueError for input that `confusion_of` refuses, a name
+    commoner in all the data, and yes. n counts labels. Raises ValueError for input that `count_confusion` refuses, a name
     of a baseline, and a level outside (0, 1).
 
-    >>> rows = label_rows({"m": [1, 1, 0, 0]}, [1, 1, 1, 0], ["a", "a", "b", "b"])
+    >>> rows = build_label_rows({"m": [1, 1, 0, 0]}, [1, 1, 1, 0], ["a", "a", "b", "b"])
     >>> [(row.metric, row.value, row.baseline) for row in rows if row.statistic == "accuracy"]
     [('m', 0.75, False), ('majority label', 0.75, True), ('always yes', 0.75, True)]
     """
@@ -42,34 +42,34 @@ def label_rows(
     if taken:
         raise ValueError(f"{min(taken)!r} is the name of a baseline: give the predictions another name.")
     truth = np.asarray(labels)
-    block = blocks_of(group_numbers("videos", videos, truth.size), seed)
+    block = draw_blocks(require_group_numbers("videos", videos, truth.size), seed)
     majority = bool(2 * np.count_nonzero(truth) >= truth.size)
     baselines = {MAJORITY: np.full(truth.shape, majority), ALL_YES: np.ones(truth.shape, dtype=np.bool_)}
     return tuple(
         row
         for name, predicted in {**predictions, **baselines}.items()
-        for row in build_rows(
-            (name, aspect, "pooled"), _decided(predicted, truth, block), level, baseline=name in baselines
+        for row in build_agreement_rows(
+            (name, aspect, "pooled"), _compute_statistics(predicted, truth, block), level, baseline=name in baselines
         )
     )
 
 
-def _decided(predicted: npt.ArrayLike, truth: npt.ArrayLike, block: IntArray) -> Found:
+def _compute_statistics(predicted: npt.ArrayLike, truth: npt.ArrayLike, block: IntArray) -> JackknifeStatistics:
     """Every statistic of checked predictions and labels, and without each block of videos."""
-    confusion_of(predicted, truth)
-    cells = _cells(np.asarray(predicted).astype(np.bool_), np.asarray(truth).astype(np.bool_))
+    count_confusion(predicted, truth)
+    cells = _mark_cells(np.asarray(predicted).astype(np.bool_), np.asarray(truth).astype(np.bool_))
 
-    def decided(rows: IntArray) -> dict[str, float | None]:
+    def compute(rows: IntArray) -> dict[str, float | None]:
         counts = Confusion(*map(int, cells[:, rows].sum(axis=1)))
         return {name: statistic(counts) for name, statistic in STATISTICS.items()}
 
-    return without_each(decided, block)
+    return jackknife(compute, block)
 
 
-def confusion_of(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
+def count_confusion(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
     """Count how often predictions (n,) and labels (n,) of yes and no agree. Raises ValueError for other input.
 
-    >>> confusion_of([True, True, False], [True, False, False])
+    >>> count_confusion([True, True, False], [True, False, False])
     Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=1)
     """
     sides = [np.asarray(predicted), np.asarray(labels)]
@@ -84,10 +84,10 @@ def confusion_of(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
                 f"{name} {odd[0]} is {side[odd[0]]}: give True or False, and leave out items without an answer."
             )
     yes, truth = (side.astype(np.bool_) for side in sides)
-    return Confusion(*map(int, _cells(yes, truth).sum(axis=1)))
+    return Confusion(*map(int, _mark_cells(yes, truth).sum(axis=1)))
 
 
-def _cells(yes: BoolArray, truth: BoolArray) -> BoolArray:
+def _mark_cells(yes: BoolArray, truth: BoolArray) -> BoolArray:
     """Which items are in each cell of the confusion table: (4, n)."""
     return np.stack([yes & truth, yes & ~truth, ~yes & truth, ~yes & ~truth])
 

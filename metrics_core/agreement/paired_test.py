@@ -8,7 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import both_sides, by_group, coefficient, group_numbers
+from metrics_core.agreement.coefficients import (
+    compute_coefficient,
+    compute_group_coefficients,
+    require_finite_sides,
+    require_group_numbers,
+)
 from metrics_core.agreement.row import KENDALL
 from metrics_core.arrays import BoolArray, FloatArray
 
@@ -16,8 +21,8 @@ from metrics_core.arrays import BoolArray, FloatArray
 CELLS = 1 << 14
 
 
-def compute_chance(
-    difference: Callable[[BoolArray], FloatArray], n_units: int, *, n_items: int, n_resamples: int, seed: int
+def permutation_p_value(
+    compute_difference: Callable[[BoolArray], FloatArray], n_units: int, *, n_items: int, n_resamples: int, seed: int
 ) -> float | None:
     """Return how often chance gives a difference of two scorers so large as the one seen, two-sided.
 
@@ -27,7 +32,7 @@ def compute_chance(
 
     >>> gains = np.array([1.0, 2.0, 3.0])
     >>> def difference(swapped): return np.where(swapped, -gains, gains).sum(axis=-1)
-    >>> compute_chance(difference, 3, n_items=3, n_resamples=99, seed=0)
+    >>> permutation_p_value(difference, 3, n_items=3, n_resamples=99, seed=0)
     0.25
     """
     if n_units < 2:
@@ -35,7 +40,7 @@ def compute_chance(
     from scipy.stats import permutation_test as scipy_test
 
     def statistic(swapped: FloatArray, rest: FloatArray, axis: int) -> FloatArray:
-        return difference(np.moveaxis(swapped, axis, -1) == 1)
+        return compute_difference(np.moveaxis(swapped, axis, -1) == 1)
 
     result = scipy_test(
         (np.zeros(n_units), np.ones(n_units)),
@@ -81,11 +86,11 @@ def permutation_test(
     >>> permutation_test([1, 2, 3, 4, 5], [5, 1, 4, 2, 3], [1, 2, 3, 4, 6]).p
     0.125
     """
-    left, right = both_sides(metric, people)[0], both_sides(other, people)[0]
+    left, right = require_finite_sides(metric, people)[0], require_finite_sides(other, people)[0]
     truth = np.asarray(people, dtype=np.float64)
-    unit = np.arange(left.size) if groups is None else group_numbers("groups", groups, left.size)
+    unit = np.arange(left.size) if groups is None else require_group_numbers("groups", groups, left.size)
     n_units = int(unit.max(initial=-1)) + 1
-    first, second = (coefficient(side, truth, KENDALL) for side in (left, right))
+    first, second = (compute_coefficient(side, truth, KENDALL) for side in (left, right))
     if first is None or second is None:
         return PermutationTest(left.size, n_units, None, None)
     from scipy.stats import rankdata
@@ -97,10 +102,10 @@ def permutation_test(
         sides = np.stack([np.where(of_other, ranks[1], ranks[0]), np.where(of_other, ranks[0], ranks[1])])
         swap = np.repeat(np.arange(sides.size // truth.size), truth.size)
         n_swaps = sides.size // truth.size
-        found = by_group(sides.ravel(), np.tile(truth, n_swaps), swap, n_swaps, (KENDALL,))
+        found = compute_group_coefficients(sides.ravel(), np.tile(truth, n_swaps), swap, n_swaps, (KENDALL,))
         # Ranks that a swap makes all equal order nothing.
         one, two = np.nan_to_num(found[KENDALL]).reshape(2, *of_other.shape[:-1])
         return np.asarray(one - two)
 
-    p = compute_chance(difference, n_units, n_items=left.size, n_resamples=n_resamples, seed=seed)
+    p = permutation_p_value(difference, n_units, n_items=left.size, n_resamples=n_resamples, seed=seed)
     return PermutationTest(left.size, n_units, first - second, p)

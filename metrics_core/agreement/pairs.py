@@ -9,13 +9,13 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import both_sides, group_numbers, pairs_inside
+from metrics_core.agreement.coefficients import list_group_pairs, require_finite_sides, require_group_numbers
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.intervals import BLOCKS
 
 TOLERANCE = 1e-9
 """Smaller differences are rounding errors: 0.5 - 0.4 counts as a gap of 0.1, and 0.1 + 0.2 is tied with 0.3."""
-MOST_ITEMS = 2000
+MAX_ITEMS = 2000
 """The pairs of so many items at most choose and judge an epsilon: 9,048 captions have 41 million."""
 # Up to this many videos all flips of signs are tried.
 EXACT = 10
@@ -35,7 +35,7 @@ class TieCalibration:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class CaptionPairs:
     """Pairs of captions, each (pairs,): one and other are their positions, gap is the metric's absolute difference.
 
     tied: people tie them. agreeing: people do not, and the metric's difference has the sign of theirs.
@@ -44,13 +44,13 @@ class Pairs:
     one: IntArray
     other: IntArray
     gap: FloatArray
-    tied: BoolArray
-    agreeing: BoolArray
+    is_tied_by_people: BoolArray
+    is_ordered_alike: BoolArray
 
-    def correct(self, epsilon: float | FloatArray) -> BoolArray:
+    def mark_correct(self, epsilon: float | FloatArray) -> BoolArray:
         """Which pairs are right where differences up to epsilon are ties."""
         metric_tied = self.gap <= epsilon + TOLERANCE
-        right: BoolArray = np.where(metric_tied, self.tied, self.agreeing)
+        right: BoolArray = np.where(metric_tied, self.is_tied_by_people, self.is_ordered_alike)
         return right
 
 
@@ -58,28 +58,28 @@ def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequenc
     """Choose epsilon over the pairs of items of the same group, among 0 and the metric's differences.
 
     Of equally good ones the smallest is chosen. Raises ValueError for shapes that do not fit and numbers that are not
-    finite. An accuracy to report needs other pairs: see `held_out_accuracy`.
+    finite. An accuracy to report needs other pairs: see `compute_held_out_accuracy`.
 
     >>> found = calibrate_ties([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], ["v"] * 4)
     >>> round(found.epsilon, 9), found.accuracy
     (0.05, 1.0)
     """
-    left, right = both_sides(metric, people)
-    pairs = pairs_of(left, right, group_numbers("groups", groups, left.size))
-    return best_epsilon(pairs, np.ones(pairs.gap.size, dtype=np.bool_))
+    left, right = require_finite_sides(metric, people)
+    pairs = build_pairs(left, right, require_group_numbers("groups", groups, left.size))
+    return find_best_epsilon(pairs, np.ones(pairs.gap.size, dtype=np.bool_))
 
 
-def pairs_of(metric: FloatArray, people: FloatArray, group: IntArray) -> Pairs:
+def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> CaptionPairs:
     """Compare every two items of the same group."""
-    one, other = pairs_inside(group)
+    one, other = list_group_pairs(group)
     difference, wanted = metric[one] - metric[other], people[one] - people[other]
     tied = np.abs(wanted) <= TOLERANCE
-    return Pairs(one, other, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(wanted)))
+    return CaptionPairs(one, other, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(wanted)))
 
 
-def best_epsilon(pairs: Pairs, chosen: BoolArray) -> TieCalibration:
+def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
     """Choose epsilon on the chosen pairs (pairs,)."""
-    gap, tied, agreeing = pairs.gap[chosen], pairs.tied[chosen], pairs.agreeing[chosen]
+    gap, tied, agreeing = pairs.gap[chosen], pairs.is_tied_by_people[chosen], pairs.is_ordered_alike[chosen]
     if gap.size == 0:
         return TieCalibration(None, None, 0)
     order = np.argsort(gap)
@@ -94,23 +94,23 @@ def best_epsilon(pairs: Pairs, chosen: BoolArray) -> TieCalibration:
     return TieCalibration(float(candidates[best]), float(agreeing.sum() + correct[best]) / gap.size, gap.size)
 
 
-def held_out_accuracy(
+def compute_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, n_videos: int, seed: int, n_folds: int = 2
 ) -> FloatArray:
     """Compute each video's pairwise accuracy (n_videos,), with the epsilon that is best on the other folds of videos.
 
     Videos are dealt to folds at random. NaN for a video without a pair, and for all without pairs in another fold.
     """
-    pairs = pairs_of(metric, people, video)
+    pairs = build_pairs(metric, people, video)
     fold = np.random.default_rng(seed).permutation(n_videos) % n_folds
     of_pair = video[pairs.one]
-    correct, known = _held_out(pairs, fold[of_pair], n_folds)
+    correct, known = _mark_held_out(pairs, fold[of_pair], n_folds)
     total = np.bincount(of_pair, known, n_videos)
     with np.errstate(invalid="ignore"):
         return np.where(total > 0, np.bincount(of_pair, correct, n_videos) / total, np.nan)
 
 
-def pooled_held_out_accuracy(
+def compute_pooled_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
 ) -> tuple[float | None, FloatArray]:
     """Compute the pairwise accuracy over the pairs of all items, and without each block of videos (BLOCKS,).
@@ -121,35 +121,35 @@ def pooled_held_out_accuracy(
     """
     rng = np.random.default_rng(seed)
     half = (rng.permutation(n_videos) % 2)[video]
-    if metric.size > MOST_ITEMS:
-        drawn = np.sort(rng.choice(metric.size, MOST_ITEMS, replace=False))
+    if metric.size > MAX_ITEMS:
+        drawn = np.sort(rng.choice(metric.size, MAX_ITEMS, replace=False))
         metric, people, block, half = metric[drawn], people[drawn], block[drawn], half[drawn]
-    pairs = pairs_of(metric, people, half)
-    correct, known = _held_out(pairs, half[pairs.one], 2)
+    pairs = build_pairs(metric, people, half)
+    correct, known = _mark_held_out(pairs, half[pairs.one], 2)
     if not known.all() or not known.size:
         return None, np.full(BLOCKS, np.nan)
     ends, is_inside = (block[pairs.one], block[pairs.other]), block[pairs.one] == block[pairs.other]
 
-    def left(counts: FloatArray) -> FloatArray:
+    def sum_without_blocks(counts: FloatArray) -> FloatArray:
         """What a sum over pairs is without those that have an item of each block."""
         one, other = (np.bincount(end, counts, BLOCKS) for end in ends)
         both = np.bincount(ends[0], counts * is_inside, BLOCKS)
         rest: FloatArray = counts.sum() - one - other + both
         return rest
 
-    n_left, n_right = left(known), left(correct)
+    n_left, n_right = sum_without_blocks(known), sum_without_blocks(correct)
     told = (np.bincount(block, minlength=BLOCKS) > 0) & (n_left > 0)
     return float(correct.mean()), np.where(told, n_right / np.maximum(n_left, 1), np.nan)
 
 
-def _held_out(pairs: Pairs, fold: IntArray, n_folds: int) -> tuple[FloatArray, FloatArray]:
+def _mark_held_out(pairs: CaptionPairs, fold: IntArray, n_folds: int) -> tuple[FloatArray, FloatArray]:
     """Which pairs are right by the epsilon that is best on the pairs of other folds, and which have one: 0 or 1."""
     correct, known = np.zeros(pairs.gap.size), np.zeros(pairs.gap.size)
     for number in range(n_folds):
         inside = fold == number
-        epsilon = best_epsilon(pairs, ~inside).epsilon
+        epsilon = find_best_epsilon(pairs, ~inside).epsilon
         if epsilon is not None:
-            correct[inside], known[inside] = pairs.correct(epsilon)[inside], 1
+            correct[inside], known[inside] = pairs.mark_correct(epsilon)[inside], 1
     return correct, known
 
 
@@ -173,16 +173,19 @@ def soft_pairwise_accuracy(
     >>> soft_pairwise_accuracy(metric, people, ["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2)
     0.875
     """
-    left, right = both_sides(metric, people)
-    system, video = group_numbers("systems", systems, left.size), group_numbers("videos", videos, left.size)
-    return soft_accuracy_of(left, right, system, video, n_resamples, seed)
+    left, right = require_finite_sides(metric, people)
+    system, video = (
+        require_group_numbers("systems", systems, left.size),
+        require_group_numbers("videos", videos, left.size),
+    )
+    return compute_soft_accuracy(left, right, system, video, n_resamples, seed)
 
 
-def soft_accuracy_of(
+def compute_soft_accuracy(
     metric: FloatArray, people: FloatArray, system: IntArray, video: IntArray, n_resamples: int, seed: int
 ) -> float | None:
     """Compute `soft_pairwise_accuracy` of checked sides and numbered groups."""
-    sums = [sums_of(each, system, video) for each in (metric, people, np.ones(metric.size))]
+    sums = [sum_by_video_and_system(each, system, video) for each in (metric, people, np.ones(metric.size))]
     with np.errstate(invalid="ignore"):
         means = [each / sums[2] for each in sums[:2]]
     one, other = np.array(list(combinations(range(sums[2].shape[1]), 2)), dtype=np.int64).reshape(-1, 2).T
@@ -190,12 +193,12 @@ def soft_accuracy_of(
     common = np.isfinite(differences[0]).any(axis=0)
     if not common.any():
         return None
-    signs = flips(sums[2].shape[0], n_resamples, seed)
-    p_metric, p_people = (p_values(np.nan_to_num(each[:, common]), signs) for each in differences)
+    signs = draw_sign_flips(sums[2].shape[0], n_resamples, seed)
+    p_metric, p_people = (compute_flip_p_values(np.nan_to_num(each[:, common]), signs) for each in differences)
     return float(1 - np.abs(p_people - p_metric).mean())
 
 
-def flips(n: int, n_resamples: int, seed: int) -> FloatArray:
+def draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
     """Signs of n differences, 1 or -1: all flips (2^n, n) of few, else random ones and the signs as seen."""
     if n <= EXACT:
         return np.where(np.arange(2**n)[:, None] >> np.arange(n) & 1, -1.0, 1.0)
@@ -205,15 +208,15 @@ def flips(n: int, n_resamples: int, seed: int) -> FloatArray:
     return signs
 
 
-def p_values(differences: FloatArray, signs: FloatArray) -> FloatArray:
+def compute_flip_p_values(differences: FloatArray, signs: FloatArray) -> FloatArray:
     """The share of flips whose sum of differences (videos, pairs) reaches the sum seen: (pairs,)."""
     seen = differences.sum(axis=0)
     p: FloatArray = (signs @ differences >= seen - TOLERANCE * np.abs(differences).sum(axis=0)).mean(axis=0)
     return p
 
 
-def sums_of(weights: FloatArray, system: IntArray, clip: IntArray) -> FloatArray:
+def sum_by_video_and_system(weights: FloatArray, system: IntArray, video: IntArray) -> FloatArray:
     """Sum weights (n,) by clip and system: (clips, systems)."""
-    sums = np.zeros((int(clip.max(initial=-1)) + 1, int(system.max(initial=-1)) + 1))
-    np.add.at(sums, (clip, system), weights)
+    sums = np.zeros((int(video.max(initial=-1)) + 1, int(system.max(initial=-1)) + 1))
+    np.add.at(sums, (video, system), weights)
     return sums

@@ -8,19 +8,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import coefficient
-from metrics_core.agreement.groupings import pooled
-from metrics_core.agreement.inputs import Inputs, check_inputs
-from metrics_core.agreement.raters import OneRater, beside_others, is_counted, list_counted, most_active
+from metrics_core.agreement.baseline_comparison import Coefficient, compute_ceiling
+from metrics_core.agreement.coefficients import compute_coefficient
+from metrics_core.agreement.groupings import compute_pooled
+from metrics_core.agreement.inputs import AgreementInputs, build_inputs
+from metrics_core.agreement.raters import (
+    RaterAndOthers,
+    list_ceiling_raters,
+    list_most_active_raters,
+    mark_ceiling_raters,
+    split_rater,
+)
 from metrics_core.agreement.row import KENDALL, ONE_RATER
-from metrics_core.agreement.same_items import Coefficient, compute_ceiling
-from metrics_core.arithmetic import holm_defined
+from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import LEVEL, chance
+from metrics_core.intervals import LEVEL, jackknife_p_value
 
-FAR = 0.5
+FAR_SHARE = 0.5
 """A rater is far from the others where their coefficient is below this share of what the others have without them."""
-MOST_CHANCE = 0.05
+MAX_P_VALUE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +40,9 @@ class RaterCheck:
     """
 
     n_shared: int
-    counts: bool
-    own: Coefficient | None = None
-    others: float | None = None
+    is_counted: bool
+    coefficient: Coefficient | None = None
+    ceiling_without_rater: float | None = None
     is_far: bool = False
 
 
@@ -44,54 +50,58 @@ def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: in
     """Hold every rater of one aspect against the others: a check for each column of the ratings (items, raters).
 
     Chances are corrected for the number of raters who are checked (Holm). Of two raters nobody knows which one is far.
-    Arguments and errors are those of `agreement_rows`.
+    Arguments and errors are those of `compute_agreement_rows`.
 
     >>> ratings = np.stack([np.arange(40) % 5, np.arange(40) % 5, np.where(np.arange(40) < 9, 1, np.nan)], axis=1)
-    >>> [(check.n_shared, check.counts) for check in compare_raters(ratings, range(40))]
+    >>> [(check.n_shared, check.is_counted) for check in compare_raters(ratings, range(40))]
     [(40, True), (40, True), (9, False)]
     """
-    inputs = check_inputs({}, {KENDALL: ratings}, videos, seed=seed)
+    inputs = build_inputs({}, {KENDALL: ratings}, videos, seed=seed)
     rated = inputs.ratings[KENDALL]
-    given, counts = ~np.isnan(rated), is_counted(rated)
+    given, counts = ~np.isnan(rated), mark_ceiling_raters(rated)
     shared = (given & (given.sum(axis=1, keepdims=True) > 1)).sum(axis=0).tolist()
     checks = [RaterCheck(n, is_in) for n, is_in in zip(shared, counts.tolist(), strict=True)]
     of_counted = np.flatnonzero(counts)
     chances: dict[int, float | None] = {}
-    for place in most_active(rated[:, counts]).tolist():
+    for place in list_most_active_raters(rated[:, counts]).tolist():
         rater = int(of_counted[place])
-        checks[rater], chances[rater] = _check(inputs, rated[:, counts], place, checks[rater])
-    for rater, p in zip(chances, holm_defined([*chances.values()]), strict=True):
-        checks[rater] = replace(checks[rater], is_far=p is not None and p <= MOST_CHANCE)
+        checks[rater], chances[rater] = _complete_check(inputs, rated[:, counts], place, checks[rater])
+    for rater, p in zip(chances, correct_defined_p_values([*chances.values()]), strict=True):
+        checks[rater] = replace(checks[rater], is_far=p is not None and p <= MAX_P_VALUE)
     return tuple(checks)
 
 
-def _check(inputs: Inputs, counted: FloatArray, rater: int, check: RaterCheck) -> tuple[RaterCheck, float | None]:
+def _complete_check(
+    inputs: AgreementInputs, counted: FloatArray, rater: int, check: RaterCheck
+) -> tuple[RaterCheck, float | None]:
     """Complete the check of a rater who counts, and return the chance of the distance from the others.
 
     It is 1 for a rater who is not that far, and None beside a single other one.
     """
-    side, others = beside_others(counted, rater), list_counted(np.delete(counted, rater, axis=1))
-    own = pooled(inputs.sides(side.own, side.others, side.shared), (KENDALL,))
-    each = own.estimate(KENDALL, LEVEL)
+    side, others = split_rater(counted, rater), list_ceiling_raters(np.delete(counted, rater, axis=1))
+    own = compute_pooled(inputs.select_items(side.ratings, side.other_means, side.is_shared), (KENDALL,))
+    each = own.compute_estimate(KENDALL, LEVEL)
     coefficient = Coefficient(ONE_RATER, each.value, each.low, each.high, own.n[KENDALL])
-    theirs = _plain_ceiling(others)
-    check = replace(check, own=coefficient, others=theirs)
+    theirs = _compute_ceiling_value(others)
+    check = replace(check, coefficient=coefficient, ceiling_without_rater=theirs)
     if each.value is None or theirs is None:
         return check, None
-    if each.value >= FAR * theirs:
+    if each.value >= FAR_SHARE * theirs:
         return check, 1.0
     together = compute_ceiling(inputs, others)
-    return check, chance(*own.less(together, KENDALL)) if together else None
+    return check, jackknife_p_value(*own.subtract(together, KENDALL)) if together else None
 
 
-def _plain_ceiling(counted: Sequence[OneRater]) -> float | None:
+def _compute_ceiling_value(counted: Sequence[RaterAndOthers]) -> float | None:
     """The value of `compute_ceiling`, without what its interval needs."""
-    taus = [coefficient(each.own[each.shared], each.others[each.shared], KENDALL) for each in counted]
+    taus = [
+        compute_coefficient(each.ratings[each.is_shared], each.other_means[each.is_shared], KENDALL) for each in counted
+    ]
     known = [(tau, each.n_shared) for tau, each in zip(taus, counted, strict=True) if tau is not None]
     return float(np.average([tau for tau, _ in known], weights=[n for _, n in known])) if known else None
 
 
-LIKELIHOOD = 0.001
+PATTERN_CHANCE = 0.001
 """A stretch of answers that chance gives less often than this is a pattern."""
 LONGEST_CYCLE = 10
 LEAST_SHARE = 0.5
@@ -99,7 +109,7 @@ LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class AnswerPattern:
     """A stretch of n answers, of n_answers in all, that repeats a cycle: one answer, or several in turn."""
 
     cycle: tuple[float, ...]
@@ -107,7 +117,7 @@ class Pattern:
     n_answers: int
 
 
-def find_pattern(answers: Sequence[float], share: float) -> Pattern | None:
+def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None:
     """Find the longest stretch of a rater's answers, in the order in which they were given, that repeats a cycle.
 
     share: of the commonest answer among those of the other raters, 0 without any: the chance that an answer is like an
@@ -127,9 +137,9 @@ def find_pattern(answers: Sequence[float], share: float) -> Pattern | None:
         return None
     begin, n, length = best
     # Any of the answers may begin the stretch, and any cycle may be the one.
-    if given.size * LONGEST_CYCLE * likely ** (n - length) >= LIKELIHOOD:
+    if given.size * LONGEST_CYCLE * likely ** (n - length) >= PATTERN_CHANCE:
         return None
-    return Pattern(tuple(answers[begin : begin + length]), n, given.size)
+    return AnswerPattern(tuple(answers[begin : begin + length]), n, given.size)
 
 
 def _longest_run(flags: npt.NDArray[np.bool_]) -> tuple[int, int]:

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from metrics_core.agreement.groupings import DECIMALS
 from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
-from metrics_core.intervals import BLOCKS, Found
+from metrics_core.intervals import BLOCKS, JackknifeStatistics
 
-Level = Literal["nominal", "ordinal", "interval"]
+RatingScale = Literal["nominal", "ordinal", "interval"]
 """What differences of ratings mean: nominal, all alike; ordinal, by rank; interval, by the squared difference."""
-LEVELS: tuple[Level, ...] = get_args(Level)
+RATING_SCALES: tuple[RatingScale, ...] = get_args(RatingScale)
 MOST_RATERS = 20
 """Statistics of single raters are averaged over so many at most, since a crowd may have thousands."""
 FEWEST_SHARED = 30
@@ -26,20 +26,20 @@ MOST_VALUES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Alpha:
+class KrippendorffAlpha:
     """Krippendorff's alpha: 1 is full agreement, 0 chance, below 0 worse than chance.
 
     It is None without two ratings of one item and where all of them are equal. n_pairable: ratings of items that
     have two or more. n_items: these items.
     """
 
-    level: Level
+    level: RatingScale
     value: float | None
     n_pairable: int
     n_items: int
 
 
-def krippendorff_alpha(ratings: npt.ArrayLike, level: Level = "ordinal") -> Alpha:
+def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -> KrippendorffAlpha:
     """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none.
 
     Raises ValueError for another shape, infinite ratings and an unknown level.
@@ -47,15 +47,17 @@ def krippendorff_alpha(ratings: npt.ArrayLike, level: Level = "ordinal") -> Alph
     >>> round(krippendorff_alpha([[1, 1], [1, 0], [0, 0], [0, 0]], "nominal").value, 6)
     0.533333
     """
-    if level not in LEVELS:
-        raise ValueError(f"level is {level!r}: give one of {', '.join(LEVELS)}.")
-    values, counts = _rating_counts(checked_ratings(ratings))
+    if level not in RATING_SCALES:
+        raise ValueError(f"level is {level!r}: give one of {', '.join(RATING_SCALES)}.")
+    values, counts = _rating_counts(require_ratings(ratings))
     pairable = counts.sum(axis=1)
-    return Alpha(level, _alpha(values, _coincidences(counts), level), int(pairable.sum()), int((pairable > 0).sum()))
+    return KrippendorffAlpha(
+        level, _alpha(values, _coincidences(counts), level), int(pairable.sum()), int((pairable > 0).sum())
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Consistency:
+class AnswerConsistency:
     """How far a rater agrees with themself: on n things that they judged twice without knowing it.
 
     share: of equal answers, with Wilson's interval. mean_difference: without sign. None for n = 0.
@@ -69,10 +71,10 @@ class Consistency:
     mean_difference: float | None
 
 
-def consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> Consistency:
+def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerConsistency:
     """Compare first and second answers (n,). Raises ValueError for different lengths.
 
-    >>> found = consistency([4, 3, 5, 1], [4, 3, 4, 1])
+    >>> found = compute_consistency([4, 3, 5, 1], [4, 3, 4, 1])
     >>> found.n_equal, found.share, round(found.low, 3), round(found.high, 3), found.mean_difference
     (3, 0.75, 0.301, 0.954, 0.25)
     """
@@ -83,10 +85,10 @@ def consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> Consistency:
         )
     n, n_equal = one.size, int((one == other).sum())
     mean = float(np.abs(one - other).mean()) if n else None
-    return Consistency(n, n_equal, ratio(n_equal, n), *wilson_interval(n_equal, n), mean)
+    return AnswerConsistency(n, n_equal, ratio(n_equal, n), *wilson_interval(n_equal, n), mean)
 
 
-def alphas(ratings: FloatArray, block: IntArray) -> Found:
+def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
     """Krippendorff's alpha of checked ratings at every level, and without each block of videos.
 
     n is the number of ratings that can be paired, n_undefined of those that cannot. Ratings of more than MOST_VALUES
@@ -94,20 +96,22 @@ def alphas(ratings: FloatArray, block: IntArray) -> Found:
     """
     values, counts = _rating_counts(ratings)
     together = _coincidences(counts)
-    whole = {f"krippendorff_{level}": _alpha(values, together, level) for level in LEVELS}
+    whole = {f"krippendorff_{level}": _alpha(values, together, level) for level in RATING_SCALES}
     held = np.unique(block[counts.any(axis=1)]) if values.size <= MOST_VALUES else np.zeros(0, dtype=np.int64)
     without = {name: np.full(BLOCKS, np.nan) for name in whole}
     for number in held.tolist() if held.size > 1 else ():
         rest = together - _coincidences(counts[block == number])
-        for level, name in zip(LEVELS, whole, strict=True):
+        for level, name in zip(RATING_SCALES, whole, strict=True):
             alpha = _alpha(values, rest, level)
             without[name][number] = math.nan if alpha is None else alpha
     n_pairable = int(counts.sum())
     rest_n = int((~np.isnan(ratings)).sum()) - n_pairable
-    return Found(whole, without, dict.fromkeys(whole, n_pairable), dict.fromkeys(whole, rest_n), held.size)
+    return JackknifeStatistics(
+        whole, without, dict.fromkeys(whole, n_pairable), dict.fromkeys(whole, rest_n), held.size
+    )
 
 
-def checked_ratings(ratings: npt.ArrayLike) -> FloatArray:
+def require_ratings(ratings: npt.ArrayLike) -> FloatArray:
     """Return ratings (items, raters) as float64. Raises ValueError for another shape and infinite ratings."""
     rated = np.asarray(ratings, dtype=np.float64)
     if rated.ndim != 2:
@@ -117,7 +121,7 @@ def checked_ratings(ratings: npt.ArrayLike) -> FloatArray:
     return rated
 
 
-def mean_rating(ratings: FloatArray) -> FloatArray:
+def compute_mean_ratings(ratings: FloatArray) -> FloatArray:
     """Average the ratings (items, raters) that were given: (items,); NaN for an item without one."""
     given = ~np.isnan(ratings)
     with np.errstate(invalid="ignore"):
@@ -127,42 +131,42 @@ def mean_rating(ratings: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class OneRater:
+class RaterAndOthers:
     """A rater beside the others: the ratings and the means of the other raters (items,), and the items with both.
 
     n_shared: the number of these items, by which the rater counts in a mean over raters.
     """
 
-    own: FloatArray
-    others: FloatArray
-    shared: BoolArray
+    ratings: FloatArray
+    other_means: FloatArray
+    is_shared: BoolArray
 
     @property
     def n_shared(self) -> int:
         """The number of items with both."""
-        return int(self.shared.sum())
+        return int(self.is_shared.sum())
 
 
-def beside_others(ratings: FloatArray, rater: int) -> OneRater:
+def split_rater(ratings: FloatArray, rater: int) -> RaterAndOthers:
     """Take one rater (a column) out of the ratings (items, raters)."""
-    own, others = ratings[:, rater], mean_rating(np.delete(ratings, rater, axis=1))
-    return OneRater(own, others, ~np.isnan(own) & ~np.isnan(others))
+    own, others = ratings[:, rater], compute_mean_ratings(np.delete(ratings, rater, axis=1))
+    return RaterAndOthers(own, others, ~np.isnan(own) & ~np.isnan(others))
 
 
-def list_counted(ratings: FloatArray) -> list[OneRater]:
+def list_ceiling_raters(ratings: FloatArray) -> list[RaterAndOthers]:
     """List the raters of the human ceiling, the most active of those who count, each beside all others who count."""
-    counted = ratings[:, is_counted(ratings)]
-    return [beside_others(counted, rater) for rater in most_active(counted).tolist()]
+    counted = ratings[:, mark_ceiling_raters(ratings)]
+    return [split_rater(counted, rater) for rater in list_most_active_raters(counted).tolist()]
 
 
-def is_counted(ratings: FloatArray) -> BoolArray:
+def mark_ceiling_raters(ratings: FloatArray) -> BoolArray:
     """Tell which raters (raters,) share FEWEST_SHARED or more items with the other raters who count.
 
     It is the largest set of raters of whom this holds. Without two raters of the same items it is empty.
 
-    >>> shared = np.ones((40, 3))
+    >>> is_shared = np.ones((40, 3))
     >>> shared[29:, 2] = np.nan
-    >>> is_counted(shared).tolist(), is_counted(shared[:29]).tolist()
+    >>> mark_ceiling_raters(shared).tolist(), mark_ceiling_raters(shared[:29]).tolist()
     ([True, True, False], [False, False, False])
     """
     given = ~np.isnan(ratings)
@@ -177,7 +181,7 @@ def is_counted(ratings: FloatArray) -> BoolArray:
     return counts
 
 
-def most_active(ratings: FloatArray) -> IntArray:
+def list_most_active_raters(ratings: FloatArray) -> IntArray:
     """Return the columns of the MOST_RATERS raters who gave most ratings (items, raters), in ascending order.
 
     Of raters who gave equally many the first ones are taken.
@@ -206,7 +210,7 @@ def _coincidences(counts: FloatArray) -> FloatArray:
     return together
 
 
-def _alpha(values: FloatArray, together: FloatArray, level: Level) -> float | None:
+def _alpha(values: FloatArray, together: FloatArray, level: RatingScale) -> float | None:
     """Alpha of coincidences (values, values); None where no two ratings of one item exist, or none differ."""
     totals = together.sum(axis=1)
     distance = 1 - np.eye(values.size)

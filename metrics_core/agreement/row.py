@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from metrics_core.intervals import Found
+from metrics_core.intervals import JackknifeStatistics
 
 ONE_RATER = "one rater"
 """The metric's name in rows of the human ceiling: each rater against the mean of the others, averaged over raters.
@@ -54,16 +54,25 @@ class AgreementRow:
     baseline: bool
 
 
-def build_rows(
-    names: tuple[str, str, str], found: Found, level: float, *, n_rated: int | None = None, baseline: bool = False
+def build_agreement_rows(
+    names: tuple[str, str, str],
+    found: JackknifeStatistics,
+    level: float,
+    *,
+    n_rated: int | None = None,
+    baseline: bool = False,
 ) -> Iterator[AgreementRow]:
     """Yield a row for every statistic of one comparison.
 
     names: metric, aspect and grouping. n_rated: how many items people rated.
     """
     for statistic in found.values:
-        each, n, n_undefined = found.estimate(statistic, level), found.n[statistic], found.n_undefined[statistic]
+        each, n, n_undefined = (
+            found.compute_estimate(statistic, level),
+            found.n[statistic],
+            found.n_undefined[statistic],
+        )
         if n_rated is not None and names[2].startswith("pooled"):
             n_undefined = n_rated - n
-        not_left = found.n_not_left(statistic)
+        not_left = found.count_undefined_blocks(statistic)
         yield AgreementRow(*names, statistic, each.value, each.low, each.high, n, n_undefined, not_left, baseline)

@@ -8,7 +8,7 @@ The draw is priority sampling (Duffield, Lund and Thorup 2007; the order is that
 of their keys, and may stop anywhere: where t is the key of the next unit, those before it were drawn with the chances
 min(1, t p_i), and sums that weigh them by the inverse (Horvitz and Thompson 1952) have no bias, sums over pairs
 included. Estimates are ratios of such sums (Hájek 1971). Their intervals leave out one video at a time, and hold at all
-looks together, since raters look again after every answer (`estimate_at_any_time`).
+looks together, since raters look again after every answer (`confidence_sequence`).
 
 A part of every draw is spread evenly, so that no chance is 0. With the least share p of all units, those with u_i < t p
 are a random sample of all: a draw of equal chances by the same random numbers would hold them.
@@ -22,17 +22,17 @@ import numpy.typing as npt
 from metrics_core.agreement.coefficients import dense_ranks, mean_ranks
 from metrics_core.arrays import BoolArray, FloatArray
 
-EVEN = 0.4
+EVEN_PART = 0.4
 """The part of a draw that is spread evenly over all units."""
 
 
-def shares_of_metrics(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
+def compute_metric_draw_shares(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
     """The shares (n,) by which captions tell which of two metrics is closer to people, from their values (n,).
 
     A caption counts by how far the metrics' ranks of it are apart: what both rank alike says nothing. One without both
     values (NaN) is not drawn: its share is 0.
 
-    >>> shares_of_metrics([1, 2, 3, 4], [1, 2, 4, 3]).round(3).tolist()
+    >>> compute_metric_draw_shares([1, 2, 3, 4], [1, 2, 4, 3]).round(3).tolist()
     [0.1, 0.1, 0.4, 0.4]
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
@@ -41,13 +41,13 @@ def shares_of_metrics(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray
     return _shares(np.abs(ranks[0] - ranks[1]), known)
 
 
-def shares_of_cuts(values: npt.ArrayLike, lower: float, upper: float) -> FloatArray:
+def compute_threshold_draw_shares(values: npt.ArrayLike, lower: float, upper: float) -> FloatArray:
     """The shares (n,) by which captions tell which of two cuts on a metric's values (n,) is better.
 
     Half of the draw falls between the cuts, half on the rest: Neyman's allocation where people differ as much here as
     there. Two cuts differ only in what they do with the captions between them.
 
-    >>> shares_of_cuts([0.1, 0.5, 0.6, 0.9, 0.95], 0.5, 0.9).round(3).tolist()
+    >>> compute_threshold_draw_shares([0.1, 0.5, 0.6, 0.9, 0.95], 0.5, 0.9).round(3).tolist()
     [0.167, 0.25, 0.25, 0.167, 0.167]
     """
     scores = np.asarray(values, dtype=np.float64)
@@ -57,7 +57,7 @@ def shares_of_cuts(values: npt.ArrayLike, lower: float, upper: float) -> FloatAr
     return _shares(np.where(between, 1 / inside, 1 / max(1, between.size - inside)), known, even=0.0)
 
 
-def _shares(sizes: FloatArray, known: BoolArray, even: float = EVEN) -> FloatArray:
+def _shares(sizes: FloatArray, known: BoolArray, even: float = EVEN_PART) -> FloatArray:
     """Shares that add up to 1: in proportion to the sizes of the known units, and a part evenly."""
     shares = np.zeros(known.size)
     n, total = int(known.sum()), float(sizes.sum())
@@ -66,23 +66,23 @@ def _shares(sizes: FloatArray, known: BoolArray, even: float = EVEN) -> FloatArr
     return shares
 
 
-def keys_of(shares: FloatArray, chance: FloatArray) -> FloatArray:
+def compute_draw_keys(shares: FloatArray, random_numbers: FloatArray) -> FloatArray:
     """The keys (n,) by which units are rated, the lowest first; infinite for a share of 0. chance: random, in (0, 1).
 
-    >>> keys_of(np.array([0.5, 0.25, 0.0]), np.array([0.5, 0.5, 0.5])).tolist()
+    >>> compute_draw_keys(np.array([0.5, 0.25, 0.0]), np.array([0.5, 0.5, 0.5])).tolist()
     [1.0, 2.0, inf]
     """
     with np.errstate(divide="ignore"):
-        keys: FloatArray = chance / shares
+        keys: FloatArray = random_numbers / shares
     return np.where(shares > 0, keys, np.inf)
 
 
-def weights_of(keys: FloatArray, shares: FloatArray) -> FloatArray:
+def compute_draw_weights(keys: FloatArray, shares: FloatArray) -> FloatArray:
     """The weight (n,) of each rated unit, from their keys and shares (n,): the inverse of the chance to be drawn.
 
     The one of the highest key weighs nothing: it only says where the draw ends.
 
-    >>> weights_of(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.125, 0.25])).tolist()
+    >>> compute_draw_weights(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.125, 0.25])).tolist()
     [1.0, 2.0, 0.0]
     """
     end = float(keys.max(initial=0.0))

@@ -19,25 +19,25 @@ class BestReference(NamedTuple):
     """The reference that is most like a text, by its place among them, and how much it is."""
 
     value: float
-    place: int
+    position: int
 
 
-def length_in_words(texts: Sequence[str]) -> FloatArray:
+def count_words(texts: Sequence[str]) -> FloatArray:
     """Count the words of each text: (n,).
 
-    >>> length_in_words(["A dog runs.", ""]).tolist()
+    >>> count_words(["A dog runs.", ""]).tolist()
     [3.0, 0.0]
     """
     return np.array([len(split_words(text)) for text in texts], dtype=np.float64)
 
 
-def common_words(texts: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
+def compute_words_in_common(texts: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
     """Compute F1 of each text's different words and those of its references, the best reference counting: (n,).
 
     It lies in [0, 1], and is NaN for a text without a reference. Raises ValueError unless every text has its list of
     references.
 
-    >>> common_words(["a red ball"], [["the red ball", "a dog"]]).round(3).tolist()
+    >>> compute_words_in_common(["a red ball"], [["the red ball", "a dog"]]).round(3).tolist()
     [0.667]
     """
     if len(texts) != len(references):
@@ -58,10 +58,10 @@ def find_best_reference(text: str, references: Sequence[str]) -> BestReference |
     return BestReference(max(shares), shares.index(max(shares))) if shares else None
 
 
-def find_nearest(vector: FloatArray, others: FloatArray) -> BestReference | None:
+def find_nearest_vector(vector: FloatArray, others: FloatArray) -> BestReference | None:
     """Find which of the vectors (n, dim) is nearest to one by its cosine, the first of equals; None where one is zero.
 
-    >>> find_nearest(np.array([3.0, 4.0]), np.array([[0.0, 2.0], [1.0, 0.0]]))
+    >>> find_nearest_vector(np.array([3.0, 4.0]), np.array([[0.0, 2.0], [1.0, 0.0]]))
     BestReference(value=0.8, place=0)
     """
     lengths = np.linalg.norm(others, axis=1) * np.linalg.norm(vector)

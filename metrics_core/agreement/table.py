@@ -7,20 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.agreement.baseline_comparison import AspectComparisons, build_baseline_rows
 from metrics_core.agreement.groupings import (
-    Sides,
-    averaged_videos,
-    per_system,
-    per_video,
-    pooled,
-    pooled_rest,
-    within_system,
-    without_length,
-    without_system_means,
+    ComparedValues,
+    average_over_videos,
+    compute_partial,
+    compute_per_system,
+    compute_per_video,
+    compute_pooled,
+    compute_within_system,
+    subtract_length_trend,
+    subtract_system_means,
 )
-from metrics_core.agreement.inputs import Inputs, check_inputs
-from metrics_core.agreement.pairs import held_out_accuracy, pooled_held_out_accuracy, soft_accuracy_of
-from metrics_core.agreement.raters import alphas, most_active
+from metrics_core.agreement.inputs import AgreementInputs, build_inputs
+from metrics_core.agreement.pairs import (
+    compute_held_out_accuracy,
+    compute_pooled_held_out_accuracy,
+    compute_soft_accuracy,
+)
+from metrics_core.agreement.raters import compute_alphas, list_most_active_raters
 from metrics_core.agreement.row import (
     BY_RATER,
     CALIBRATED,
@@ -29,14 +34,13 @@ from metrics_core.agreement.row import (
     SOFT,
     WITHOUT_ONE_RATER,
     AgreementRow,
-    build_rows,
+    build_agreement_rows,
 )
-from metrics_core.agreement.same_items import OneAspect, build_same_items_rows
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.intervals import BLOCKS, LEVEL, Found, mean_over_raters
+from metrics_core.intervals import BLOCKS, LEVEL, JackknifeStatistics, average_over_raters
 
 
-def agreement_rows(
+def compute_agreement_rows(
     metrics: Mapping[str, npt.ArrayLike],
     ratings: Mapping[str, npt.ArrayLike],
     videos: Sequence[object],
@@ -61,85 +65,99 @@ def agreement_rows(
     Raises ValueError for shapes that do not fit, infinite numbers, a name used twice, a level outside (0, 1) and fewer
     than 1 resample.
 
-    >>> rows = agreement_rows({"m": [1, 2, 3, 4]}, {"quality": [[1], [2], [2], [5]]}, ["a", "a", "b", "b"])
+    >>> rows = compute_agreement_rows({"m": [1, 2, 3, 4]}, {"quality": [[1], [2], [2], [5]]}, ["a", "a", "b", "b"])
     >>> [(row.grouping, row.value, row.n) for row in rows if row.statistic == "kendall_b"][1]
     ('per_video', 1.0, 2)
     """
     options = {"n_resamples": n_resamples, "seed": seed}
-    inputs = check_inputs(metrics, ratings, videos, systems, lengths, baselines, **options)
+    inputs = build_inputs(metrics, ratings, videos, systems, lengths, baselines, **options)
     if not 0 < level < 1 or n_resamples < 1:
         raise ValueError(f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 or more.")
-    return tuple(row for aspect in inputs.ratings for row in _of_aspect(inputs, aspect, level))
+    return tuple(row for aspect in inputs.ratings for row in _compute_aspect_rows(inputs, aspect, level))
 
 
-def _of_aspect(inputs: Inputs, aspect: str, level: float) -> Iterator[AgreementRow]:
+def _compute_aspect_rows(inputs: AgreementInputs, aspect: str, level: float) -> Iterator[AgreementRow]:
     """Yield the rows of one aspect."""
-    once = OneAspect(inputs, aspect)
+    once = AspectComparisons(inputs, aspect)
     n_rated = int(once.is_rated.sum())
 
-    def rows(name: str, grouping: str, found: Found) -> Iterator[AgreementRow]:
-        return build_rows((name, aspect, grouping), found, level, n_rated=n_rated, baseline=name in inputs.baselines)
+    def rows(name: str, grouping: str, found: JackknifeStatistics) -> Iterator[AgreementRow]:
+        return build_agreement_rows(
+            (name, aspect, grouping), found, level, n_rated=n_rated, baseline=name in inputs.baselines
+        )
 
     for name, values in inputs.values.items():
         kept = np.isfinite(values) & once.is_rated
-        of_groupings = compare_groupings(inputs, values, once.people, kept)
-        once.keep(name, kept, of_groupings["pooled"])
+        of_groupings = compute_groupings(inputs, values, once.people, kept)
+        once.remember_pooled(name, kept, of_groupings["pooled"])
         for grouping, found in of_groupings.items():
             yield from rows(name, grouping, found)
-    of_raters = once.rated[:, most_active(once.rated)]
+    of_raters = once.ratings[:, list_most_active_raters(once.ratings)]
     if of_raters.shape[1] > 1:
         for name, values in inputs.values.items():
-            by_rater = [{BY_RATER: pooled(inputs.sides_of(values, one))} for one in of_raters.T]
-            yield from rows(name, BY_RATER, mean_over_raters(by_rater)[BY_RATER])
-    counted = once.list_counted(once.is_rated)
-    ceilings = [compare_groupings(inputs, each.own, each.others, each.shared) for each in counted]
-    for grouping, found in mean_over_raters(ceilings, [each.n_shared for each in counted]).items():
+            by_rater = [{BY_RATER: compute_pooled(inputs.select_defined_items(values, one))} for one in of_raters.T]
+            yield from rows(name, BY_RATER, average_over_raters(by_rater)[BY_RATER])
+    counted = once.list_ceiling_raters(once.is_rated)
+    ceilings = [compute_groupings(inputs, each.ratings, each.other_means, each.is_shared) for each in counted]
+    for grouping, found in average_over_raters(ceilings, [each.n_shared for each in counted]).items():
         if grouping == "pooled":
-            once.keep(ONE_RATER, once.is_rated, found)
+            once.remember_pooled(ONE_RATER, once.is_rated, found)
         yield from rows(ONE_RATER, grouping, found)
     for name in inputs.values if counted else ():
-        yield from rows(name, WITHOUT_ONE_RATER, once.without_one_rater(name, once.is_rated))
-    yield from build_rows((RATERS, aspect, "pooled"), alphas(once.rated, inputs.block), level)
+        yield from rows(name, WITHOUT_ONE_RATER, once.compute_without_one_rater(name, once.is_rated))
+    yield from build_agreement_rows((RATERS, aspect, "pooled"), compute_alphas(once.ratings, inputs.block), level)
     for name in inputs.values:
         if name not in inputs.baselines:
-            yield from build_same_items_rows(once, name, level)
+            yield from build_baseline_rows(once, name, level)
 
 
-def compare_groupings(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolArray) -> dict[str, Found]:
+def compute_groupings(
+    inputs: AgreementInputs, metric: FloatArray, people: FloatArray, kept: BoolArray
+) -> dict[str, JackknifeStatistics]:
     """Compute the statistics of the kept items, by grouping. Groupings that need systems are absent without them."""
-    sides = inputs.sides(metric, people, kept)
-    of_videos = _with_calibrated_ties(per_video(sides, inputs.n_videos), sides, inputs)
-    found = {"pooled": _with_pooled_ties(pooled(sides), sides, inputs), "per_video": of_videos}
+    sides = inputs.select_items(metric, people, kept)
+    of_videos = _add_calibrated_ties(compute_per_video(sides, inputs.n_videos), sides, inputs)
+    found = {"pooled": _add_pooled_ties(compute_pooled(sides), sides, inputs), "per_video": of_videos}
     if inputs.lengths is not None:
         lengths = inputs.lengths[kept]
-        found["pooled without length"] = pooled_rest(sides, lambda side, rows: without_length(side, lengths[rows]))
-    known = sides.only(sides.system >= 0)
-    if (inputs.system >= 0).any():
-        found["pooled without system means"] = pooled_rest(
-            known, lambda side, rows: without_system_means(side, known.system[rows])
+        found["pooled without length"] = compute_partial(
+            sides, lambda side, rows: subtract_length_trend(side, lengths[rows])
         )
-        found["per_system"] = _with_soft_accuracy(per_system(known), known, inputs)
-        found["within_system"] = within_system(known)
+    known = sides.select_items(sides.system >= 0)
+    if (inputs.system >= 0).any():
+        found["pooled without system means"] = compute_partial(
+            known, lambda side, rows: subtract_system_means(side, known.system[rows])
+        )
+        found["per_system"] = _add_soft_accuracy(compute_per_system(known), known, inputs)
+        found["within_system"] = compute_within_system(known)
     return found
 
 
-def _with_calibrated_ties(found: Found, sides: Sides, inputs: Inputs) -> Found:
+def _add_calibrated_ties(
+    found: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
+) -> JackknifeStatistics:
     """Add the pairwise accuracy with a held-out epsilon. Its interval takes epsilon as known."""
-    by_video = held_out_accuracy(sides.metric, sides.people, sides.video, inputs.n_videos, inputs.seed)
-    return found.joined(averaged_videos({CALIBRATED: by_video}, sides))
+    by_video = compute_held_out_accuracy(sides.metric, sides.people, sides.video, inputs.n_videos, inputs.seed)
+    return found.merge(average_over_videos({CALIBRATED: by_video}, sides))
 
 
-def _with_pooled_ties(found: Found, sides: Sides, inputs: Inputs) -> Found:
+def _add_pooled_ties(found: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs) -> JackknifeStatistics:
     """Add the same over the pairs of all items."""
-    value, left_out = pooled_held_out_accuracy(
+    value, left_out = compute_pooled_held_out_accuracy(
         sides.metric, sides.people, sides.video, sides.block, inputs.n_videos, inputs.seed
     )
     n = {CALIBRATED: sides.metric.size}
-    return found.joined(Found({CALIBRATED: value}, {CALIBRATED: left_out}, n, {CALIBRATED: 0}, found.n_blocks))
+    return found.merge(
+        JackknifeStatistics({CALIBRATED: value}, {CALIBRATED: left_out}, n, {CALIBRATED: 0}, found.n_blocks)
+    )
 
 
-def _with_soft_accuracy(found: Found, sides: Sides, inputs: Inputs) -> Found:
+def _add_soft_accuracy(
+    found: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
+) -> JackknifeStatistics:
     """Add the soft pairwise accuracy, without an interval: it rests on resamples itself."""
-    value = soft_accuracy_of(sides.metric, sides.people, sides.system, sides.video, inputs.n_resamples, inputs.seed)
+    value = compute_soft_accuracy(
+        sides.metric, sides.people, sides.system, sides.video, inputs.n_resamples, inputs.seed
+    )
     nothing = {SOFT: np.full(BLOCKS, np.nan)}
-    return found.joined(Found({SOFT: value}, nothing, {SOFT: found.n["pearson"]}, {SOFT: 0}, 0))
+    return found.merge(JackknifeStatistics({SOFT: value}, nothing, {SOFT: found.n["pearson"]}, {SOFT: 0}, 0))

@@ -1,33 +1,33 @@
 """Calibration: finds the threshold at which a verifier's yes and no fit the labels best, and how sure it is.
 
-docs/metrics/ecs.md explains the choices, and docs/selections.md those of `rated_cut`, on scores and ratings.
+docs/metrics/ecs.md explains the choices, and docs/selections.md those of `calibrate_rated_threshold`, on scores and ratings.
 """
 
-from metrics_core.calibration.labels import calibration_mask, split_position
-from metrics_core.calibration.rated import find_cut, rated_cut
-from metrics_core.calibration.rated_cut import Baseline, Estimate, RatedCut
+from metrics_core.calibration.labels import compute_split_position, mark_calibration_keys
+from metrics_core.calibration.rated_search import calibrate_rated_threshold, find_rated_threshold
+from metrics_core.calibration.rated_threshold import BaselineYouden, RatedThreshold, YoudenEstimate
 from metrics_core.calibration.result import CalibrationWarning, Confusion, Threshold, ThresholdInterval
 from metrics_core.calibration.threshold import (
     DimensionThresholds,
-    best_threshold,
-    threshold_interval,
-    thresholds_by_dimension,
+    compute_threshold_interval,
+    find_best_threshold,
+    find_dimension_thresholds,
 )
 
 __all__ = [
-    "Baseline",
+    "BaselineYouden",
     "CalibrationWarning",
     "Confusion",
     "DimensionThresholds",
-    "Estimate",
-    "RatedCut",
+    "RatedThreshold",
     "Threshold",
     "ThresholdInterval",
-    "best_threshold",
-    "calibration_mask",
-    "find_cut",
-    "rated_cut",
-    "split_position",
-    "threshold_interval",
-    "thresholds_by_dimension",
+    "YoudenEstimate",
+    "calibrate_rated_threshold",
+    "compute_split_position",
+    "compute_threshold_interval",
+    "find_best_threshold",
+    "find_dimension_thresholds",
+    "find_rated_threshold",
+    "mark_calibration_keys",
 ]

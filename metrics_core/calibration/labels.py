@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
 from metrics_core.calibration.result import Confusion
 
 CALIBRATION_SHARE = 0.20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Labelled:
+class LabelledScores:
     """Scores (n,), labels (n,) of 0 and 1, and the numbers (n,) of the labels' groups, sorted by falling score."""
 
     scores: FloatArray
@@ -28,11 +28,11 @@ class Labelled:
         """The number of labels that say yes."""
         return int(self.labels.sum())
 
-    def only(self, rows: BoolArray) -> Labelled:
+    def select_rows(self, rows: BoolArray) -> LabelledScores:
         """Keep the labels at the positions where `rows` (n,) is True."""
-        return Labelled(self.scores[rows], self.labels[rows], self.groups[rows])
+        return LabelledScores(self.scores[rows], self.labels[rows], self.groups[rows])
 
-    def confusion(self, threshold: float) -> Confusion:
+    def count_confusion(self, threshold: float) -> Confusion:
         """Count how the predictions, score >= threshold, agree with the labels."""
         n_predicted = int((self.scores >= threshold).sum())
         hits = int(self.labels[:n_predicted].sum())
@@ -40,9 +40,9 @@ class Labelled:
         return Confusion(hits, n_predicted - hits, misses, self.labels.size - n_predicted - misses)
 
 
-def checked_labels(
+def sort_labelled_scores(
     scores: npt.ArrayLike, labels: npt.ArrayLike, groups: Sequence[object] | None
-) -> tuple[Labelled, IntArray]:
+) -> tuple[LabelledScores, IntArray]:
     """Sort the labels, and also return the order that sorted them. Without groups every label is a group of its own.
 
     Raises ValueError, naming the row, for a score that is not finite and a label that is neither yes nor no.
@@ -61,14 +61,14 @@ def checked_labels(
     order = np.argsort(-values, kind="stable")
     if groups is not None and len(groups) != values.size:
         raise ValueError(f"There are {len(groups)} groups for {values.size} labels: give one for each label.")
-    numbers = np.arange(values.size) if groups is None else numbered(groups)
-    return Labelled(values[order], answers[order].astype(np.int64), numbers[order]), order
+    numbers = np.arange(values.size) if groups is None else number_groups(groups)
+    return LabelledScores(values[order], answers[order].astype(np.int64), numbers[order]), order
 
 
-def split_position(key: str) -> float:
+def compute_split_position(key: str) -> float:
     """Map a key to a position in [0, 1]: the first 64 bits of its SHA-256 (UTF-8), divided by 2^64.
 
-    >>> round(split_position("v_uqiMw7tQ1Cc"), 6)
+    >>> round(compute_split_position("v_uqiMw7tQ1Cc"), 6)
     0.067378
     """
     if not key:
@@ -76,16 +76,16 @@ def split_position(key: str) -> float:
     return int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") / 2**64
 
 
-def calibration_mask(keys: Iterable[str], share: float = CALIBRATION_SHARE) -> BoolArray:
-    """Return (n,) True for the keys whose labels calibrate: those with a `split_position` below `share`.
+def mark_calibration_keys(keys: Iterable[str], share: float = CALIBRATION_SHARE) -> BoolArray:
+    """Return (n,) True for the keys whose labels calibrate: those with a `compute_split_position` below `share`.
 
     The split is by hash, so that adding a video never moves another one. The key is the id of the source video, or of
     the clip where it has no source: clips of one film in both parts would leak. Raises ValueError for an empty key and
     for a share outside [0, 1].
 
-    >>> calibration_mask(["v_uqiMw7tQ1Cc", "v_FsS_NCZEfaI"]).tolist()
+    >>> mark_calibration_keys(["v_uqiMw7tQ1Cc", "v_FsS_NCZEfaI"]).tolist()
     [True, False]
     """
     if not 0 <= share <= 1:
         raise ValueError(f"share is {share}: give the share of keys to calibrate with, in [0, 1].")
-    return np.array([split_position(key) < share for key in keys], dtype=np.bool_)
+    return np.array([compute_split_position(key) < share for key in keys], dtype=np.bool_)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.calibration.labels import Labelled
+from metrics_core.calibration.labels import LabelledScores
 from metrics_core.calibration.result import (
     Objective,
     Status,
@@ -18,7 +18,7 @@ from metrics_core.calibration.result import (
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class SearchParameters:
     """The settings of the search and of its bootstrap, checked."""
 
     objective: Objective = "f1"
@@ -30,7 +30,7 @@ class Parameters:
     def __post_init__(self) -> None:
         if self.objective not in get_args(Objective):
             raise ValueError(f"objective is {self.objective!r}: give one of {', '.join(get_args(Objective))}.")
-        if self.grid_step is not None and not divides_one(self.grid_step):
+        if self.grid_step is not None and not is_divisor_of_one(self.grid_step):
             raise ValueError(f"grid_step is {self.grid_step}: give a step that divides 1, such as 0.05.")
         if not 0 < self.level < 1:
             raise ValueError(f"level is {self.level}: give the share of resamples inside the interval, such as 0.95.")
@@ -38,12 +38,12 @@ class Parameters:
             raise ValueError(f"n_resamples is {self.n_resamples}: give at least 1.")
 
 
-def divides_one(step: float) -> bool:
+def is_divisor_of_one(step: float) -> bool:
     """Whether a whole number of such steps leads from 0 to 1."""
     return 0 < step <= 1 and math.isclose(round(1 / step) * step, 1.0, rel_tol=1e-9)
 
 
-def status_of(objective: Objective, n_positive: int, n: int) -> Status:
+def find_objective_status(objective: Objective, n_positive: int, n: int) -> Status:
     """Say whether the objective is defined where `n_positive` of `n` labels say yes, and if not, why."""
     if n == 0:
         return "no_labels"
@@ -54,7 +54,7 @@ def status_of(objective: Objective, n_positive: int, n: int) -> Status:
     return "ok"
 
 
-def best_cuts(
+def choose_best_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> npt.NDArray[np.intp]:
     """Choose the best cut: indices (..). Of equally good cuts the first one counts, which is the largest threshold.
@@ -62,11 +62,13 @@ def best_cuts(
     At a cut, `predicted` (.., c) scores say yes, and `hits` (.., c) of them are right. `n_positive` of `n` labels say
     yes, both (.., 1).
     """
-    best: npt.NDArray[np.intp] = np.argmax(ranks(objective, hits, predicted, n_positive, n), axis=-1)
+    best: npt.NDArray[np.intp] = np.argmax(rank_thresholds(objective, hits, predicted, n_positive, n), axis=-1)
     return best
 
 
-def ranks(objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray) -> FloatArray:
+def rank_thresholds(
+    objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
+) -> FloatArray:
     """Rank every cut by a number that grows with the objective and is equal where the objective is equal.
 
     The numbers are whole, or one quotient of whole numbers, because more rounding would break ties. A cut that predicts
@@ -89,14 +91,14 @@ def ranks(objective: Objective, hits: IntArray, predicted: IntArray, n_positive:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cuts:
+class PossibleThresholds:
     """Candidate thresholds (c,), from the largest down, and the number of scores that reach a threshold (c,)."""
 
     thresholds: FloatArray
     n_reaching: IntArray
 
 
-def cuts_of(labelled: Labelled, grid_step: float | None) -> Cuts:
+def list_possible_thresholds(labelled: LabelledScores, grid_step: float | None) -> PossibleThresholds:
     """List the candidates: every distinct score and one above them all, or the multiples of `grid_step` in [0, 1]."""
     rising = labelled.scores[::-1]
     if grid_step is None:
@@ -106,12 +108,12 @@ def cuts_of(labelled: Labelled, grid_step: float | None) -> Cuts:
         n_steps = round(1 / grid_step)
         # Quotients of whole numbers are the floats nearest to the decimals; sums of steps are not.
         thresholds = (np.arange(n_steps + 1) / n_steps)[::-1]
-    return Cuts(thresholds, rising.size - np.searchsorted(rising, thresholds, side="left"))
+    return PossibleThresholds(thresholds, rising.size - np.searchsorted(rising, thresholds, side="left"))
 
 
-def counts_at(cuts: Cuts, weights: IntArray) -> IntArray:
+def sum_at_thresholds(possible: PossibleThresholds, weights: IntArray) -> IntArray:
     """Sum `weights` (.., n) of the sorted scores over the scores that reach a cut: (.., c)."""
     sums = np.zeros((*weights.shape[:-1], weights.shape[-1] + 1), dtype=np.int64)
     weights.cumsum(axis=-1, out=sums[..., 1:])
-    counts: IntArray = sums[..., cuts.n_reaching]
+    counts: IntArray = sums[..., possible.n_reaching]
     return counts

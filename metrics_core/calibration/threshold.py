@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arrays import FloatArray, IntArray, numbered
-from metrics_core.calibration.labels import Labelled, checked_labels
+from metrics_core.arrays import FloatArray, IntArray, number_groups
+from metrics_core.calibration.labels import LabelledScores, sort_labelled_scores
 from metrics_core.calibration.result import (
     CalibrationWarning,
     Confusion,
@@ -19,7 +19,13 @@ from metrics_core.calibration.result import (
     Threshold,
     ThresholdInterval,
 )
-from metrics_core.calibration.search import Parameters, best_cuts, counts_at, cuts_of, status_of
+from metrics_core.calibration.search import (
+    SearchParameters,
+    choose_best_thresholds,
+    find_objective_status,
+    list_possible_thresholds,
+    sum_at_thresholds,
+)
 
 # A threshold that says yes to fewer or to more than these shares of the scores hardly tells one score from another.
 FEW, MANY = 0.05, 0.95
@@ -31,7 +37,7 @@ REASONS: dict[Status, str] = {
 }
 
 
-def best_threshold(
+def find_best_threshold(
     scores: npt.ArrayLike, labels: npt.ArrayLike, objective: Objective = "f1", *, grid_step: float | None = None
 ) -> Threshold:
     """Find the threshold t at which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1").
@@ -53,34 +59,34 @@ def best_threshold(
     ValueError for shapes that do not fit, a score that is not finite, a label that is neither yes nor no, and unknown
     settings.
 
-    >>> threshold = best_threshold([0.95, 0.90, 0.80, 0.60, 0.55, 0.30, 0.20, 0.05], [1, 1, 0, 1, 0, 0, 1, 0])
+    >>> threshold = find_best_threshold([0.95, 0.90, 0.80, 0.60, 0.55, 0.30, 0.20, 0.05], [1, 1, 0, 1, 0, 0, 1, 0])
     >>> threshold.value, threshold.counts.f1
     (0.6, 0.75)
-    >>> best_threshold([0.9, 0.2], [False, False]).status
+    >>> find_best_threshold([0.9, 0.2], [False, False]).status
     'no_positive'
     """
-    parameters = Parameters(objective, grid_step)
-    threshold = find_threshold(checked_labels(scores, labels, None)[0], parameters)
+    parameters = SearchParameters(objective, grid_step)
+    threshold = search_threshold(sort_labelled_scores(scores, labels, None)[0], parameters)
     if threshold.warnings:
         warnings.warn(" ".join(threshold.warnings), CalibrationWarning, stacklevel=2)
     return threshold
 
 
-def find_threshold(labelled: Labelled, parameters: Parameters) -> Threshold:
+def search_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
     """Find `best_threshold` of checked labels. Warnings are in the result, and none is raised."""
     n, n_positive = labelled.labels.size, labelled.n_positive
-    status = status_of(parameters.objective, n_positive, n)
+    status = find_objective_status(parameters.objective, n_positive, n)
     if status != "ok":
         return Threshold(None, parameters.objective, n, n_positive, None, status, REASONS[status])
-    cuts = cuts_of(labelled, parameters.grid_step)
-    hits, predicted = counts_at(cuts, labelled.labels), counts_at(cuts, np.ones_like(labelled.labels))
-    best = best_cuts(parameters.objective, hits, predicted, np.array([n_positive]), np.array([n]))
+    cuts = list_possible_thresholds(labelled, parameters.grid_step)
+    hits, predicted = sum_at_thresholds(cuts, labelled.labels), sum_at_thresholds(cuts, np.ones_like(labelled.labels))
+    best = choose_best_thresholds(parameters.objective, hits, predicted, np.array([n_positive]), np.array([n]))
     value = float(cuts.thresholds[best])
-    counts = labelled.confusion(value)
-    return Threshold(value, parameters.objective, n, n_positive, counts, warnings=doubts(labelled, counts))
+    counts = labelled.count_confusion(value)
+    return Threshold(value, parameters.objective, n, n_positive, counts, warnings=explain_doubts(labelled, counts))
 
 
-def doubts(labelled: Labelled, counts: Confusion) -> tuple[str, ...]:
+def explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ...]:
     """Write sentences on why the threshold may be of no use."""
     sentences = []
     if labelled.scores[0] == labelled.scores[-1]:
@@ -102,7 +108,7 @@ class DimensionThresholds:
     by_dimension: Mapping[str, Threshold]
 
 
-def thresholds_by_dimension(
+def find_dimension_thresholds(
     scores: npt.ArrayLike,
     labels: npt.ArrayLike,
     dimensions: Sequence[str],
@@ -116,7 +122,7 @@ def thresholds_by_dimension(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> DimensionThresholds:
-    """Find `best_threshold` and `threshold_interval` of every dimension. Their arguments and errors apply here, too.
+    """Find `best_threshold` and `compute_threshold_interval` of every dimension. Their arguments and errors apply here, too.
 
     dimensions (n,): the dimension of every label. names: dimensions to list first in the result, even those without a
     label. A dimension gets the pooled threshold with its interval and a warning where it has fewer than min_labels
@@ -127,47 +133,49 @@ def thresholds_by_dimension(
     >>> scores, labels = [0.9, 0.8, 0.3, 0.2] * 5 + [0.6], [True, True, False, False] * 5 + [False]
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", CalibrationWarning)
-    ...     thresholds = thresholds_by_dimension(scores, labels, ["events"] * 20 + ["camera"]).by_dimension
+    ...     thresholds = find_dimension_thresholds(scores, labels, ["events"] * 20 + ["camera"]).by_dimension
     >>> {name: (threshold.value, threshold.pooled) for name, threshold in thresholds.items()}
     {'events': (0.8, False), 'camera': (0.8, True)}
     """
-    parameters = Parameters(objective, grid_step, level, n_resamples, seed)
-    everything, order = checked_labels(scores, labels, groups)
+    parameters = SearchParameters(objective, grid_step, level, n_resamples, seed)
+    everything, order = sort_labelled_scores(scores, labels, groups)
     if len(dimensions) != order.size:
         raise ValueError(f"There are {len(dimensions)} dimensions for {order.size} labels: give one for each label.")
     dimension_of = np.array(dimensions, dtype=object)[order]
-    pooled = calibrated(everything, parameters)
+    pooled = calibrate_threshold(everything, parameters)
     by_dimension = {
-        name: own_or_pooled(everything.only(dimension_of == name), pooled, parameters, min_labels)
+        name: choose_own_or_pooled(everything.select_rows(dimension_of == name), pooled, parameters, min_labels)
         for name in dict.fromkeys([*names, *dimensions])
     }
-    warn_of_all({"all dimensions": pooled, **by_dimension})
+    warn_once({"all dimensions": pooled, **by_dimension})
     return DimensionThresholds(pooled, by_dimension)
 
 
-def calibrated(labelled: Labelled, parameters: Parameters) -> Threshold:
+def calibrate_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
     """Find the threshold of a set of labels, with its interval."""
-    return replace(find_threshold(labelled, parameters), interval=interval_of(labelled, parameters))
+    return replace(search_threshold(labelled, parameters), interval=bootstrap_interval(labelled, parameters))
 
 
-def own_or_pooled(labelled: Labelled, pooled: Threshold, parameters: Parameters, min_labels: int) -> Threshold:
+def choose_own_or_pooled(
+    labelled: LabelledScores, pooled: Threshold, parameters: SearchParameters, min_labels: int
+) -> Threshold:
     """Find the threshold of a dimension's own labels; where they do not suffice, return the pooled threshold."""
     n, n_positive = labelled.labels.size, labelled.n_positive
-    status = status_of(parameters.objective, n_positive, n) if n_positive else "no_positive"
+    status = find_objective_status(parameters.objective, n_positive, n) if n_positive else "no_positive"
     if n < min_labels:
         why = f"there are {n} label(s), fewer than {min_labels}"
     elif status != "ok":
         why = REASONS[status]
     else:
-        return calibrated(labelled, parameters)
+        return calibrate_threshold(labelled, parameters)
     if pooled.value is None:
         return replace(pooled, n=n, n_positive=n_positive, pooled=True)
     warning = f"The threshold of all dimensions together applies, because {why}."
-    counts = labelled.confusion(pooled.value)
+    counts = labelled.count_confusion(pooled.value)
     return replace(pooled, n=n, n_positive=n_positive, counts=counts, pooled=True, warnings=(warning,))
 
 
-def warn_of_all(thresholds: Mapping[str, Threshold]) -> None:
+def warn_once(thresholds: Mapping[str, Threshold]) -> None:
     """Warn the caller's caller once, with the warnings of all thresholds."""
     sentences = [f"{name}: {warning}" for name, threshold in thresholds.items() for warning in threshold.warnings]
     if sentences:
@@ -178,7 +186,7 @@ def warn_of_all(thresholds: Mapping[str, Threshold]) -> None:
 CELLS = 1 << 20
 
 
-def threshold_interval(
+def compute_threshold_interval(
     scores: npt.ArrayLike,
     labels: npt.ArrayLike,
     objective: Objective = "f1",
@@ -196,36 +204,39 @@ def threshold_interval(
     The limits are thresholds that occurred. A wide interval means that the labels hardly decide where the threshold
     lies. Also raises ValueError unless level is between 0 and 1 and n_resamples at least 1.
 
-    >>> interval = threshold_interval([0.9, 0.8, 0.7, 0.3, 0.2, 0.1], [1, 1, 1, 0, 0, 0])
+    >>> interval = compute_threshold_interval([0.9, 0.8, 0.7, 0.3, 0.2, 0.1], [1, 1, 1, 0, 0, 0])
     >>> interval.low, interval.high
     (0.7, 0.9)
     """
-    parameters = Parameters(objective, grid_step, level, n_resamples, seed)
-    return interval_of(checked_labels(scores, labels, groups)[0], parameters)
+    parameters = SearchParameters(objective, grid_step, level, n_resamples, seed)
+    return bootstrap_interval(sort_labelled_scores(scores, labels, groups)[0], parameters)
 
 
-def interval_of(labelled: Labelled, parameters: Parameters) -> ThresholdInterval:
-    """Compute `threshold_interval` of checked labels."""
+def bootstrap_interval(labelled: LabelledScores, parameters: SearchParameters) -> ThresholdInterval:
+    """Compute `compute_threshold_interval` of checked labels."""
     # Groups are numbered along the sorted labels, so that equal labels give equal intervals whatever labels came along.
-    group_of = numbered(labelled.groups.tolist())
+    group_of = number_groups(labelled.groups.tolist())
     n_groups = int(group_of.max(initial=-1)) + 1
     if n_groups < 2:
         return ThresholdInterval(None, None, parameters.level, n_groups, parameters.n_resamples, 0)
-    cuts = cuts_of(labelled, parameters.grid_step)
+    cuts = list_possible_thresholds(labelled, parameters.grid_step)
     batches = []
-    for weights in resamples(group_of, n_groups, parameters):
+    for weights in draw_resamples(group_of, n_groups, parameters):
         totals = np.stack([weights @ labelled.labels, weights.sum(axis=1)], axis=1)
-        defined = np.array([status_of(parameters.objective, *row) == "ok" for row in totals.tolist()])
+        defined = np.array([find_objective_status(parameters.objective, *row) == "ok" for row in totals.tolist()])
         n_positive, n = totals[defined, :1], totals[defined, 1:]
-        hits, predicted = counts_at(cuts, weights[defined] * labelled.labels), counts_at(cuts, weights[defined])
-        batches.append(cuts.thresholds[best_cuts(parameters.objective, hits, predicted, n_positive, n)])
+        hits, predicted = (
+            sum_at_thresholds(cuts, weights[defined] * labelled.labels),
+            sum_at_thresholds(cuts, weights[defined]),
+        )
+        batches.append(cuts.thresholds[choose_best_thresholds(parameters.objective, hits, predicted, n_positive, n)])
     thresholds = np.concatenate(batches)
-    low, high = limits(thresholds, parameters.level)
+    low, high = compute_percentile_limits(thresholds, parameters.level)
     n_undefined = parameters.n_resamples - thresholds.size
     return ThresholdInterval(low, high, parameters.level, n_groups, parameters.n_resamples, n_undefined)
 
 
-def resamples(group_of: IntArray, n_groups: int, parameters: Parameters) -> Iterator[IntArray]:
+def draw_resamples(group_of: IntArray, n_groups: int, parameters: SearchParameters) -> Iterator[IntArray]:
     """Yield batches of resamples as counts (resamples, n): how often every label was drawn.
 
     A resample draws n_groups groups with replacement, and a label is drawn as often as its group.
@@ -238,7 +249,7 @@ def resamples(group_of: IntArray, n_groups: int, parameters: Parameters) -> Iter
         yield np.bincount(drawn.ravel(), minlength=rows * n_groups).reshape(rows, n_groups)[:, group_of]
 
 
-def limits(thresholds: FloatArray, level: float) -> tuple[float | None, float | None]:
+def compute_percentile_limits(thresholds: FloatArray, level: float) -> tuple[float | None, float | None]:
     """Return the limits of the middle `level` of the thresholds, which are thresholds themselves; None without any."""
     if thresholds.size == 0:
         return None, None

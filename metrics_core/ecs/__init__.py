@@ -5,43 +5,43 @@ Four steps: plan (which pairs to judge), verify (a model's probabilities), decid
 answers, and move a threshold without a model. docs/metrics/ecs.md explains the choices.
 """
 
-from metrics_core.ecs.plan import (
+from metrics_core.ecs.premises import (
     DEFAULT_R,
-    LONG_KEYPOINT,
-    KeypointPlan,
+    MAX_RELIABLE_WORDS,
     Pair,
-    nearest_sentences,
-    plan_keypoints,
-    premise_sentences,
-    unique_pairs,
-    usable_keypoints,
+    RankedPremises,
+    choose_premises,
+    list_unique_pairs,
+    list_usable_keypoints,
+    rank_nearest_sentences,
+    split_premises,
 )
 from metrics_core.ecs.result import ECSResult, ECSWarning, Mode
-from metrics_core.ecs.score import flat_score, resolve_mode, sodam_score
-from metrics_core.ecs.verdict import KeypointVerdict, Thresholds, combine_parts, decide
-from metrics_core.ecs.verify import Verification, verify, verify_early_exit
+from metrics_core.ecs.score import choose_mode, compute_flat_score, compute_sodam_score
+from metrics_core.ecs.verdict import KeypointVerdict, Thresholds, combine_part_verdicts, decide_keypoint
+from metrics_core.ecs.verify import Verification, verify_keypoints, verify_with_early_exit
 
 __all__ = [
     "DEFAULT_R",
-    "LONG_KEYPOINT",
+    "MAX_RELIABLE_WORDS",
     "ECSResult",
     "ECSWarning",
-    "KeypointPlan",
     "KeypointVerdict",
     "Mode",
     "Pair",
+    "RankedPremises",
     "Thresholds",
     "Verification",
-    "combine_parts",
-    "decide",
-    "flat_score",
-    "nearest_sentences",
-    "plan_keypoints",
-    "premise_sentences",
-    "resolve_mode",
-    "sodam_score",
-    "unique_pairs",
-    "usable_keypoints",
-    "verify",
-    "verify_early_exit",
+    "choose_mode",
+    "choose_premises",
+    "combine_part_verdicts",
+    "compute_flat_score",
+    "compute_sodam_score",
+    "decide_keypoint",
+    "list_unique_pairs",
+    "list_usable_keypoints",
+    "rank_nearest_sentences",
+    "split_premises",
+    "verify_keypoints",
+    "verify_with_early_exit",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from metrics_core.sodam.result import ClipScore, Status
+from metrics_core.sodam.result import AlignmentScore, Status
 
 Mode = Literal["flat_micro", "flat_macro", "sodam"]
 
@@ -35,8 +35,8 @@ class ECSResult:
     status: Status
     score: float | None
     by_dimension: Mapping[str, float | None]
-    counts: Mapping[str, tuple[int, int]]
-    aligned: ClipScore | None = None
+    covered_counts: Mapping[str, tuple[int, int]]
+    sodam_result: AlignmentScore | None = None
 
     @property
     def reason(self) -> str | None:

@@ -7,21 +7,21 @@ from typing import Literal
 
 from metrics_core.ecs.result import ECSResult, Mode
 from metrics_core.ecs.verdict import KeypointVerdict
-from metrics_core.sodam import Alignment, count_covered, coverage, score_clip
+from metrics_core.sodam import Alignment, compute_coverage, count_covered_keypoints, score_alignment
 from metrics_core.sodam.result import Compat, Status
 from metrics_core.sodam.score import Average
 
 FlatMode = Literal["flat_micro", "flat_macro"]
 AVERAGES: dict[str, Average] = {"flat_micro": "micro", "flat_macro": "macro"}
-NOTHING_PREDICTED = Alignment((), {}, (), 0.0)
+EMPTY_ALIGNMENT = Alignment((), {}, (), 0.0)
 
 
-def resolve_mode(mode: Mode | Literal["auto"], *, timed_reference: bool, timed_prediction: bool) -> Mode:
+def choose_mode(mode: Mode | Literal["auto"], *, timed_reference: bool, timed_prediction: bool) -> Mode:
     """Choose the mode for a caption: "auto" becomes "sodam" where both sides have times, else "flat_micro".
 
     Raises ValueError for an unknown mode, and for "sodam" where a side has no times.
 
-    >>> resolve_mode("auto", timed_reference=True, timed_prediction=False)
+    >>> choose_mode("auto", timed_reference=True, timed_prediction=False)
     'flat_micro'
     """
     timed = timed_reference and timed_prediction
@@ -35,7 +35,7 @@ def resolve_mode(mode: Mode | Literal["auto"], *, timed_reference: bool, timed_p
     return mode
 
 
-def flat_score(
+def compute_flat_score(
     dimensions: Sequence[str],
     verdicts: Sequence[KeypointVerdict],
     *,
@@ -49,58 +49,58 @@ def flat_score(
     without a keypoint. Raises ValueError for another mode and for a verdict without a decision.
 
     >>> verdicts = [KeypointVerdict(0.9, 0, covered=True), KeypointVerdict(0.1, 3, covered=False)]
-    >>> result = flat_score(["events", "camera"], verdicts, names=["camera", "events", "speech"])
+    >>> result = compute_flat_score(["events", "camera"], verdicts, names=["camera", "events", "speech"])
     >>> result.score, result.by_dimension
     (0.5, {'camera': 0.0, 'events': 1.0, 'speech': None})
     """
     if mode not in AVERAGES:
         raise ValueError(f'mode is {mode!r}: give "flat_micro" or "flat_macro".')
-    counts = counts_of(dimensions, verdicts, names)
-    score = coverage(counts, AVERAGES[mode])
-    by_dimension = {name: coverage({name: count}) for name, count in counts.items()}
+    counts = count_covered_by_dimension(dimensions, verdicts, names)
+    score = compute_coverage(counts, AVERAGES[mode])
+    by_dimension = {name: compute_coverage({name: count}) for name, count in counts.items()}
     has_sentence = any(verdict.probability is not None for verdict in verdicts)
     status: Status = "no_reference" if score is None else "ok" if has_sentence else "no_prediction"
     return ECSResult(mode, status, score, by_dimension, counts)
 
 
-def sodam_score(
+def compute_sodam_score(
     alignment: Alignment,
     dimensions: Sequence[Sequence[str]],
     verdicts: Sequence[Sequence[KeypointVerdict]],
     *,
     n_sentences: int,
-    pair_score: Average = "micro",
+    segment_average: Average = "micro",
     compat: Compat | None = None,
     names: Sequence[str] = (),
 ) -> ECSResult:
     """Compute SodaM's F1 of a clip, given the dimensions of every reference segment's keypoints and their verdicts.
 
-    Verify a segment's keypoints on the text merged into the segment (`merged_texts`). Without such a text a keypoint
+    Verify a segment's keypoints on the text merged into the segment (`merge_texts`). Without such a text a keypoint
     has no sentence to be verified on, and `decide` gives the verdict for that case. n_sentences: number of sentences in
     all predicted segments; with 0 sentences nothing was predicted, whatever the alignment says. For pair_score and
-    compat see `score_clip`, for names see `flat_score`.
+    compat see `score_alignment`, for names see `compute_flat_score`.
 
     >>> alignment = Alignment(((0, 0),), {0: (0,)}, (), 0.9)
     >>> verdicts = [[KeypointVerdict(0.9, 0, covered=True)], [KeypointVerdict(None, None, covered=False)]]
-    >>> result = sodam_score(alignment, [["events"], ["events"]], verdicts, n_sentences=3)
+    >>> result = compute_sodam_score(alignment, [["events"], ["events"]], verdicts, n_sentences=3)
     >>> result.score, result.counts
     (0.6666666666666666, {'events': (1, 2)})
     """
-    by_segment = [counts_of(*segment, names) for segment in zip(dimensions, verdicts, strict=True)]
-    aligned = score_clip(
-        alignment if n_sentences else NOTHING_PREDICTED, by_segment, pair_score=pair_score, compat=compat
+    by_segment = [count_covered_by_dimension(*segment, names) for segment in zip(dimensions, verdicts, strict=True)]
+    aligned = score_alignment(
+        alignment if n_sentences else EMPTY_ALIGNMENT, by_segment, segment_average=segment_average, compat=compat
     )
-    counts = counts_of(
+    counts = count_covered_by_dimension(
         [dimension for segment in dimensions for dimension in segment],
         [verdict for segment in verdicts for verdict in segment],
         names,
     )
     f1_of = {name: dimension.f1 for name, dimension in aligned.by_dimension.items()}
     by_dimension = {name: f1_of.get(name) for name in counts}
-    return ECSResult("sodam", aligned.status, aligned.total, by_dimension, counts, aligned)
+    return ECSResult("sodam", aligned.status, aligned.f1, by_dimension, counts, aligned)
 
 
-def counts_of(
+def count_covered_by_dimension(
     dimensions: Sequence[str], verdicts: Sequence[KeypointVerdict], names: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
     """Count (covered, all) keypoints by dimension. Raises ValueError for a verdict that is still open."""
@@ -110,4 +110,4 @@ def counts_of(
     if len(dimensions) != len(verdicts):
         raise ValueError(f"There are {len(dimensions)} dimensions for {len(verdicts)} verdicts: give one for each.")
     covered = [bool(verdict.covered) for verdict in verdicts]
-    return dict.fromkeys(names, (0, 0)) | count_covered(dimensions, covered)
+    return dict.fromkeys(names, (0, 0)) | count_covered_keypoints(dimensions, covered)

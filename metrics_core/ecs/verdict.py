@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from metrics_core.ecs.plan import KeypointPlan
+from metrics_core.ecs.premises import RankedPremises
 
 Combination = Literal["all", "mean"]
 
@@ -19,14 +19,14 @@ class Thresholds:
     default: the verifier's own threshold. It counts for a dimension without labels to calibrate on.
 
     >>> thresholds = Thresholds({"camera": 0.3}, default=0.5)
-    >>> thresholds.of("camera"), thresholds.of("speech")
+    >>> thresholds.require_threshold("camera"), thresholds.require_threshold("speech")
     (0.3, 0.5)
     """
 
     by_dimension: Mapping[str, float]
     default: float | None = None
 
-    def of(self, dimension: str) -> float:
+    def require_threshold(self, dimension: str) -> float:
         """Return the threshold of a dimension. Raises ValueError where it has none and there is no default."""
         threshold = self.by_dimension.get(dimension, self.default)
         if threshold is None:
@@ -50,13 +50,13 @@ class KeypointVerdict:
     covered: bool | None
     is_lower_bound: bool = False
 
-    def at(self, threshold: float | None) -> KeypointVerdict:
+    def apply_threshold(self, threshold: float | None) -> KeypointVerdict:
         """Decide again at another threshold, without another pass of a model.
 
         Raises ValueError for NaN, and for a lower bound below the threshold: the decision then depends on sentences
         that were not verified.
 
-        >>> KeypointVerdict(0.5, 0, covered=False).at(0.5).covered
+        >>> KeypointVerdict(0.5, 0, covered=False).apply_threshold(0.5).covered
         True
         """
         if threshold is not None and math.isnan(threshold):
@@ -74,40 +74,46 @@ class KeypointVerdict:
         return replace(self, covered=covered)
 
 
-def decide(plan: KeypointPlan, probabilities: Sequence[float], threshold: float | None = None) -> KeypointVerdict:
+def decide_keypoint(
+    keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None = None
+) -> KeypointVerdict:
     """Decide on a keypoint, given P(entailment) of all its pairs in order of rank (Eq. 1 of the ECS paper).
 
     Raises ValueError, quoting the pair, for a probability that is NaN or outside [0, 1], and for another number of
     probabilities than pairs.
 
-    >>> plan = KeypointPlan("Someone sits.", (4, 0), ("A man rests.", "He sits."))
-    >>> decide(plan, [0.2, 0.9], threshold=0.8)
+    >>> keypoint = RankedPremises("Someone sits.", (4, 0), ("A man rests.", "He sits."))
+    >>> decide_keypoint(plan, [0.2, 0.9], threshold=0.8)
     KeypointVerdict(probability=0.9, sentence=0, covered=True, is_lower_bound=False)
     """
-    if len(probabilities) != plan.n_passes:
+    if len(probabilities) != keypoint.n_passes:
         raise ValueError(
-            f"There are {len(probabilities)} probabilities for {plan.n_passes} sentences of the keypoint "
-            f"{plan.hypothesis[:80]!r}: give one for each, in order of rank."
+            f"There are {len(probabilities)} probabilities for {keypoint.n_passes} sentences of the keypoint "
+            f"{keypoint.hypothesis[:80]!r}: give one for each, in order of rank."
         )
-    return decide_so_far(plan, probabilities, threshold)
+    return decide_after_early_exit(keypoint, probabilities, threshold)
 
 
-def decide_so_far(plan: KeypointPlan, probabilities: Sequence[float], threshold: float | None) -> KeypointVerdict:
+def decide_after_early_exit(
+    keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None
+) -> KeypointVerdict:
     """Decide as `decide` does, where an early exit may have left the last ranks unverified.
 
     If ranks are missing, the probabilities must reach the threshold, or a ValueError is raised.
     """
-    check_probabilities(plan, probabilities)
+    check_probabilities(keypoint, probabilities)
     if not len(probabilities):
         return KeypointVerdict(None, None, covered=False)
     best = max(range(len(probabilities)), key=probabilities.__getitem__)
-    is_lower_bound = len(probabilities) < plan.n_passes
-    return KeypointVerdict(float(probabilities[best]), plan.sentences[best], None, is_lower_bound).at(threshold)
+    is_lower_bound = len(probabilities) < keypoint.n_passes
+    return KeypointVerdict(
+        float(probabilities[best]), keypoint.sentence_indices[best], None, is_lower_bound
+    ).apply_threshold(threshold)
 
 
-def check_probabilities(plan: KeypointPlan, probabilities: Sequence[float]) -> None:
+def check_probabilities(keypoint: RankedPremises, probabilities: Sequence[float]) -> None:
     """Raise ValueError, quoting the pair, for a probability that is NaN or outside [0, 1]."""
-    for (premise, hypothesis), probability in zip(plan.pairs, probabilities, strict=False):
+    for (premise, hypothesis), probability in zip(keypoint.pairs, probabilities, strict=False):
         if not 0 <= probability <= 1:
             raise ValueError(
                 f"The probability that {premise[:80]!r} entails {hypothesis[:80]!r} is {probability}: "
@@ -115,7 +121,7 @@ def check_probabilities(plan: KeypointPlan, probabilities: Sequence[float]) -> N
             )
 
 
-def combine_parts(
+def combine_part_verdicts(
     parts: Sequence[KeypointVerdict], how: Combination = "all", threshold: float | None = None
 ) -> KeypointVerdict:
     """Decide on a long keypoint, given the verdicts on its sentences, which are planned as keypoints of their own.
@@ -126,7 +132,7 @@ def combine_parts(
     `how`, and where parts of an early exit leave open whether the threshold is reached.
 
     >>> parts = [KeypointVerdict(0.9, 4, covered=None), KeypointVerdict(0.4, 1, covered=None)]
-    >>> [combine_parts(parts, how, threshold=0.6).covered for how in ("all", "mean")]
+    >>> [combine_part_verdicts(parts, how, threshold=0.6).covered for how in ("all", "mean")]
     [False, True]
     """
     if how not in ("all", "mean"):
@@ -138,7 +144,7 @@ def combine_parts(
         return KeypointVerdict(None, None, covered=False)
     weakest = min(range(len(parts)), key=probabilities.__getitem__)
     if how == "all":
-        return parts[weakest].at(threshold)
+        return parts[weakest].apply_threshold(threshold)
     mean = sum(probabilities) / len(parts)
     is_lower_bound = any(part.is_lower_bound for part in parts)
-    return KeypointVerdict(mean, parts[weakest].sentence, None, is_lower_bound).at(threshold)
+    return KeypointVerdict(mean, parts[weakest].sentence, None, is_lower_bound).apply_threshold(threshold)

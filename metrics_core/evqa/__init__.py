@@ -5,7 +5,7 @@ The uniform case equals the authors' public code, the weighted one EMScore; docs
 
 from metrics_core.evqa.features import FrameFeatures, prepare_frames
 from metrics_core.evqa.result import EVQAResult, Status, qa_score
-from metrics_core.evqa.score import evqa_from_features, evqa_of_text, similarity_to_frames
+from metrics_core.evqa.score import compute_keyword_frame_cosines, evqa_from_features, evqa_from_prepared_frames
 from metrics_core.vectors import BadFeature
 
 __all__ = [
@@ -13,9 +13,9 @@ __all__ = [
     "EVQAResult",
     "FrameFeatures",
     "Status",
+    "compute_keyword_frame_cosines",
     "evqa_from_features",
-    "evqa_of_text",
+    "evqa_from_prepared_frames",
     "prepare_frames",
     "qa_score",
-    "similarity_to_frames",
 ]

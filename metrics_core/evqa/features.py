@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray
 from metrics_core.evqa.result import Status
-from metrics_core.vectors import BadFeature, feature_rows, unit_mean, unit_rows
+from metrics_core.vectors import BadFeature, average_unit_rows, normalise_rows, require_feature_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,8 +21,8 @@ class FrameFeatures:
     arrays are empty.
     """
 
-    pooled: FloatArray
-    local: FloatArray
+    pooled_vector: FloatArray
+    local_rows: FloatArray
     status: Status = "ok"
     reason: str | None = None
 
@@ -39,8 +39,8 @@ def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) 
     >>> prepare_frames([]).status
     'no_frames'
     """
-    frame_rows = feature_rows("frames", frames)
-    region_rows = feature_rows("regions", [] if regions is None else regions)
+    frame_rows = require_feature_rows("frames", frames)
+    region_rows = require_feature_rows("regions", [] if regions is None else regions)
     if len(frame_rows) == 0:
         return FrameFeatures(np.empty(0), np.empty((0, 0)), "no_frames", "no frame of the video could be sampled")
     if len(region_rows) and region_rows.shape[1] != frame_rows.shape[1]:
@@ -48,9 +48,9 @@ def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) 
             f"frames have {frame_rows.shape[1]} dimensions, regions {region_rows.shape[1]}: use one encoder for both."
         )
     try:
-        units = unit_rows("frame", frame_rows)
-        pooled = unit_mean("frames", units)
-        local = unit_rows("region", region_rows) if len(region_rows) else units
+        units = normalise_rows("frame", frame_rows)
+        pooled = average_unit_rows("frames", units)
+        local = normalise_rows("region", region_rows) if len(region_rows) else units
     except BadFeature as error:
         return FrameFeatures(np.empty(0), np.empty((0, 0)), "bad_feature", str(error))
     return FrameFeatures(pooled, local)

@@ -44,12 +44,12 @@ class EVQAResult:
     @property
     def full_precision(self) -> float | None:
         """(coarse + precision) / 2, EMScore's full_P."""
-        return midpoint(self.coarse, self.precision)
+        return average_coarse_and_fine(self.coarse, self.precision)
 
     @property
     def full_recall(self) -> float | None:
         """(coarse + recall) / 2, EMScore's full_R."""
-        return midpoint(self.coarse, self.recall)
+        return average_coarse_and_fine(self.coarse, self.recall)
 
     @property
     def raw_f1(self) -> float | None:
@@ -64,7 +64,7 @@ class EVQAResult:
     @property
     def raw_score(self) -> float | None:
         """(coarse + raw_f1) / 2, as in the public codes. It equals `score` where `score` is a number."""
-        return midpoint(self.coarse, self.raw_f1)
+        return average_coarse_and_fine(self.coarse, self.raw_f1)
 
 
 def qa_score(result: EVQAResult) -> float | None:
@@ -79,6 +79,6 @@ def qa_score(result: EVQAResult) -> float | None:
     return None if result.score is None else result.score * math.log(result.n_keywords + 1)
 
 
-def midpoint(coarse: float | None, fine: float | None) -> float | None:
+def average_coarse_and_fine(coarse: float | None, fine: float | None) -> float | None:
     """Average the coarse and the fine part of a score; None where one of them is not defined."""
     return None if coarse is None or fine is None else (coarse + fine) / 2

@@ -8,8 +8,8 @@ import numpy.typing as npt
 from metrics_core.arithmetic import harmonic_mean
 from metrics_core.arrays import FloatArray
 from metrics_core.evqa.features import FrameFeatures, prepare_frames
-from metrics_core.evqa.result import EVQAResult, midpoint
-from metrics_core.vectors import BadFeature, feature_rows, unit_rows
+from metrics_core.evqa.result import EVQAResult, average_coarse_and_fine
+from metrics_core.vectors import BadFeature, normalise_rows, require_feature_rows
 
 
 def evqa_from_features(
@@ -25,7 +25,7 @@ def evqa_from_features(
     frames: (T, d), the sampled frames. keywords: (K, d), one row per keyword. text: (d,), the whole text.
     keyword_weights: (K,), not negative, scaled here to the sum 1; None weighs all keywords alike, as EVQAScore does.
     regions: (n, d), crops that replace the frames in precision and recall. Features need not have unit length: they are
-    normalised in float64. For many texts of one video call `prepare_frames` once and `evqa_of_text` per text.
+    normalised in float64. For many texts of one video call `prepare_frames` once and `evqa_from_prepared_frames` per text.
 
     A video or text that cannot be scored gets a status. Raises ValueError for arrays whose shapes do not fit together
     and for weights that are negative or not finite.
@@ -34,10 +34,10 @@ def evqa_from_features(
     >>> result.precision, result.recall, round(result.f1, 4), round(result.coarse, 4), round(result.score, 4)
     (1.0, 0.5, 0.6667, 0.7071, 0.6869)
     """
-    return evqa_of_text(prepare_frames(frames, regions), keywords, text, keyword_weights=keyword_weights)
+    return evqa_from_prepared_frames(prepare_frames(frames, regions), keywords, text, keyword_weights=keyword_weights)
 
 
-def evqa_of_text(
+def evqa_from_prepared_frames(
     video: FrameFeatures,
     keywords: npt.ArrayLike,
     text: npt.ArrayLike,
@@ -47,47 +47,49 @@ def evqa_of_text(
     """Score one text and a prepared video. The result equals `evqa_from_features` to the last bit.
 
     >>> video = prepare_frames([[2, 0], [0, 1]])
-    >>> [evqa_of_text(video, keywords, [0, 3]).status for keywords in ([[1, 0]], [])]
+    >>> [evqa_from_prepared_frames(video, keywords, [0, 3]).status for keywords in ([[1, 0]], [])]
     ['ok', 'no_keywords']
     """
     text_row = np.asarray(text, dtype=np.float64)
     if text_row.ndim != 1 or text_row.size == 0:
         raise ValueError(f"text has shape {text_row.shape}: give the feature (d,) of the whole text.")
-    keyword_rows = feature_rows("keywords", keywords)
-    weights = None if keyword_weights is None else checked_weights(keyword_weights, len(keyword_rows))
+    keyword_rows = require_feature_rows("keywords", keywords)
+    weights = None if keyword_weights is None else scale_weights(keyword_weights, len(keyword_rows))
     n_keywords = len(keyword_rows)
     if video.status != "ok":
         return EVQAResult(n_keywords=n_keywords, status=video.status, reason=video.reason)
-    check_dimensions(video.pooled.size, text_row[None], keyword_rows)
+    check_dimensions(video.pooled_vector.size, text_row[None], keyword_rows)
     try:
-        coarse = float(np.clip(unit_rows("text", text_row[None])[0] @ video.pooled, -1.0, 1.0))
+        coarse = float(np.clip(normalise_rows("text", text_row[None])[0] @ video.pooled_vector, -1.0, 1.0))
         if n_keywords == 0:
             return EVQAResult(coarse=coarse, n_keywords=0, status="no_keywords", reason="the text has no keyword")
-        cosines = _cosines(keyword_rows, video.local)
+        cosines = _compute_cosines(keyword_rows, video.local_rows)
     except BadFeature as error:
         return EVQAResult(n_keywords=n_keywords, status="bad_feature", reason=str(error))
-    return joined(cosines, coarse, weights)
+    return combine_coarse_and_fine(cosines, coarse, weights)
 
 
-def similarity_to_frames(keywords: npt.ArrayLike, frames: npt.ArrayLike) -> FloatArray:
+def compute_keyword_frame_cosines(keywords: npt.ArrayLike, frames: npt.ArrayLike) -> FloatArray:
     """Cosines (K, T) of keywords (K, d) with frames (T, d), the numbers that precision and recall are made of.
 
     Raises BadFeature for a row without a direction.
 
-    >>> similarity_to_frames([[3.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]]).tolist()
+    >>> compute_keyword_frame_cosines([[3.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]]).tolist()
     [[1.0, 0.0]]
     """
-    return _cosines(feature_rows("keywords", keywords), unit_rows("frame", feature_rows("frames", frames)))
+    return _compute_cosines(
+        require_feature_rows("keywords", keywords), normalise_rows("frame", require_feature_rows("frames", frames))
+    )
 
 
-def _cosines(keywords: FloatArray, units: FloatArray) -> FloatArray:
+def _compute_cosines(keywords: FloatArray, units: FloatArray) -> FloatArray:
     if len(keywords) == 0:
         return np.empty((0, len(units)))
-    cosines: FloatArray = np.clip(unit_rows("keyword", keywords) @ units.T, -1.0, 1.0)
+    cosines: FloatArray = np.clip(normalise_rows("keyword", keywords) @ units.T, -1.0, 1.0)
     return cosines
 
 
-def joined(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
+def combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
     """Join the fine and the coarse part of the score. `cosines` is (keywords, frames or regions), both at least 1.
 
     P = sum_j w_j max_i S[j, i], R = mean_i max_j S[j, i], F = 2PR / (P + R), score = (C + F) / 2.
@@ -113,12 +115,12 @@ def joined(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EV
         recall=recall,
         f1=f1,
         coarse=coarse,
-        score=midpoint(coarse, f1),
+        score=average_coarse_and_fine(coarse, f1),
         n_keywords=n_keywords,
     )
 
 
-def checked_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
+def scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
     """Return weights (K,) in float64, scaled so that the largest is 1 unless all are 0.
 
     Raises ValueError for another number of weights, and for a weight that is negative or not finite.
@@ -133,10 +135,10 @@ def checked_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
     return weights / weights.max() if weights.any() else weights
 
 
-def check_dimensions(video: int, text: FloatArray, keywords: FloatArray) -> None:
+def check_dimensions(n_dimensions: int, text: FloatArray, keywords: FloatArray) -> None:
     """Raise ValueError unless text and keywords have as many dimensions as the video."""
     for name, rows in (("text", text), ("keywords", keywords)):
-        if len(rows) and rows.shape[1] != video:
+        if len(rows) and rows.shape[1] != n_dimensions:
             raise ValueError(
-                f"{name} features have {rows.shape[1]} dimensions, the frames {video}: encode all with one encoder."
+                f"{name} features have {rows.shape[1]} dimensions, the frames {n_dimensions}: encode all with one encoder."
             )

@@ -10,19 +10,19 @@ from typing import Any
 LEAST_PROBABILITY = 0.5
 
 
-def language_of(text: str) -> str | None:
+def detect_language(text: str) -> str | None:
     """Return the ISO 639 code of the language of a text; None where it cannot be told.
 
-    >>> language_of("A man flips a pancake in a kitchen."), language_of("ok"), language_of("12:30")
+    >>> detect_language("A man flips a pancake in a kitchen."), detect_language("ok"), detect_language("12:30")
     ('en', None, None)
     """
-    code, probability = _identifier().classify(text)
+    code, probability = _load_identifier().classify(text)
     # zxx stands for what is no language, such as numbers.
     return str(code) if probability >= LEAST_PROBABILITY and code != "zxx" else None
 
 
 @lru_cache(maxsize=1)
-def _identifier() -> Any:
+def _load_identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

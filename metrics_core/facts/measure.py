@@ -35,19 +35,19 @@ class FrameMeasurer:
         self._n = 0
         self._last_s = -self._frame_s
 
-    def add(self, frame: VideoFrame) -> None:
+    def add_frame(self, frame: VideoFrame) -> None:
         """Measure the next frame."""
-        luma = luma_of(frame)
-        self._scan.look(luma, self._time_of(frame))
+        luma = convert_to_luma(frame)
+        self._scan.add_frame(luma, self._find_start_time(frame))
         if self._n % self._every == 0:
-            self._scan.look_closely(luma)
+            self._scan.add_details(luma)
         self._n += 1
 
-    def facts(self) -> PictureFacts:
+    def compute_facts(self) -> PictureFacts:
         """Sum up the frames measured so far."""
-        return self._scan.facts()
+        return self._scan.compute_facts()
 
-    def _time_of(self, frame: VideoFrame) -> float:
+    def _find_start_time(self, frame: VideoFrame) -> float:
         """The second from which a frame is shown: by its stamp, or one frame on where that is missing or passed."""
         time_s = self._last_s + self._frame_s
         if frame.pts is not None and self._tick_s is not None:
@@ -57,7 +57,7 @@ class FrameMeasurer:
         return time_s
 
 
-def luma_of(frame: VideoFrame) -> Luma:
+def convert_to_luma(frame: VideoFrame) -> Luma:
     """Return the luma of a decoded frame, shape (H, W), with black at 16 and white at 235; often without a copy."""
     if frame.format.name not in PLANAR:
         frame = frame.reformat(format="yuv420p")
@@ -76,17 +76,17 @@ def measure_video(path: Path) -> tuple[PictureFacts, bool]:
     Raises:
         FrameReadError: no frame decodes.
     """
-    from metrics_core.frames.container import frame_rate, open_video
-    from metrics_core.frames.pyav_reader import decodable_frames
+    from metrics_core.frames.container import find_frame_rate, open_video
+    from metrics_core.frames.pyav_reader import decode_frames
     from metrics_core.frames.records import FrameReadError
 
     with open_video(path) as (container, stream):
-        rate = frame_rate(stream)
+        rate = find_frame_rate(stream)
         measurer = FrameMeasurer(float(rate) if rate else None, stream.time_base)
         n = 0
-        for frame in decodable_frames(container, stream):
-            measurer.add(frame)
+        for frame in decode_frames(container, stream):
+            measurer.add_frame(frame)
             n += 1
         if not n:
             raise FrameReadError(path, "no frame of the video can be decoded")
-        return measurer.facts(), bool(container.streams.audio)
+        return measurer.compute_facts(), bool(container.streams.audio)

@@ -48,7 +48,7 @@ class Motion:
     objects: float
 
 
-def motion_between(before: Floats, after: Floats, seconds: float) -> Motion | None:
+def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | None:
     """Measure the motion from one picture to the next of the same size, `seconds` later.
 
     Args:
@@ -110,12 +110,12 @@ def match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Float
     # Room for the farthest place, the refinement, and two pixels more for slopes.
     room = 2 * max(REACH_ROWS, REACH_COLUMNS) + REFINED + 2
     around = np.pad(after, room, mode="edge")
-    blocks = _cut(before, corners, BLOCK)
+    blocks = _crop_squares(before, corners, BLOCK)
     # Between two pixels of half the size a block may look more like another place: the way that most go is tried, too.
     common = np.broadcast_to(np.median(coarse, axis=1, keepdims=True).astype(np.int64), coarse.shape)
     (moved, cost), (moved_so, cost_so) = (_refine(blocks, around, corners + room, start) for start in (coarse, common))
     moved = np.where(cost <= cost_so, moved, moved_so)
-    rest, slopes = _place_exactly(blocks, _cut(around, corners + moved + room - 2, BLOCK + 4))
+    rest, slopes = _place_exactly(blocks, _crop_squares(around, corners + moved + room - 2, BLOCK + 4))
     exact = moved + rest
     centres = corners + BLOCK / 2
     return centres[1] + 1j * centres[0], exact[1] + 1j * exact[0], slopes
@@ -123,7 +123,7 @@ def match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Float
 
 def _refine(blocks: Floats, around: Floats, corners: Integers, start: Integers) -> tuple[Integers, Floats]:
     """The steps near those to start from by which blocks fit best, shape (2, n), and what they cost."""
-    wide = _cut(around, corners + start - REFINED, BLOCK + 2 * REFINED)
+    wide = _crop_squares(around, corners + start - REFINED, BLOCK + 2 * REFINED)
     steps = np.stack([np.repeat(_NEAR, len(_NEAR)), np.tile(_NEAR, len(_NEAR))])
     costs = np.empty((steps.shape[1], blocks.shape[2]))
     for place, (row, column) in enumerate(steps.T + REFINED):
@@ -185,7 +185,7 @@ def _smooth(picture: Floats) -> Floats:
     return smooth
 
 
-def _cut(picture: Floats, corners: Integers, side: int) -> Floats:
+def _crop_squares(picture: Floats, corners: Integers, side: int) -> Floats:
     """Squares of a picture, shape (side, side, n), with the given upper left corners, shape (2, n)."""
     along = np.arange(side)
     squares: Floats = picture[corners[0] + along[:, None, None], corners[1] + along[:, None]]

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.facts.motion import Motion, motion_between
+from metrics_core.facts.motion import Motion, measure_motion
 from metrics_core.facts.signatures import SignatureScan
 
 Luma = NDArray[np.uint8]
 Floats = NDArray[np.floating[Any]]
 
 # Raised by hand when a number changes; videos are then measured anew.
-PICTURE_RULE = "2"
+PICTURE_FACTS_VERSION = "2"
 
 BLACK, WHITE = 16, 235
 # As FFmpeg's blackdetect: a pixel is dark up to a tenth of the range, and a picture black with so many dark pixels.
@@ -105,105 +105,105 @@ class PictureFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PictureChange:
     """What changed from one small picture to the next: grey levels on average, and in the blocks that change most."""
 
     seconds: float
-    change: float
-    most: float
+    mean: float
+    greatest: float
 
 
 @dataclass
 class FrameScan:
     """What the frames of one video have shown so far: `look` at each in order, at some `closely`, then `facts`."""
 
-    times: list[float] = field(default_factory=list)
-    light: list[float] = field(default_factory=list)
+    start_times: list[float] = field(default_factory=list)
+    mean_luma: list[float] = field(default_factory=list)
     is_black: list[bool] = field(default_factory=list)
     changes: list[float] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PictureChange] = field(default_factory=list)
     contrast: list[float] = field(default_factory=list)
     sharpness: list[float] = field(default_factory=list)
     motions: list[Motion] = field(default_factory=list)
-    signature: SignatureScan = field(default_factory=SignatureScan)
-    bars: BarScan = field(default_factory=lambda: BarScan())
+    signature_scan: SignatureScan = field(default_factory=SignatureScan)
+    bar_scan: BarScan = field(default_factory=lambda: BarScan())
     _last: NDArray[np.int16] | None = None
     _small: Floats | None = None
     _small_at: float = 0.0
     _next_at: float = 0.0
 
-    def look(self, luma: Luma, time_s: float) -> None:
+    def add_frame(self, luma: Luma, time_s: float) -> None:
         """Take in the next frame, shape (H, W), shown from `time_s` on; one of another size is compared with none."""
         # Every frame comes by here: a few whole-number operations on few pixels, or it would cost as much as decoding.
-        grid = grid_of(luma).astype(np.int16)
+        grid = pick_grid_pixels(luma).astype(np.int16)
         mean = int(grid.sum()) / grid.size
-        self.light.append(mean)
-        self.signature.look(luma)
+        self.mean_luma.append(mean)
+        self.signature_scan.add_frame(luma)
         self.is_black.append(mean <= BRIGHTEST_BLACK and bool((grid <= DARK).mean() >= DARK_SHARE))
         if self._last is not None and self._last.shape == grid.shape:
             self._last -= grid
             np.abs(self._last, out=self._last)
             self.changes.append(int(self._last.sum()) / grid.size)
         self._last = grid
-        if not self.times:
+        if not self.start_times:
             self._next_at = time_s
         # The frame nearest to the end of the step, as far as the frames so far tell.
-        if not self.times or time_s >= self._next_at - (time_s - self.times[-1]) / 2:
-            self._step(small_picture(luma), time_s)
-        self.times.append(time_s)
+        if not self.start_times or time_s >= self._next_at - (time_s - self.start_times[-1]) / 2:
+            self._add_small_picture(shrink_picture(luma), time_s)
+        self.start_times.append(time_s)
 
-    def _step(self, small: Floats, time_s: float) -> None:
+    def _add_small_picture(self, small: Floats, time_s: float) -> None:
         """Compare the small picture of a frame with the one a step before."""
         seconds = time_s - self._small_at
         if self._small is not None and self._small.shape == small.shape:
-            self.steps.append(step_between(self._small, small, seconds))
+            self.steps.append(measure_change(self._small, small, seconds))
             if seconds <= LONGEST_STEP_S and len(self.steps) % MOTION_EVERY == 1:
-                motion = motion_between(self._small, small, seconds)
+                motion = measure_motion(self._small, small, seconds)
                 self.motions += [motion] if motion else []
         self._small, self._small_at = small, time_s
         # Steps keep their grid, so that frames that lie beside it make them no longer.
         self._next_at += STEP_S * max(1, floor((time_s - self._next_at) / STEP_S + 1.5))
 
-    def look_closely(self, luma: Luma) -> None:
+    def add_details(self, luma: Luma) -> None:
         """Take in contrast, sharpness and bars of a frame, shape (H, W)."""
-        self.contrast.append(float(grid_of(luma).std()))
-        if (value := sharpness(luma)) is not None:
+        self.contrast.append(float(pick_grid_pixels(luma).std()))
+        if (value := laplacian_variance(luma)) is not None:
             self.sharpness.append(value)
-        self.bars.look(luma)
+        self.bar_scan.add_frame(luma)
 
-    def facts(self) -> PictureFacts:
+    def compute_facts(self) -> PictureFacts:
         """Sum up the frames seen so far."""
-        means, spreads = np.array(self.light), np.array(self.contrast)
-        shown = shown_seconds(self.times)
+        means, spreads = np.array(self.mean_luma), np.array(self.contrast)
+        shown = compute_frame_durations(self.start_times)
         seconds = np.array([step.seconds for step in self.steps])
-        most = np.array([step.most for step in self.steps])
+        most = np.array([step.greatest for step in self.steps])
         reach = max(2, round(STEP_S / float(np.median(shown)))) if len(shown) else 2
         scale = WHITE - BLACK
         return PictureFacts(
             *_spread([motion.length for motion in self.motions]),
             _median([motion.camera for motion in self.motions]),
             _median([motion.objects for motion in self.motions]),
-            *_spread([step.change for step in self.steps]),
+            *_spread([step.mean for step in self.steps]),
             _share(most < STILL, seconds),
             _share(most < FROZEN, seconds),
             _share(np.array(self.is_black), shown),
             *_spread(self.sharpness),
             *_spread(np.clip((means - BLACK) / scale, 0, 1)),
             *_spread(spreads / scale),
-            len(cuts(self.changes, reach)) if self.light else None,
-            self.bars.share(),
-            None if (signature := self.signature.signature()) is None else signature.hex(),
-            sum(repeats(self.changes, reach)) / len(self.light) if self.light else None,
+            len(list_cuts(self.changes, reach)) if self.mean_luma else None,
+            self.bar_scan.compute_share(),
+            None if (signature := self.signature_scan.compute_signature()) is None else signature.hex(),
+            sum(mark_repeated_frames(self.changes, reach)) / len(self.mean_luma) if self.mean_luma else None,
         )
 
 
-def grid_of(luma: Luma) -> Luma:
+def pick_grid_pixels(luma: Luma) -> Luma:
     """Return every so many pixels of a frame, about 40 rows by 72 columns: enough for its light and its change."""
     rows, columns = max(1, luma.shape[0] // GRID_ROWS), max(1, luma.shape[1] // GRID_COLUMNS)
     return luma[rows // 2 :: rows, columns // 2 :: columns]
 
 
-def small_picture(luma: Luma) -> Floats:
+def shrink_picture(luma: Luma) -> Floats:
     """Return the means of a frame over 72 rows of squares, shape (h, w); all pixels of a frame with fewer rows."""
     height, width = luma.shape
     n_rows = min(SMALL_ROWS, height)
@@ -218,7 +218,7 @@ def small_picture(luma: Luma) -> Floats:
     return means
 
 
-def step_between(before: Floats, after: Floats, seconds: float) -> Step:
+def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChange:
     """Compare two small pictures of the same shape, `seconds` apart.
 
     A change is scaled to 0.2 s, unless frames are so rare that there is nothing nearer to compare: then it is what
@@ -230,13 +230,15 @@ def step_between(before: Floats, after: Floats, seconds: float) -> Step:
     changes = np.sort(np.abs(differences / sizes), axis=None)
     if seconds <= LONGEST_STEP_S:
         changes = changes * (STEP_S / seconds)
-    return Step(seconds, float(changes.mean()), float(changes[-max(1, round(MOST_CHANGED * len(changes))) :].mean()))
+    return PictureChange(
+        seconds, float(changes.mean()), float(changes[-max(1, round(MOST_CHANGED * len(changes))) :].mean())
+    )
 
 
-def shown_seconds(times: Sequence[float]) -> NDArray[np.float64]:
+def compute_frame_durations(times: Sequence[float]) -> NDArray[np.float64]:
     """Return how long each frame is shown, given when it begins; the last one as long as most, a single one a second.
 
-    >>> shown_seconds([0.0, 0.5, 1.0, 3.0]).tolist()
+    >>> compute_frame_durations([0.0, 0.5, 1.0, 3.0]).tolist()
     [0.5, 0.5, 2.0, 0.5]
     """
     if not times:
@@ -245,7 +247,7 @@ def shown_seconds(times: Sequence[float]) -> NDArray[np.float64]:
     return np.append(shown, np.median(shown) if len(shown) else 1.0)
 
 
-def sharpness(luma: Luma) -> float | None:
+def laplacian_variance(luma: Luma) -> float | None:
     """Return the variance of the Laplacian of a frame over some of its rows; None for fewer than 3 x 3 pixels.
 
     >>> sharpness(np.full((9, 9), 80, dtype=np.uint8))
@@ -260,7 +262,7 @@ def sharpness(luma: Luma) -> float | None:
     return float(laplacian.var(dtype=np.float64))
 
 
-def cuts(changes: Sequence[float], reach: int) -> list[int]:
+def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
     """Return the frames that begin a new shot, given the change from frame t to t + 1 at place t.
 
     A cut is one great change among small ones: a flash makes two, fast motion many, a fade none. It is compared with
@@ -279,19 +281,19 @@ def cuts(changes: Sequence[float], reach: int) -> list[int]:
     return found
 
 
-def repeats(changes: Sequence[float], reach: int) -> list[bool]:
+def mark_repeated_frames(changes: Sequence[float], reach: int) -> list[bool]:
     """Return whether frame t + 1 repeats frame t, given their change at place t.
 
     It does if they differ by less than a tenth of a grey level, or by less than a quarter of the greatest change within
     `reach` pairs on either side, cuts left out. Coding draws a repeated picture a little otherwise.
 
-    >>> repeats([0, 0.5, 9, 0.5, 0.5, 8, 0.5, 40, 2], 2)
+    >>> mark_repeated_frames([0, 0.5, 9, 0.5, 0.5, 8, 0.5, 40, 2], 2)
     [True, True, False, True, True, False, True, False, False]
     """
     if not changes:
         return []
     kept = np.array(changes, dtype=np.float64)
-    kept[[frame - 1 for frame in cuts(changes, reach)]] = 0.0
+    kept[[frame - 1 for frame in list_cuts(changes, reach)]] = 0.0
     greatest = np.lib.stride_tricks.sliding_window_view(np.pad(kept, reach), 2 * reach + 1).max(axis=1)
     limits = np.maximum(REPEATED_LEVELS, REPEATED_SHARE * greatest)
     is_repeat: list[bool] = (np.array(changes) < limits).tolist()
@@ -306,7 +308,7 @@ class BarScan:
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     columns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def look(self, luma: Luma) -> None:
+    def add_frame(self, luma: Luma) -> None:
         """Take in a frame, shape (H, W); one of another size than the first is left out."""
         if not self.n:
             self.rows, self.columns = (np.zeros(side, np.int64) for side in luma.shape)
@@ -315,7 +317,7 @@ class BarScan:
             self.rows += _is_lit(luma)
             self.columns += _is_lit(luma.T)
 
-    def share(self) -> float | None:
+    def compute_share(self) -> float | None:
         """Return the share of the picture that bars take; None where no row or no column counts as lit.
 
         A row counts that is lit in the looks above a quantile of .8: a white frame does not end a bar, nor does a dark

@@ -23,7 +23,7 @@ _BLUR = 1.5
 # so does one below so many grey levels a mean, which is noise or coding.
 _WEAK, _NOISE = 0.3, 0.1
 # Looks that are kept: at least half as many, unless the video has fewer frames. Enough for each moment to be a mean.
-MOST_LOOKS = 32
+MAX_LOOKS = 32
 # A moment is a mean over looks around it, weighted by a bell of this width, as a share of the video: a copy without the
 # first second shows the same a little earlier.
 _WIDTH = 0.12
@@ -54,7 +54,7 @@ def _pictures_to_edges() -> tuple[Floats, Floats]:
 _BLURRED, _SLOPE = _pictures_to_edges()
 
 
-def edges_of(luma: NDArray[np.uint8]) -> Floats:
+def compute_edges(luma: NDArray[np.uint8]) -> Floats:
     """Return the edges of a frame (H, W): its slopes along x and along y at 8 x 8 places, shape (128,), from -1 to 1.
 
     Contrast cancels out, so that light, a logo or a subtitle changes few of them. A flat frame has edges of 0.
@@ -77,42 +77,42 @@ class SignatureScan:
     A short video is looked at in every frame. Where more looks than 32 are kept, every second one is dropped, and from
     then on half as many frames are looked at. So no length or rate need be known before.
 
-    looks: the edges of the frames 0, every, 2 * every, ..., as `edges_of` returns them.
+    looks: the edges of the frames 0, every, 2 * every, ..., as `compute_edges` returns them.
     """
 
-    every: int = 1
-    looks: list[Floats] = field(default_factory=list)
+    frame_step: int = 1
+    edges: list[Floats] = field(default_factory=list)
     _n: int = 0
 
-    def look(self, luma: NDArray[np.uint8]) -> None:
+    def add_frame(self, luma: NDArray[np.uint8]) -> None:
         """Take in the next frame, shape (H, W)."""
-        if self._n % self.every == 0:
-            self.looks.append(edges_of(luma))
-            if len(self.looks) > MOST_LOOKS:
-                self.looks = self.looks[::2]
-                self.every *= 2
+        if self._n % self.frame_step == 0:
+            self.edges.append(compute_edges(luma))
+            if len(self.edges) > MAX_LOOKS:
+                self.edges = self.edges[::2]
+                self.frame_step *= 2
         self._n += 1
 
-    def signature(self) -> bytes | None:
+    def compute_signature(self) -> bytes | None:
         """Return the signature of the frames so far, 128 bytes; None without a frame, or where all are flat.
 
         The first half has a bit for each edge that is positive, the second half one for each that is negative.
         """
-        if not self.looks:
+        if not self.edges:
             return None
-        times = (np.arange(len(self.looks), dtype=np.float64) * self.every + 0.5) / self._n
+        times = (np.arange(len(self.edges), dtype=np.float64) * self.frame_step + 0.5) / self._n
         centres = (np.arange(MOMENTS, dtype=np.float64) + 0.5) / MOMENTS
-        edges = (_bell(times, centres, _WIDTH) @ np.array(self.looks)).ravel()
+        edges = (_bell(times, centres, _WIDTH) @ np.array(self.edges)).ravel()
         usual = np.sqrt(np.mean(edges**2))
         if usual < _FLAT:
             return None
         return np.packbits([edges >= _LEAST * usual, edges <= -_LEAST * usual]).tobytes()
 
 
-def units_of(signatures: Sequence[bytes]) -> NDArray[np.float32]:
+def convert_to_unit_vectors(signatures: Sequence[bytes]) -> NDArray[np.float32]:
     """Return the signatures as vectors (n, 512) of length 1, whose cosine says how much alike two videos are.
 
-    >>> units = units_of([b"\\xff" * 64 + bytes(64), b"\\xf0" * 64 + b"\\x0f" * 64, b"\\xf0" * 64 + bytes(64)])
+    >>> units = convert_to_unit_vectors([b"\\xff" * 64 + bytes(64), b"\\xf0" * 64 + b"\\x0f" * 64, b"\\xf0" * 64 + bytes(64)])
     >>> np.round(units[0] @ units.T, 2) + 0.0
     array([1.  , 0.  , 0.71], dtype=float32)
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # Raised by hand when a number changes; texts are then described anew.
-TEXT_RULE = "2"
+TEXT_FACTS_VERSION = "2"
 # Words whose sequence counts as repeated: shorter ones recur in good prose, such as "in the".
 REPEATED_WORDS = 3
 
@@ -108,10 +108,10 @@ class TextFacts:
     language: str | None
 
 
-def words_in(text: str) -> list[str]:
+def list_words(text: str) -> list[str]:
     """Split a text into words, without combining marks.
 
-    >>> words_in("The man's T-shirt cost 3.50; 煎饼!")
+    >>> list_words("The man's T-shirt cost 3.50; 煎饼!")
     ['The', "man's", 'T-shirt', 'cost', '3.50', '煎', '饼']
     """
     composed = unicodedata.normalize("NFC", text)
@@ -119,7 +119,9 @@ def words_in(text: str) -> list[str]:
     return _WORD.findall(bare)
 
 
-def text_facts(text: str, split: Callable[[str], Sequence[str]], language_of: Callable[[str], str | None]) -> TextFacts:
+def measure_text(
+    text: str, split_sentences: Callable[[str], Sequence[str]], detect_language: Callable[[str], str | None]
+) -> TextFacts:
     """Describe a text.
 
     Args:
@@ -129,22 +131,22 @@ def text_facts(text: str, split: Callable[[str], Sequence[str]], language_of: Ca
 
     Examples:
         >>> text = "The video shows Ann. Ann runs, Ann runs, Ann runs."
-        >>> facts = text_facts(text, lambda text: text.split(". "), lambda text: "en")
+        >>> facts = measure_text(text, lambda text: text.split(". "), lambda text: "en")
         >>> facts.words, facts.sentences, facts.repetition, facts.boilerplate
         (10, 2, 0.25, 0.5)
     """
-    sentences = split(text)
-    of_sentences = [words_in(sentence) for sentence in sentences]
-    words = words_in(text)
+    sentences = split_sentences(text)
+    of_sentences = [list_words(sentence) for sentence in sentences]
+    words = list_words(text)
     inside = [word for sentence in of_sentences for word in sentence[1:] if word[0].isalpha()]
     return TextFacts(
         words=len(words),
         sentences=len(sentences),
-        repetition=repeated_share(words),
+        repetition=compute_repeated_share(words),
         boilerplate=_share(sum(map(has_stock_phrase, sentences)), len(sentences)),
         digit_share=_share(sum(any(map(str.isdigit, word)) for word in words), len(words)),
         name_share=_share(sum(word[0].isupper() and word != "I" for word in inside), len(inside)),
-        language=language_of(text),
+        language=detect_language(text),
     )
 
 
@@ -157,10 +159,10 @@ def has_stock_phrase(sentence: str) -> bool:
     return bool(_SIGN.search(sentence) and _STOCK.search(" ".join(sentence.replace("’", "'").split())))
 
 
-def repeated_share(words: Sequence[str]) -> float | None:
+def compute_repeated_share(words: Sequence[str]) -> float | None:
     """Return the share of the sequences of three words that stood before; None with fewer than three words.
 
-    >>> repeated_share("a b c a b c".split())
+    >>> compute_repeated_share("a b c a b c".split())
     0.25
     """
     lower = [word.casefold() for word in words]

@@ -4,27 +4,27 @@
 Both decode in a child process with a time limit, because native decoders hang or crash on some files.
 """
 
-from metrics_core.frames.decoding import DecodingWorker, content_sha256, probe_video, read_frames
+from metrics_core.frames.decoding import DecodingWorker, compute_content_sha256, probe_video, read_frames
 from metrics_core.frames.decord_reader import DecordReader
-from metrics_core.frames.fit import Fit
+from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.pyav_reader import PyAVReader
-from metrics_core.frames.readers import default_readers
-from metrics_core.frames.records import FrameReader, FrameReadError, NotAVideo, SampledFrames, VideoProbe
-from metrics_core.frames.sampling import sample_indices
+from metrics_core.frames.readers import make_default_readers
+from metrics_core.frames.records import DecodedFrames, FrameReader, FrameReadError, NotAVideo, VideoProbe
+from metrics_core.frames.sampling import choose_frame_indices
 
 __all__ = [
+    "DecodedFrames",
     "DecodingWorker",
     "DecordReader",
-    "Fit",
     "FrameReadError",
     "FrameReader",
     "NotAVideo",
+    "PictureFit",
     "PyAVReader",
-    "SampledFrames",
     "VideoProbe",
-    "content_sha256",
-    "default_readers",
+    "choose_frame_indices",
+    "compute_content_sha256",
+    "make_default_readers",
     "probe_video",
     "read_frames",
-    "sample_indices",
 ]

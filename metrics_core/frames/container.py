@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.frames.fit import MOST_PIXELS, PictureRefused
-from metrics_core.frames.pictures import check_size
+from metrics_core.frames.fit import MAX_PIXELS, PictureRefused
+from metrics_core.frames.pictures import check_picture_size
 from metrics_core.frames.records import FrameReadError, NotAVideo
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 # Playlists (HLS, DASH, concat) would make the decoder open other files or hosts, and FFmpeg also takes plain text and
 # still pictures for video: only these demuxers may open a file.
-CONTAINERS = (
+ALLOWED_DEMUXERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,mxf,rm,nut,ivf,obu,h264,hevc,gif,dv"
 )
 
 # (offset, bytes) at the beginning of video containers. They tell a broken video from another kind of file.
-SIGNATURES = (
+VIDEO_SIGNATURES = (
     *((4, kind) for kind in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")),
     (0, b"\x1a\x45\xdf\xa3"),  # Matroska, WebM
     (8, b"AVI "),
@@ -61,10 +61,10 @@ class Timeline:
     ticks: NDArray[np.int64]
     key_frames: NDArray[np.int64]
     codec: str
-    bits: int
-    closed_groups: bool
-    n_missing: int
-    fully_indexed: bool
+    bits_per_component: int
+    has_closed_groups: bool
+    n_missing_packets: int
+    is_fully_indexed: bool
 
 
 @contextmanager
@@ -81,7 +81,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     from av.stream import Disposition
     from av.video.stream import VideoStream
 
-    options = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
+    options = {"protocol_whitelist": "file", "format_whitelist": ALLOWED_DEMUXERS}
     try:
         # An absolute path, because FFmpeg reads "name:rest" as a protocol.
         container = av.open(str(path.absolute()), options=options, metadata_errors="ignore")
@@ -97,16 +97,16 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         if stream.codec_context is None:
             raise FrameReadError(path, "there is no decoder for its video stream")
         try:
-            check_size(stream.codec_context.width, stream.codec_context.height)
+            check_picture_size(stream.codec_context.width, stream.codec_context.height)
         except PictureRefused as refused:
             raise FrameReadError(path, str(refused)) from refused
         # Pictures may become larger within a stream.
-        stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
+        stream.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
         stream.codec_context.thread_type = "NONE"
         yield container, stream
 
 
-def readable_packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
+def read_packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
     """Yield the packets of ``stream`` in decoding order, up to the place where the file breaks off."""
     import av
 
@@ -121,21 +121,21 @@ def readable_packets(container: InputContainer, stream: VideoStream) -> Iterator
 def read_timeline(path: Path) -> Timeline:
     """Read the packets of the whole file without decoding them. Raises as `open_video` does."""
     with open_video(path) as (container, stream):
-        packets = [(p.pts, p.is_keyframe, p.is_discard) for p in readable_packets(container, stream)]
+        packets = [(p.pts, p.is_keyframe, p.is_discard) for p in read_packets(container, stream)]
         stamps = [pts for pts, _, is_discard in packets if not is_discard]
         if not stamps:
             raise FrameReadError(path, "the video stream is empty")
         decoder = stream.codec_context
-        n_indexed = indexed_packets(stream)
+        n_indexed = count_indexed_packets(stream)
         return Timeline(
-            times_s=presentation_times(path, stamps, stream),
+            times_s=compute_presentation_times(path, stamps, stream),
             ticks=np.sort(np.array([] if None in stamps else stamps, dtype=np.int64)),
-            key_frames=_key_frames(packets),
+            key_frames=_find_key_frames(packets),
             codec=decoder.codec.canonical_name,
-            bits=decoder.format.components[0].bits if decoder.format else 8,
-            closed_groups=_has_closed_groups([(pts, is_key) for pts, is_key, _ in packets]),
-            n_missing=max(n_indexed - len(packets), 0),
-            fully_indexed=n_indexed >= len(packets),
+            bits_per_component=decoder.format.components[0].bits if decoder.format else 8,
+            has_closed_groups=_has_closed_groups([(pts, is_key) for pts, is_key, _ in packets]),
+            n_missing_packets=max(n_indexed - len(packets), 0),
+            is_fully_indexed=n_indexed >= len(packets),
         )
 
 
@@ -150,7 +150,7 @@ def _has_closed_groups(packets: list[tuple[int | None, bool]]) -> bool:
     return packets[0][1]
 
 
-def _key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np.int64]:
+def _find_key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np.int64]:
     """Find `Timeline.key_frames`, given packets (time stamp, is key, is discarded) in decoding order."""
     stamps = np.array([pts for pts, _, _ in packets if pts is not None], dtype=np.int64)
     if len(set(stamps.tolist())) < len(packets) or any(is_discard for _, _, is_discard in packets):
@@ -160,7 +160,7 @@ def _key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np.int6
     return np.asarray(keys[n_shown_before == keys])
 
 
-def presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoStream) -> NDArray[np.float64]:
+def compute_presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoStream) -> NDArray[np.float64]:
     """Convert the time stamps of frames into seconds since the first frame, shape (n,).
 
     Frames are shown in the order of their stamps, so the stamps are sorted (in AVI they are attached to the wrong
@@ -170,23 +170,23 @@ def presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoSt
     if len(known) == len(stamps) and stream.time_base is not None:
         ticks = np.sort(np.asarray(known, dtype=np.int64))
         return (ticks - ticks[:1]) * stream.time_base.numerator / stream.time_base.denominator
-    rate = frame_rate(stream)
+    rate = find_frame_rate(stream)
     if rate is None:
         raise FrameReadError(path, "the video has neither time stamps nor a frame rate")
     return np.arange(len(stamps), dtype=np.float64) / float(rate)
 
 
-def indexed_packets(stream: VideoStream) -> int:
+def count_indexed_packets(stream: VideoStream) -> int:
     """Count the packets in the container's index. MP4 and AVI list all packets, others key frames or nothing."""
     return sum(entry.size > 0 for entry in stream.index_entries)
 
 
-def frame_rate(stream: VideoStream) -> Fraction | None:
+def find_frame_rate(stream: VideoStream) -> Fraction | None:
     """Return the frames per second that the container states; None where it states none."""
     return stream.average_rate or stream.guessed_rate or None
 
 
-def quarter_turns(frame: VideoFrame) -> int:
+def count_quarter_turns(frame: VideoFrame) -> int:
     """Count the turns by 90 degrees, anticlockwise, that make ``frame`` upright."""
     return round(frame.rotation / 90)
 
@@ -194,4 +194,4 @@ def quarter_turns(frame: VideoFrame) -> int:
 def _has_video_signature(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(256)
-    return any(head[offset:].startswith(signature) for offset, signature in SIGNATURES)
+    return any(head[offset:].startswith(signature) for offset, signature in VIDEO_SIGNATURES)

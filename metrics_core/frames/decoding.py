@@ -18,12 +18,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from metrics_core.facts.pictures import PictureFacts
-from metrics_core.frames.fit import Fit
-from metrics_core.frames.probe import NOTHING_KNOWN
+from metrics_core.frames.fit import PictureFit
+from metrics_core.frames.probe import UNKNOWN_FIELDS
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
-from metrics_core.frames.readers import check_reader_name, default_readers
-from metrics_core.frames.records import DecoderFailed, FrameReadError, NotAVideo, SampledFrames, VideoProbe
-from metrics_core.frames.sampling import sample_indices
+from metrics_core.frames.readers import check_reader_name, make_default_readers
+from metrics_core.frames.records import DecodedFrames, DecoderFailed, FrameReadError, NotAVideo, VideoProbe
+from metrics_core.frames.sampling import choose_frame_indices
 
 
 class DecodingWorker:
@@ -34,7 +34,7 @@ class DecodingWorker:
     Examples:
         >>> with DecodingWorker() as worker:
         ...     try:
-        ...         worker.read(Path("no_such.mp4"))
+        ...         worker.read(Path("reject_missing_target.mp4"))
         ...     except FrameReadError as error:
         ...         print(error)
         no_such.mp4: there is no such file
@@ -59,18 +59,18 @@ class DecodingWorker:
                 self._process.close()
                 self._process = None
 
-    def read(
+    def read_frames(
         self,
         path: Path,
         *,
         every: int = 30,
         cap: int | None = None,
-        fit: Fit | None = None,
+        fit: PictureFit | None = None,
         timeout_s: float = 60.0,
         readers: Sequence[str] | None = None,
-    ) -> SampledFrames:
+    ) -> DecodedFrames:
         """See `read_frames`."""
-        names = [reader.name for reader in default_readers()] if readers is None else list(readers)
+        names = [reader.name for reader in make_default_readers()] if readers is None else list(readers)
         _check_arguments(every, cap, names)
         _check_file(path)
         reasons: list[str] = []
@@ -84,14 +84,14 @@ class DecodingWorker:
                 answer, arrays = {"unexpected": str(failure)}, []
             if arrays:
                 indices, times_s, pixels = arrays
-                return SampledFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
+                return DecodedFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
             if "unexpected" in answer:
                 error = DecoderFailed
             (reason,) = answer.values()
             reasons.append(f"{name}: {reason}")
         raise error(path, f"no reader can read its frames ({'; '.join(reasons)})")
 
-    def probe(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
+    def probe_video(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
         """See `probe_video`."""
         path.stat()  # raises for a missing file, which is an error of the caller and no fact about a video
         if not path.is_file():
@@ -101,14 +101,14 @@ class DecodingWorker:
         try:
             answer, _ = self._request(request, timeout_s)
         except WorkerFailed as failure:
-            facts = {**NOTHING_KNOWN, "status": "undecodable", "error": str(failure)}
+            facts = {**UNKNOWN_FIELDS, "status": "undecodable", "error": str(failure)}
         else:
             if "not_a_video" in answer:
                 raise NotAVideo(path, answer["not_a_video"])
-            facts = answer.get("facts") or {**NOTHING_KNOWN, "status": "undecodable", "error": answer["unexpected"]}
-        return VideoProbe(**facts, content_sha256=content_sha256(path))
+            facts = answer.get("facts") or {**UNKNOWN_FIELDS, "status": "undecodable", "error": answer["unexpected"]}
+        return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
 
-    def measure(self, path: Path, *, timeout_s: float = 60.0) -> tuple[PictureFacts, bool]:
+    def measure_video(self, path: Path, *, timeout_s: float = 60.0) -> tuple[PictureFacts, bool]:
         """Measure the frames of a video, those that decode; returns the facts, and whether it has a sound track.
 
         Raises:
@@ -144,28 +144,30 @@ def read_frames(
     *,
     every: int = 30,
     cap: int | None = None,
-    fit: Fit | None = None,
+    fit: PictureFit | None = None,
     timeout_s: float = 60.0,
     readers: Sequence[str] | None = None,
-) -> SampledFrames:
+) -> DecodedFrames:
     """Read the sampled frames of a video, decoded in a separate process. All calls of this process share it.
 
     Args:
         path: the video file.
-        every: see `sample_indices`; so is ``cap``.
+        every: see `choose_frame_indices`; so is ``cap``.
         cap: the greatest number of frames, None for no limit. All sampled frames are held in memory at once, up to
             `metrics_core.frames.pictures.MOST_BYTES`.
         fit: the part of a frame to keep as soon as it is decoded; None keeps whole frames.
         timeout_s: how long one reader may take.
         readers: names of the readers to try in this order: ``decord``, ``pyav`` or ``module:attribute`` of your own.
-            By default the readers of `default_readers`.
+            By default the readers of `make_default_readers`.
 
     Raises:
         FrameReadError: no reader can read the file. The reason lists every reader's own (it cannot decode the file,
             crashed, or exceeded the limit of time or memory).
         ValueError: an argument is out of its range, or a reader is unknown.
     """
-    return _worker_of(os.getpid()).read(path, every=every, cap=cap, fit=fit, timeout_s=timeout_s, readers=readers)
+    return _make_process_worker(os.getpid()).read_frames(
+        path, every=every, cap=cap, fit=fit, timeout_s=timeout_s, readers=readers
+    )
 
 
 def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
@@ -177,11 +179,11 @@ def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
         NotAVideo: the file holds no video stream.
         OSError: the file does not exist or cannot be read.
     """
-    return _worker_of(os.getpid()).probe(path, timeout_s=timeout_s)
+    return _make_process_worker(os.getpid()).probe_video(path, timeout_s=timeout_s)
 
 
 @functools.cache
-def _worker_of(process_id: int) -> DecodingWorker:
+def _make_process_worker(process_id: int) -> DecodingWorker:
     """Return the worker of this process. After a fork, the child must not talk to its parent's worker."""
     worker = DecodingWorker()
     atexit.register(worker.close)
@@ -200,14 +202,14 @@ def _check_file(path: Path) -> None:
 
 
 def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> None:
-    sample_indices(0, every, cap)
+    choose_frame_indices(0, every, cap)
     if not readers:
         raise ValueError("readers is empty: name at least one, or pass None for the default")
     for name in readers:
         check_reader_name(name)
 
 
-def content_sha256(path: Path) -> str:
+def compute_content_sha256(path: Path) -> str:
     """Compute the SHA-256 of a file's bytes, in hexadecimal. Raises OSError where the file cannot be read."""
     digest = hashlib.sha256()
     with path.open("rb") as file:

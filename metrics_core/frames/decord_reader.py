@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.frames.container import Timeline, read_timeline
-from metrics_core.frames.fit import Fit
-from metrics_core.frames.pictures import Pictures
-from metrics_core.frames.records import FrameReadError, SampledFrames
-from metrics_core.frames.sampling import sample_indices
+from metrics_core.frames.fit import PictureFit
+from metrics_core.frames.pictures import PictureBuffer
+from metrics_core.frames.records import DecodedFrames, FrameReadError
+from metrics_core.frames.sampling import choose_frame_indices
 
 # While its caller works on a picture, decord decodes the next ones and keeps them, without a limit. Cutting one picture
 # down takes about as long as decoding four. If more are skipped before the next sampled one, decord stays close.
-SPARSE = 10
-MOST_BYTES_AHEAD = 512 << 20
+MIN_SPARSE_STEP = 10
+MAX_BYTES_AHEAD = 512 << 20
 
 
 class DecordReader:
@@ -41,11 +41,11 @@ class DecordReader:
 
     name = "decord"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None = None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None = None) -> DecodedFrames:
         """See `FrameReader.read`. Times come from PyAV, because decord's times are wrong for AVI."""
         timeline = read_timeline(path)
         n_frames = len(timeline.times_s)
-        indices = sample_indices(n_frames, every, cap)
+        indices = choose_frame_indices(n_frames, every, cap)
 
         import decord
 
@@ -54,7 +54,7 @@ class DecordReader:
             # With one thread decord raises on a damaged packet; with more it repeats earlier frames instead.
             video = decord.VideoReader(str(path.absolute()), num_threads=1)
             _check_agreement(path, timeline, len(video))
-            pictures = Pictures(path, len(indices), fit)
+            pictures = PictureBuffer(path, len(indices), fit)
             for index in indices.tolist():
                 picture = video[index].asnumpy()
                 if fit and not index:
@@ -63,24 +63,24 @@ class DecordReader:
         except (decord.DECORDError, IndexError, StopIteration) as error:
             reason = (str(error) or type(error).__name__).partition("\n")[0]
             raise FrameReadError(path, f"decord cannot decode it ({reason[:200]})") from error
-        return SampledFrames(indices, timeline.times_s[indices], pictures.pixels(), n_frames, self.name)
+        return DecodedFrames(indices, timeline.times_s[indices], pictures.require_pixels(), n_frames, self.name)
 
 
 def _check_agreement(path: Path, timeline: Timeline, n_decord: int) -> None:
     n_frames = len(timeline.times_s)
     if n_decord != n_frames:
         raise FrameReadError(path, f"decord counts {n_decord} frames where the stream shows {n_frames}")
-    if timeline.n_missing:
-        raise FrameReadError(path, f"{timeline.n_missing} packets cannot be read, so decord could miscount")
-    if not timeline.closed_groups:
+    if timeline.n_missing_packets:
+        raise FrameReadError(path, f"{timeline.n_missing_packets} packets cannot be read, so decord could miscount")
+    if not timeline.has_closed_groups:
         raise FrameReadError(path, "it has open groups of pictures, in which decord miscounts")
-    if timeline.bits > 8:
-        raise FrameReadError(path, f"decord converts its {timeline.bits}-bit colours coarsely")
+    if timeline.bits_per_component > 8:
+        raise FrameReadError(path, f"decord converts its {timeline.bits_per_component}-bit colours coarsely")
     if timeline.codec == "vp8":
         raise FrameReadError(path, "decord would count the hidden frames of VP8")
 
 
 def _check_decoding_ahead(path: Path, indices: NDArray[np.int64], picture_bytes: int) -> None:
     last = int(indices[-1])
-    if last < SPARSE * (len(indices) - 1) and last * picture_bytes > MOST_BYTES_AHEAD:
+    if last < MIN_SPARSE_STEP * (len(indices) - 1) and last * picture_bytes > MAX_BYTES_AHEAD:
         raise FrameReadError(path, "decord would decode too many large pictures ahead")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # The largest picture that H.264, HEVC and AV1 have a level for: 8192 x 4352.
-MOST_PIXELS = 8192 * 4352
+MAX_PIXELS = 8192 * 4352
 
 
 class PictureRefused(Exception):
@@ -21,7 +21,7 @@ class PictureRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class PictureFit:
     """The part of a picture that an encoder sees, and its size. The fields are fields of open_clip's PreprocessCfg.
 
     Attributes:
@@ -42,22 +42,22 @@ class Fit:
         """Cut a picture, uint8 (H, W, 3), down to uint8 (height, width, 3).
 
         Raises:
-            PictureRefused: the resized picture would be larger than `MOST_PIXELS`, or empty.
+            PictureRefused: the resized picture would be larger than `MAX_PIXELS`, or empty.
         """
         from PIL import Image
 
-        height, width = self.resized(*picture.shape[:2])
-        if not height or not width or height * width > MOST_PIXELS:
+        height, width = self.compute_resized_size(*picture.shape[:2])
+        if not height or not width or height * width > MAX_PIXELS:
             raise PictureRefused(
                 f"a picture of {picture.shape[1]} x {picture.shape[0]} is too narrow to be resized for the encoder: "
                 "cut the video to a less extreme shape"
             )
         if picture.shape[:2] != (height, width):
-            image = Image.fromarray(picture).resize((width, height), self._resampling())
+            image = Image.fromarray(picture).resize((width, height), self._choose_resampling())
             picture = np.asarray(image)
-        return self._framed(picture)
+        return self._crop_or_pad(picture)
 
-    def resized(self, height: int, width: int) -> tuple[int, int]:
+    def compute_resized_size(self, height: int, width: int) -> tuple[int, int]:
         """Return height and width of a picture of this size after resizing, before cropping or bordering."""
         if self.resize_mode == "squash":
             return self.height, self.width
@@ -69,17 +69,17 @@ class Fit:
         ratio = choose(height / self.height, width / self.width)
         return round(height / ratio), round(width / ratio)
 
-    def _resampling(self) -> int:
+    def _choose_resampling(self) -> int:
         from PIL import Image
 
         # open_clip knows only this method for a frame that is not square.
         always_bicubic = self.resize_mode == "shortest" and self.height != self.width
         return Image.Resampling.BICUBIC if always_bicubic else Image.Resampling[self.interpolation.upper()]
 
-    def _framed(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def _crop_or_pad(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Cut out the centre of the picture, and add a border where the picture is smaller than the frame."""
-        rows, framed_rows = _centred(picture.shape[0], self.height)
-        columns, framed_columns = _centred(picture.shape[1], self.width)
+        rows, framed_rows = _find_centre(picture.shape[0], self.height)
+        columns, framed_columns = _find_centre(picture.shape[1], self.width)
         # torchvision's crop always fills with black.
         fill = self.fill if self.resize_mode == "longest" else 0
         framed = np.full((self.height, self.width, 3), fill, dtype=np.uint8)
@@ -87,7 +87,7 @@ class Fit:
         return framed
 
 
-def _centred(have: int, want: int) -> tuple[slice, slice]:
+def _find_centre(have: int, want: int) -> tuple[slice, slice]:
     """Return the slice to take of one side of the picture, and its place in the frame."""
     if have >= want:
         start = round((have - want) / 2)

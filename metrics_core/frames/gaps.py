@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 # A stream is steady when at least this share of its steps is equal. In a steady stream, a step is a gap if it is longer
 # than GAP_S seconds and than GAP_STEPS usual steps. Recordings with a variable rate omit frames on purpose.
-STEADY_SHARE = 0.95
-GAP_S = 0.5
-GAP_STEPS = 5
+MIN_STEADY_SHARE = 0.95
+MIN_GAP_S = 0.5
+MIN_GAP_STEPS = 5
 
 
-def packets_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]) -> list[float]:
+def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]) -> list[float]:
     """Find the times of packets to show that gave no picture, unless a picture is less than a frame away.
 
     The exception is for the hidden frames of VP8 and the half pictures of interlaced video.
@@ -27,7 +27,7 @@ def packets_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]
         decoded_s: times of the pictures decoded from them, in any order.
 
     Examples:
-        >>> packets_without_picture([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.1, 0.2, 0.4, 0.5])
+        >>> list_times_without_picture([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.1, 0.2, 0.4, 0.5])
         [0.3]
     """
     if len(decoded_s) < 2:
@@ -39,11 +39,11 @@ def packets_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]
     return missing
 
 
-def gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
+def list_gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
     """Find stretches of half a second or more without a packet in a steady stream: (begin, end) in seconds.
 
     Examples:
-        >>> gaps([0.25 * k for k in range(100) if not 40 <= k < 48])
+        >>> list_gaps([0.25 * k for k in range(100) if not 40 <= k < 48])
         [(9.75, 12.0)]
     """
     shown = np.sort(shown_s)
@@ -53,7 +53,7 @@ def gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
     usual = float(np.median(steps))
     # Matroska rounds to milliseconds.
     steady = np.abs(steps - usual) <= max(0.1 * usual, 0.0015)
-    if steady.mean() < STEADY_SHARE:
+    if steady.mean() < MIN_STEADY_SHARE:
         return []
-    (before,) = np.nonzero(steps > max(GAP_S, GAP_STEPS * usual))
+    (before,) = np.nonzero(steps > max(MIN_GAP_S, MIN_GAP_STEPS * usual))
     return [(float(shown[index]), float(shown[index + 1])) for index in before]

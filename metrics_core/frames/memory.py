@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from metrics_core.frames.fit import MOST_PIXELS, Fit
-from metrics_core.frames.pictures import MOST_BYTES
+from metrics_core.frames.fit import MAX_PIXELS, PictureFit
+from metrics_core.frames.pictures import MAX_FRAMES_BYTES
 
 # Whole pictures that a decoder holds at once, counted as RGB: its reference pictures, and copies.
-PICTURES_IN_DECODER = 20
+N_DECODER_PICTURES = 20
 # Copies of a sampled frame: in the decoder, received from it, and preprocessed with four bytes per number.
 BYTES_PER_NUMBER = 1 + 1 + 4
 
 
-def bytes_in_flight(pixels: int | None, n_sampled: int | None, fit: Fit | None) -> int:
+def estimate_video_bytes(pixels: int | None, n_sampled: int | None, fit: PictureFit | None) -> int:
     """Estimate, as an upper bound, the bytes that a video takes until it is encoded.
 
     Args:
@@ -19,7 +19,7 @@ def bytes_in_flight(pixels: int | None, n_sampled: int | None, fit: Fit | None) 
         n_sampled: number of sampled frames; None counts as the greatest number that is kept.
         fit: the part of a frame that is kept; None keeps whole frames.
     """
-    pixels = min(pixels or MOST_PIXELS, MOST_PIXELS)
+    pixels = min(pixels or MAX_PIXELS, MAX_PIXELS)
     frame = 3 * (fit.height * fit.width if fit else pixels)
-    sampled = MOST_BYTES if n_sampled is None else min(n_sampled * frame, MOST_BYTES)
-    return PICTURES_IN_DECODER * 3 * pixels + BYTES_PER_NUMBER * sampled
+    sampled = MAX_FRAMES_BYTES if n_sampled is None else min(n_sampled * frame, MAX_FRAMES_BYTES)
+    return N_DECODER_PICTURES * 3 * pixels + BYTES_PER_NUMBER * sampled

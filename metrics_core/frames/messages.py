@@ -25,7 +25,7 @@ def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: 
     encoded = json.dumps({"header": dict(header), "arrays": layout}).encode()
     channel.sendall(_LENGTH.pack(len(encoded)) + encoded)
     for array in arrays:
-        channel.sendall(_bytes_of(np.ascontiguousarray(array)))
+        channel.sendall(_view_bytes(np.ascontiguousarray(array)))
 
 
 def receive_message(channel: socket.socket, deadline: float | None = None) -> tuple[dict[str, Any], list[NDArray[Any]]]:
@@ -40,21 +40,21 @@ def receive_message(channel: socket.socket, deadline: float | None = None) -> tu
         EOFError: the other side is gone.
     """
     prefix = bytearray(_LENGTH.size)
-    _fill(channel, memoryview(prefix), deadline)
+    _receive_into(channel, memoryview(prefix), deadline)
     encoded = bytearray(_LENGTH.unpack(prefix)[0])
-    _fill(channel, memoryview(encoded), deadline)
+    _receive_into(channel, memoryview(encoded), deadline)
     message = json.loads(encoded)
     arrays = [np.empty(layout["shape"], dtype=layout["dtype"]) for layout in message["arrays"]]
     for array in arrays:
-        _fill(channel, _bytes_of(array), deadline)
+        _receive_into(channel, _view_bytes(array), deadline)
     return message["header"], arrays
 
 
-def _bytes_of(array: NDArray[Any]) -> memoryview:
+def _view_bytes(array: NDArray[Any]) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _fill(channel: socket.socket, target: memoryview, deadline: float | None) -> None:
+def _receive_into(channel: socket.socket, target: memoryview, deadline: float | None) -> None:
     while target:
         if deadline is not None:
             channel.settimeout(max(deadline - time.monotonic(), 1e-6))

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.frames.fit import MOST_PIXELS, Fit, PictureRefused
-from metrics_core.frames.records import FrameReadError, SampledFrames
+from metrics_core.frames.fit import MAX_PIXELS, PictureFit, PictureRefused
+from metrics_core.frames.records import DecodedFrames, FrameReadError
 
 # The most memory for the sampled frames of one video as they leave the decoder: 7,133 frames of 224 x 224 pixels, or
 # 172 of 1920 x 1080.
-MOST_BYTES = 1 << 30
+MAX_FRAMES_BYTES = 1 << 30
 
 
-class Pictures:
+class PictureBuffer:
     """Memory for the pictures of a video's sampled frames, which are added one after the other.
 
     Args:
@@ -24,7 +24,7 @@ class Pictures:
         fit: the part of a picture to keep; None keeps whole pictures.
     """
 
-    def __init__(self, path: Path, n: int, fit: Fit | None) -> None:
+    def __init__(self, path: Path, n: int, fit: PictureFit | None) -> None:
         self._path = path
         self._n = n
         self._fit = fit
@@ -44,14 +44,14 @@ class Pictures:
         except PictureRefused as refused:
             raise FrameReadError(self._path, str(refused)) from refused
         if self._pixels is None:
-            check_bytes(self._path, self._n, fitted.nbytes)
+            check_memory(self._path, self._n, fitted.nbytes)
             self._pixels = np.empty((self._n, *fitted.shape), dtype=np.uint8)
         if fitted.shape != self._pixels.shape[1:]:
             raise FrameReadError(self._path, "its pictures change their size")
         self._pixels[self._kept] = fitted
         self._kept += 1
 
-    def pixels(self) -> NDArray[np.uint8]:
+    def require_pixels(self) -> NDArray[np.uint8]:
         """Return all pictures added so far, shape (T, H, W, 3).
 
         Raises:
@@ -66,29 +66,29 @@ def check_picture(picture: NDArray[np.uint8]) -> None:
     """Raise `PictureRefused` unless the array is a picture: uint8 (H, W, 3), within the limit of size."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise PictureRefused(f"a picture comes out as {picture.dtype} {picture.shape}, not as uint8 (height, width, 3)")
-    check_size(picture.shape[1], picture.shape[0])
+    check_picture_size(picture.shape[1], picture.shape[0])
 
 
-def check_size(width: int, height: int) -> None:
+def check_picture_size(width: int, height: int) -> None:
     """Raise `PictureRefused` where a picture of this size is over the limit."""
-    if width * height > MOST_PIXELS:
+    if width * height > MAX_PIXELS:
         raise PictureRefused(
-            f"a picture of {width} x {height} is over the limit of {MOST_PIXELS:,} pixels (8192 x 4352): "
+            f"a picture of {width} x {height} is over the limit of {MAX_PIXELS:,} pixels (8192 x 4352): "
             "scale the video down"
         )
 
 
-def check_bytes(path: Path, n: int, bytes_each: int) -> None:
+def check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
     """Raise `FrameReadError` where n pictures take more memory than one video may take."""
-    if n * bytes_each > MOST_BYTES:
+    if n * bytes_per_picture > MAX_FRAMES_BYTES:
         raise FrameReadError(
             path,
-            f"its {n:,} sampled frames would take {n * bytes_each >> 20:,} MiB, over the limit of "
-            f"{MOST_BYTES >> 20:,} MiB for one video: lower the cap on its frames or sample them farther apart",
+            f"its {n:,} sampled frames would take {n * bytes_per_picture >> 20:,} MiB, over the limit of "
+            f"{MAX_FRAMES_BYTES >> 20:,} MiB for one video: lower the cap on its frames or sample them farther apart",
         )
 
 
-def check_frames(path: Path, frames: SampledFrames) -> None:
+def check_frames(path: Path, frames: DecodedFrames) -> None:
     """Raise `FrameReadError` unless there is a frame, and all shapes and types are as `SampledFrames` says."""
     n = len(frames.indices)
     actual = [f"{array.dtype} {array.shape}" for array in (frames.indices, frames.times_s, frames.pixels)]

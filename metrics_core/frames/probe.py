@@ -7,8 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from metrics_core.frames.container import frame_rate, indexed_packets, open_video, quarter_turns
-from metrics_core.frames.gaps import gaps, packets_without_picture
+from metrics_core.frames.container import count_indexed_packets, count_quarter_turns, find_frame_rate, open_video
+from metrics_core.frames.gaps import list_gaps, list_times_without_picture
 from metrics_core.frames.records import FrameReadError, NotAVideo
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 # The first packets, which are all decoded; behind them, the least distance of two decoded key frames.
-FULLY_DECODED = 300
+N_FULLY_DECODED = 300
 KEY_FRAME_SPACING_S = 1.0
 
 # Containers whose header states the duration (others only estimate it), and the most by which streams may be shorter.
-DURATION_IN_HEADER = ("mov", "matroska", "avi", "flv", "asf")
-SHORTFALL_S = 1.0
+FORMATS_WITH_DURATION = ("mov", "matroska", "avi", "flv", "asf")
+MAX_SHORTFALL_S = 1.0
 
-NOTHING_KNOWN: dict[str, object] = dict.fromkeys(("duration_s", "fps", "n_frames", "width", "height", "codec"))
+UNKNOWN_FIELDS: dict[str, object] = dict.fromkeys(("duration_s", "fps", "n_frames", "width", "height", "codec"))
 
 
-def examine(path: Path) -> dict[str, object]:
+def collect_probe_fields(path: Path) -> dict[str, object]:
     """Collect the fields of `VideoProbe`, without the hash.
 
     Every packet is read, so counts and duration are exact. The first 300 packets are decoded, and of the rest at most
@@ -43,23 +43,23 @@ def examine(path: Path) -> dict[str, object]:
     """
     try:
         with open_video(path) as (container, stream):
-            scan = _Scan(stream)
-            scan.run(container)
-            return scan.facts()
+            scan = _PacketScan(stream)
+            scan.read_packets(container)
+            return scan.build_fields()
     except NotAVideo:
         raise
     except FrameReadError as error:
-        return {**NOTHING_KNOWN, "status": "undecodable", "error": error.reason}
+        return {**UNKNOWN_FIELDS, "status": "undecodable", "error": error.reason}
 
 
 @dataclass
-class _Scan:
+class _PacketScan:
     """The facts that one pass collects; times are seconds on the container's clock."""
 
     stream: VideoStream
     n_packets: int = 0
     shown_s: list[float] = field(default_factory=list)
-    ends_s: float = 0.0
+    end_s: float = 0.0
     all_streams_end_s: float = 0.0
     n_shown_in_full_part: int = 0
     decoded_s: list[float | None] = field(default_factory=list)
@@ -69,37 +69,37 @@ class _Scan:
     next_key_frame_s: float = 0.0
     damage: list[tuple[float, str]] = field(default_factory=list)
 
-    def run(self, container: InputContainer) -> None:
+    def read_packets(self, container: InputContainer) -> None:
         """Read the packets of all streams, and decode some packets of the video stream."""
         import av
 
         try:
             for packet in container.demux():
                 if packet.size and packet.stream_index == self.stream.index:
-                    self._visit(packet)
+                    self._read_packet(packet)
                 elif packet.size and packet.dts is not None:
                     end_s = float((packet.dts + (packet.duration or 0)) * packet.time_base)
                     self.all_streams_end_s = max(self.all_streams_end_s, end_s)
         except av.error.FFmpegError as error:
-            self.damage.append((self.ends_s, f"reading fails ({error.strerror})"))
-        if self.n_packets <= FULLY_DECODED:
+            self.damage.append((self.end_s, f"reading fails ({error.strerror})"))
+        if self.n_packets <= N_FULLY_DECODED:
             self._end_full_part()
-        self.all_streams_end_s = max(self.all_streams_end_s, self.ends_s)
-        self.damage += self._holes() + self._missing_end(container)
+        self.all_streams_end_s = max(self.all_streams_end_s, self.end_s)
+        self.damage += self._list_missing_pictures() + self._list_missing_end(container)
 
-    def _visit(self, packet: Packet[Stream]) -> None:
-        rate = frame_rate(self.stream)
+    def _read_packet(self, packet: Packet[Stream]) -> None:
+        rate = find_frame_rate(self.stream)
         stamp = packet.dts if packet.pts is None else packet.pts
         # A bare stream has no time stamps: FFmpeg then assumes a rate, 25 where it has no reason for another.
         time_s = self.n_packets / float(rate or 25) if stamp is None else float(stamp * packet.time_base)
         frame_s = float(packet.duration * packet.time_base) if packet.duration else 1 / float(rate or 25)
-        if self.n_packets == FULLY_DECODED:
+        if self.n_packets == N_FULLY_DECODED:
             self._end_full_part()
         self.n_packets += 1
         if not packet.is_discard:
             self.shown_s.append(time_s)
-            self.ends_s = max(self.ends_s, time_s + frame_s)
-        if self.n_packets <= FULLY_DECODED:
+            self.end_s = max(self.end_s, time_s + frame_s)
+        if self.n_packets <= N_FULLY_DECODED:
             self.decoded_s += self._decode(packet, time_s)
         elif packet.is_keyframe or packet.pos in self.key_frame_places:
             self._check_key_frame(packet, time_s)
@@ -114,7 +114,7 @@ class _Scan:
             self.damage.append((time_s, "a key frame gives no picture"))
 
     def _end_full_part(self) -> None:
-        self.decoded_s += self._drain(self.ends_s)
+        self.decoded_s += self._drain(self.end_s)
         self.n_shown_in_full_part = len(self.shown_s)
         # A key frame whose first bytes are lost no longer looks like a key frame, but the index still lists it.
         self.key_frame_places = frozenset(entry.pos for entry in self.stream.index_entries if entry.is_keyframe)
@@ -143,23 +143,25 @@ class _Scan:
         self.stream.codec_context.flush_buffers()
         return times_s
 
-    def _holes(self) -> list[tuple[float, str]]:
-        lost = [(begin_s, f"no picture comes for {end_s - begin_s:.2f} s") for begin_s, end_s in gaps(self.shown_s)]
+    def _list_missing_pictures(self) -> list[tuple[float, str]]:
+        lost = [
+            (begin_s, f"no picture comes for {end_s - begin_s:.2f} s") for begin_s, end_s in list_gaps(self.shown_s)
+        ]
         decoded_s = [time_s for time_s in self.decoded_s if time_s is not None]
         # Failed packets are noted already; and in MPEG-4 part 2 an empty packet means "the same picture again".
         if self.damage or len(decoded_s) < len(self.decoded_s) or self.codec == "mpeg4":
             return lost
-        silent_s = packets_without_picture(self.shown_s[: self.n_shown_in_full_part], decoded_s)
+        silent_s = list_times_without_picture(self.shown_s[: self.n_shown_in_full_part], decoded_s)
         return lost + [(time_s, "a packet gives no picture") for time_s in silent_s]
 
-    def _missing_end(self, container: InputContainer) -> list[tuple[float, str]]:
-        promised = indexed_packets(self.stream)
+    def _list_missing_end(self, container: InputContainer) -> list[tuple[float, str]]:
+        promised = count_indexed_packets(self.stream)
         if promised > self.n_packets:
-            return [(self.ends_s, f"only {self.n_packets} of {promised} packets can be read")]
-        if container.duration is not None and container.format.name.startswith(DURATION_IN_HEADER):
+            return [(self.end_s, f"only {self.n_packets} of {promised} packets can be read")]
+        if container.duration is not None and container.format.name.startswith(FORMATS_WITH_DURATION):
             promised_s = ((container.start_time or 0) + container.duration) / 1e6
-            if promised_s - self.all_streams_end_s > SHORTFALL_S:
-                return [(self.ends_s, f"the file breaks off, its header promises {promised_s:.2f} s")]
+            if promised_s - self.all_streams_end_s > MAX_SHORTFALL_S:
+                return [(self.end_s, f"the file breaks off, its header promises {promised_s:.2f} s")]
         return []
 
     @property
@@ -170,19 +172,19 @@ class _Scan:
     def codec(self) -> str:
         return self.stream.codec_context.codec.canonical_name
 
-    def facts(self) -> dict[str, object]:
+    def build_fields(self) -> dict[str, object]:
         """Return the fields of `VideoProbe`, without the hash."""
         if not self.shown_s:
             return {
-                **NOTHING_KNOWN,
+                **UNKNOWN_FIELDS,
                 "codec": self.codec,
                 "status": "undecodable",
                 "error": "the video stream is empty",
             }
         start_s = min(self.shown_s)
-        duration_s = self.ends_s - start_s
+        duration_s = self.end_s - start_s
         n_frames = len(self.shown_s) - self.n_shown_in_full_part + len(self.decoded_s)
-        rate = frame_rate(self.stream)
+        rate = find_frame_rate(self.stream)
         known: dict[str, object] = {
             "duration_s": duration_s,
             "fps": float(rate) if rate else len(self.shown_s) / duration_s,
@@ -195,7 +197,7 @@ class _Scan:
             what = self.damage[0][1] if self.damage else "no packet gives a picture"
             return {**known, "status": "undecodable", "error": f"the first frame cannot be decoded: {what}"}
         size = (self.first_frame.width, self.first_frame.height)
-        known["width"], known["height"] = size[::-1] if quarter_turns(self.first_frame) % 2 else size
+        known["width"], known["height"] = size[::-1] if count_quarter_turns(self.first_frame) % 2 else size
         if not self.damage:
             return {**known, "status": "ok", "error": None}
         time_s, what = min(self.damage)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from metrics_core.frames.messages import receive_message, send_message
 
 # Time to start Python and import NumPy on a busy machine. It does not count towards the time limit of a video.
-START_LIMIT_S = 60.0
+START_TIMEOUT_S = 60.0
 
 
 class WorkerFailed(Exception):
@@ -51,7 +51,7 @@ class WorkerProcess:
                 start_new_session=True,  # so that Ctrl-C reaches only the caller, which then ends the child
             )
         try:
-            self._receive(START_LIMIT_S)
+            self._receive(START_TIMEOUT_S)
         except WorkerFailed as error:
             raise RuntimeError(f"the decoding worker does not start: {error}") from error
 
@@ -70,7 +70,7 @@ class WorkerProcess:
             self._channel.settimeout(timeout_s)
             send_message(self._channel, {**header, "timeout_s": timeout_s})
         except OSError as error:
-            raise WorkerFailed(self._cause_of_death()) from error
+            raise WorkerFailed(self._explain_death()) from error
         return self._receive(timeout_s)
 
     def close(self) -> None:
@@ -87,12 +87,12 @@ class WorkerProcess:
             self.close()
             raise WorkerFailed(f"decoding exceeded the limit of {timeout_s:g} s") from error
         except EOFError as error:
-            raise WorkerFailed(self._cause_of_death()) from error
+            raise WorkerFailed(self._explain_death()) from error
         except BaseException:
             self.close()  # for instance Ctrl-C: half an answer is in the channel
             raise
 
-    def _cause_of_death(self) -> str:
+    def _explain_death(self) -> str:
         try:
             status = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:

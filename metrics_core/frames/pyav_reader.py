@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from metrics_core.frames.container import (
     Timeline,
+    compute_presentation_times,
+    count_quarter_turns,
     open_video,
-    presentation_times,
-    quarter_turns,
+    read_packets,
     read_timeline,
-    readable_packets,
 )
-from metrics_core.frames.fit import Fit
-from metrics_core.frames.pictures import Pictures
-from metrics_core.frames.records import SampledFrames
-from metrics_core.frames.sampling import sample_indices
-from metrics_core.frames.stretches import SeekingFailed, Stretch, decode_stretches, plan_stretches
+from metrics_core.frames.fit import PictureFit
+from metrics_core.frames.pictures import PictureBuffer
+from metrics_core.frames.records import DecodedFrames
+from metrics_core.frames.sampling import choose_frame_indices
+from metrics_core.frames.stretches import SeekingFailed, Stretch, choose_stretches, decode_stretches
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -38,36 +38,36 @@ if TYPE_CHECKING:
 class PyAVReader:
     """Decodes the stream in order and keeps the sampled frames. A packet that fails is skipped.
 
-    Parts without a sampled frame are skipped where the key frames allow it, see `plan_stretches`. If anything
+    Parts without a sampled frame are skipped where the key frames allow it, see `choose_stretches`. If anything
     unexpected comes up on the way, the whole stream is decoded instead.
     """
 
     name = "pyav"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None = None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None = None) -> DecodedFrames:
         """See `FrameReader.read`. In memory are the sampled frames, cut down by ``fit``, and a few whole frames."""
         timeline = read_timeline(path)
         n_packets = len(timeline.times_s)
-        wanted = sample_indices(n_packets, every, cap)
-        stretches = plan_stretches(timeline, wanted)
+        wanted = choose_frame_indices(n_packets, every, cap)
+        stretches = choose_stretches(timeline, wanted)
         if len(stretches) > 1:
             try:
-                pixels = _decode_parts(path, timeline, stretches, wanted, fit)
+                pixels = _decode_stretches(path, timeline, stretches, wanted, fit)
             except SeekingFailed:
                 pass  # only decoding the whole stream tells which frames there are
             else:
-                return SampledFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
-        pixels, times_s = decode_in_order(path, wanted, fit)
+                return DecodedFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
+        pixels, times_s = decode_whole_stream(path, wanted, fit)
         n_frames = len(times_s)
-        indices = sample_indices(n_frames, every, cap)
+        indices = choose_frame_indices(n_frames, every, cap)
         if not np.array_equal(indices, wanted[: len(indices)]):
             # The number of frames, now known, differs from the number of packets, and the cap spreads over all frames.
-            pixels, times_s = decode_in_order(path, indices, fit)
-        return SampledFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, self.name)
+            pixels, times_s = decode_whole_stream(path, indices, fit)
+        return DecodedFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, self.name)
 
 
-def decode_in_order(
-    path: Path, wanted: NDArray[np.int64], fit: Fit | None = None
+def decode_whole_stream(
+    path: Path, wanted: NDArray[np.int64], fit: PictureFit | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Decode all frames: returns the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all frames.
 
@@ -76,47 +76,47 @@ def decode_in_order(
     """
     stamps: list[int | None] = []
 
-    def numbered(frames: Iterable[VideoFrame]) -> Iterator[tuple[int, VideoFrame]]:
+    def number_frames(frames: Iterable[VideoFrame]) -> Iterator[tuple[int, VideoFrame]]:
         for number, frame in enumerate(frames):
             stamps.append(frame.pts)
             yield number, frame
 
     with open_video(path) as (container, stream):
-        pixels = _keep(path, numbered(decodable_frames(container, stream)), wanted, fit)
-        return pixels, presentation_times(path, stamps, stream)
+        pixels = _collect_pixels(path, number_frames(decode_frames(container, stream)), wanted, fit)
+        return pixels, compute_presentation_times(path, stamps, stream)
 
 
-def _decode_parts(
-    path: Path, timeline: Timeline, stretches: list[Stretch], wanted: NDArray[np.int64], fit: Fit | None
+def _decode_stretches(
+    path: Path, timeline: Timeline, stretches: list[Stretch], wanted: NDArray[np.int64], fit: PictureFit | None
 ) -> NDArray[np.uint8]:
     with open_video(path) as (container, stream):
-        return _keep(path, decode_stretches(container, stream, timeline, stretches), wanted, fit)
+        return _collect_pixels(path, decode_stretches(container, stream, timeline, stretches), wanted, fit)
 
 
-def _keep(
-    path: Path, frames: Iterable[tuple[int, VideoFrame]], wanted: NDArray[np.int64], fit: Fit | None
+def _collect_pixels(
+    path: Path, frames: Iterable[tuple[int, VideoFrame]], wanted: NDArray[np.int64], fit: PictureFit | None
 ) -> NDArray[np.uint8]:
     """Keep the wanted frames of a stream of (number, frame), and return their upright pixels."""
-    pictures = Pictures(path, len(wanted), fit)
+    pictures = PictureBuffer(path, len(wanted), fit)
     to_come = deque(wanted.tolist())
     width = height = turns = 0
     for number, frame in frames:
         if not width:
             # Size and rotation may change within a stream. All frames get the size and rotation of the first.
-            width, height, turns = frame.width, frame.height, quarter_turns(frame)
+            width, height, turns = frame.width, frame.height, count_quarter_turns(frame)
         if to_come and number == to_come[0]:
             to_come.popleft()
             picture = frame.reformat(width, height, format="rgb24").to_ndarray()
             pictures.add(np.rot90(picture, turns))
-    return pictures.pixels()
+    return pictures.require_pixels()
 
 
-def decodable_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
+def decode_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
     """Yield all frames that decode, in the order in which they are shown."""
     import av
 
     decoder = stream.codec_context
-    for packet in chain(readable_packets(container, stream), (None,)):
+    for packet in chain(read_packets(container, stream), (None,)):
         try:
             frames = decoder.decode(packet)
         except av.error.FFmpegError:

@@ -13,7 +13,7 @@ from metrics_core.frames.records import FrameReader
 READERS: dict[str, type[FrameReader]] = {"decord": DecordReader, "pyav": PyAVReader}
 
 
-def default_readers() -> tuple[FrameReader, ...]:
+def make_default_readers() -> tuple[FrameReader, ...]:
     """Return decord's reader where decord is installed, then PyAV's. Their native libraries are not imported here."""
     return (DecordReader(), PyAVReader()) if find_spec("decord") else (PyAVReader(),)
 
@@ -24,7 +24,7 @@ def check_reader_name(name: str) -> None:
         raise ValueError(f"unknown reader {name!r}: use one of {', '.join(READERS)}, or 'module:attribute'")
 
 
-def load_reader(name: str) -> FrameReader:
+def make_reader(name: str) -> FrameReader:
     """Make a reader by its name; ``module:attribute`` names a class or function of your own without arguments."""
     check_reader_name(name)
     if name in READERS:

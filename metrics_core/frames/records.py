@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.frames.fit import Fit
+from metrics_core.frames.fit import PictureFit
 
 
 class FrameReadError(Exception):
@@ -33,7 +33,7 @@ class NotAVideo(FrameReadError):
 
 
 @dataclass(frozen=True, eq=False)
-class SampledFrames:
+class DecodedFrames:
     """The sampled frames of one video, in the order in which they are shown.
 
     Attributes:
@@ -59,8 +59,8 @@ class FrameReader(Protocol):
     def name(self) -> str:
         """The short name that is stored with all features of the frames."""
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
-        """Read the frames ``sample_indices(n_frames, every, cap)`` of ``path``, cut down by ``fit`` when decoded.
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
+        """Read the frames ``choose_frame_indices(n_frames, every, cap)`` of ``path``, cut down by ``fit`` when decoded.
 
         Raises:
             FrameReadError: this reader cannot decode the file or cannot guarantee the right frames, or the frames

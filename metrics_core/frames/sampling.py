@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def sample_indices(n_frames: int, every: int = 30, cap: int | None = None) -> NDArray[np.int64]:
+def choose_frame_indices(n_frames: int, every: int = 30, cap: int | None = None) -> NDArray[np.int64]:
     """Return the frame numbers 0, l, 2l, ... up to ``n_frames - 1`` with l = ``every`` (EVQAScore, section 3).
 
     If there are m such numbers and m is above ``cap``, the numbers at positions ``floor(i * m / cap)`` for
@@ -25,9 +25,9 @@ def sample_indices(n_frames: int, every: int = 30, cap: int | None = None) -> ND
         ValueError: an argument is out of its range.
 
     Examples:
-        >>> sample_indices(100, every=30).tolist()
+        >>> choose_frame_indices(100, every=30).tolist()
         [0, 30, 60, 90]
-        >>> sample_indices(100, every=10, cap=4).tolist()
+        >>> choose_frame_indices(100, every=10, cap=4).tolist()
         [0, 20, 50, 70]
     """
     if n_frames < 0:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from metrics_core.frames.container import (
     Timeline,
-    readable_packets,
+    read_packets,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # skipped part would go unnoticed, and the frames behind it would get wrong numbers. (The decoder of H.264 misses only a
 # broken header of valid length, of a picture that no other picture needs.) The decoder of HEVC misses some damage, and
 # the decoders of VP9 and AV1 make the picture all the same.
-CHECKED_CODECS = ("h264",)
+SKIPPABLE_CODECS = ("h264",)
 
 
 class SeekingFailed(Exception):
@@ -42,17 +42,17 @@ class Stretch(NamedTuple):
     """Packets ``start`` (a key frame) to ``end - 1``. Frames ``start`` to ``stop - 1`` must be decoded."""
 
     start: int
-    stop: int
-    end: int
+    frame_stop: int
+    packet_stop: int
 
 
-def plan_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stretch]:
+def choose_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stretch]:
     """Cut the stream at key frames, so that as few unwanted frames as possible are decoded.
 
     A restart of the decoder costs less than decoding one frame. So a stretch begins at the last key frame up to a
     wanted frame, unless this key frame directly follows the wanted frame before. The whole stream is one stretch where
     nothing can be skipped or skipping is not safe: time stamps are missing or repeated, groups of pictures are open,
-    packets are or may be lost, or the codec is not in `CHECKED_CODECS`.
+    packets are or may be lost, or the codec is not in `SKIPPABLE_CODECS`.
 
     Args:
         timeline: timeline of the stream.
@@ -65,18 +65,18 @@ def plan_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stretc
         ...     key_frames=np.array([0, 12, 24, 36]),
         ...     codec="h264",
         ...     bits=8,
-        ...     closed_groups=True,
+        ...     has_closed_groups=True,
         ...     n_missing=0,
-        ...     fully_indexed=True,
+        ...     is_fully_indexed=True,
         ... )
-        >>> for stretch in plan_stretches(timeline, np.array([0, 10, 30, 40])):
+        >>> for stretch in choose_stretches(timeline, np.array([0, 10, 30, 40])):
         ...     print(stretch)
         Stretch(start=0, stop=11, end=24)
         Stretch(start=24, stop=31, end=36)
         Stretch(start=36, stop=41, end=48)
     """
     starts, stops = [0], []
-    if timeline.codec in CHECKED_CODECS and timeline.closed_groups and _is_complete(timeline):
+    if timeline.codec in SKIPPABLE_CODECS and timeline.has_closed_groups and _is_complete(timeline):
         n_key_frames_so_far = np.searchsorted(timeline.key_frames, wanted, side="right")
         key_frames = np.append(0, timeline.key_frames)[n_key_frames_so_far]
         for before, key_frame in zip(wanted.tolist(), key_frames[1:].tolist(), strict=False):
@@ -92,7 +92,7 @@ def _is_complete(timeline: Timeline) -> bool:
     """Whether no packet is lost, as far as the container's index or an even rate can tell."""
     steps = np.diff(timeline.ticks)
     is_even = len(steps) > 0 and bool(steps.max() < 1.5 * np.median(steps))
-    return not timeline.n_missing and (timeline.fully_indexed or is_even)
+    return not timeline.n_missing_packets and (timeline.is_fully_indexed or is_even)
 
 
 def decode_stretches(
@@ -110,10 +110,10 @@ def decode_stretches(
     decoder = stream.codec_context
     # Otherwise the decoder hides damage in pictures that it does not make.
     decoder.options = {**decoder.options, "err_detect": "explode"}
-    packets = readable_packets(container, stream)
+    packets = read_packets(container, stream)
     for start, stop, end in stretches:
         ticks = timeline.ticks[start:stop]
-        pictures = decode_needed(decoder, islice(packets, end - start), ticks)
+        pictures = decode_until_needed(decoder, islice(packets, end - start), ticks)
         for number, tick in enumerate(ticks.tolist(), start):
             picture = next(pictures, None)
             if picture is None or picture.pts != tick:
@@ -122,7 +122,7 @@ def decode_stretches(
         deque(pictures, maxlen=0)  # so that the skipped packets are checked too
 
 
-def decode_needed(
+def decode_until_needed(
     decoder: VideoCodecContext, packets: Iterable[Packet[VideoStream]], needed: NDArray[np.int64]
 ) -> Iterator[VideoFrame]:
     """Decode packets until all with the time stamps ``needed`` are decoded, and skip the rest.
@@ -136,15 +136,15 @@ def decode_needed(
     to_come = set(needed.tolist())
     decoder.skip_frame = "DEFAULT"
     for packet in packets:
-        yield from _decode(decoder, packet)
+        yield from _decode_packet(decoder, packet)
         to_come -= {packet.pts}
         if not to_come:
             decoder.skip_frame = "ALL"
-    yield from _decode(decoder, None)
+    yield from _decode_packet(decoder, None)
     decoder.flush_buffers()
 
 
-def _decode(decoder: VideoCodecContext, packet: Packet[VideoStream] | None) -> list[VideoFrame]:
+def _decode_packet(decoder: VideoCodecContext, packet: Packet[VideoStream] | None) -> list[VideoFrame]:
     import av
 
     try:

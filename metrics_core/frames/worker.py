@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from metrics_core.facts.measure import measure_video
-from metrics_core.frames.fit import Fit
+from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.messages import receive_message, send_message
 from metrics_core.frames.pictures import check_frames
-from metrics_core.frames.probe import examine
-from metrics_core.frames.readers import load_reader
-from metrics_core.frames.records import FrameReadError, NotAVideo, SampledFrames
+from metrics_core.frames.probe import collect_probe_fields
+from metrics_core.frames.readers import make_reader
+from metrics_core.frames.records import DecodedFrames, FrameReadError, NotAVideo
 
 # A worker ends itself so long after the caller's time limit, in case its caller died and cannot kill it.
 GRACE_S = 5.0
 
 
-def serve(channel: socket.socket) -> None:
+def answer_requests(channel: socket.socket) -> None:
     """Answer requests on ``channel`` until it closes."""
     send_message(channel, {"ready": True})
     while True:
@@ -35,21 +35,21 @@ def serve(channel: socket.socket) -> None:
             return
         # A thread outside Python's control: it ends the process even while a native decoder hangs.
         faulthandler.dump_traceback_later(request["timeout_s"] + GRACE_S, exit=True)
-        _answer(channel, request)
+        _answer_request(channel, request)
         faulthandler.cancel_dump_traceback_later()
 
 
-def _answer(channel: socket.socket, request: dict[str, Any]) -> None:
+def _answer_request(channel: socket.socket, request: dict[str, Any]) -> None:
     path = Path(request["path"])
     try:
         if request["task"] == "probe":
-            send_message(channel, {"facts": examine(path)})
+            send_message(channel, {"facts": collect_probe_fields(path)})
             return
         if request["task"] == "measure":
             facts, has_sound = measure_video(path)
             send_message(channel, {"facts": asdict(facts), "has_sound": has_sound})
             return
-        frames = _read(path, request)
+        frames = _read_frames(path, request)
     except NotAVideo as error:
         send_message(channel, {"not_a_video": error.reason})
     except FrameReadError as error:
@@ -61,13 +61,13 @@ def _answer(channel: socket.socket, request: dict[str, Any]) -> None:
         send_message(channel, header, frames.indices, frames.times_s, frames.pixels)
 
 
-def _read(path: Path, request: dict[str, Any]) -> SampledFrames:
-    fit = Fit(**request["fit"]) if request["fit"] else None
-    frames = load_reader(request["reader"]).read(path, request["every"], request["cap"], fit)
+def _read_frames(path: Path, request: dict[str, Any]) -> DecodedFrames:
+    fit = PictureFit(**request["fit"]) if request["fit"] else None
+    frames = make_reader(request["reader"]).read(path, request["every"], request["cap"], fit)
     check_frames(path, frames)
     return frames
 
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as caller:
-        serve(caller)
+        answer_requests(caller)

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.models.unusable import ModelUnusable
+from metrics_core.models.errors import ModelUnusable
 
-Rows = list[int]
+RowNumbers = list[int]
 # Tokens, padding included, that keep a GPU busy. A CPU gains nothing from more than a few thousand.
-GPU_TOKENS = 16384
+GPU_BATCH_TOKENS = 16384
 
 
-def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[Rows]:
+def split_by_tokens(lengths: Sequence[int], max_tokens: int) -> Iterator[RowNumbers]:
     """Yield batches of rows of like length: at most `max_tokens` after padding, or a single row.
 
     The longest rows come first, so that a batch that is too large for the memory fails at once.
 
-    >>> list(token_batches([3, 9, 4, 1], max_tokens=8))
+    >>> list(split_by_tokens([3, 9, 4, 1], max_tokens=8))
     [[1], [2, 0], [3]]
     """
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
@@ -31,17 +31,19 @@ def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[Rows]:
         start += size
 
 
-def in_order(rows: Sequence[int], size: int) -> Iterator[Rows]:
+def split_by_size(rows: Sequence[int], size: int) -> Iterator[RowNumbers]:
     """Yield batches of so many rows, in their order."""
     return (list(rows[start : start + size]) for start in range(0, len(rows), size))
 
 
-def to_device(tensor: Any, device: Any) -> Any:
+def move_to_device(tensor: Any, device: Any) -> Any:
     """The tensor on a device. To a GPU it goes by pinned memory, so that nobody waits for the copy."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-def in_batches(n: int, batches: Iterable[Rows], compute: Callable[[Rows], Any], lacking: str = "") -> npt.NDArray[Any]:
+def compute_in_batches(
+    n: int, batches: Iterable[RowNumbers], compute: Callable[[RowNumbers], Any], memory_message: str = ""
+) -> npt.NDArray[Any]:
     """Compute n rows batch by batch, without gradients: float32 (n, ...), in the order of the rows.
 
     compute: returns a tensor with a row for each of the given rows. A batch for which a GPU lacks memory is halved, and
@@ -49,9 +51,9 @@ def in_batches(n: int, batches: Iterable[Rows], compute: Callable[[Rows], Any], 
     which a model that never leaves the CPU need not give.
     """
     computed = np.empty((n, 0), dtype=np.float32)
-    waiting: tuple[Rows, Any, Any] | None = None
+    waiting: tuple[RowNumbers, Any, Any] | None = None
 
-    def keep(rows: Rows, numbers: Any, done: Any) -> None:
+    def keep(rows: RowNumbers, numbers: Any, done: Any) -> None:
         nonlocal computed
         if done is not None:
             done.synchronize()
@@ -59,7 +61,7 @@ def in_batches(n: int, batches: Iterable[Rows], compute: Callable[[Rows], Any], 
             computed = np.empty((n, *numbers.shape[1:]), dtype=np.float32)
         computed[rows] = numbers.numpy()
 
-    for part in _that_fit(batches, compute, lacking):
+    for part in _compute_parts(batches, compute, memory_message):
         if waiting is not None:
             keep(*waiting)
         waiting = part
@@ -68,7 +70,9 @@ def in_batches(n: int, batches: Iterable[Rows], compute: Callable[[Rows], Any], 
     return computed
 
 
-def _that_fit(batches: Iterable[Rows], compute: Callable[[Rows], Any], lacking: str) -> Iterator[tuple[Rows, Any, Any]]:
+def _compute_parts(
+    batches: Iterable[RowNumbers], compute: Callable[[RowNumbers], Any], memory_message: str
+) -> Iterator[tuple[RowNumbers, Any, Any]]:
     """Yield rows, their numbers on their way to the CPU, and the event of their arrival; None where they are there."""
     import torch
 
@@ -83,7 +87,7 @@ def _that_fit(batches: Iterable[Rows], compute: Callable[[Rows], Any], lacking: 
                     arriving = numbers.to("cpu", non_blocking=numbers.is_cuda)
             except torch.OutOfMemoryError:
                 if len(part) == 1:
-                    raise ModelUnusable(lacking) from None
+                    raise ModelUnusable(memory_message) from None
                 n_parts *= 2
                 arriving = None
             if arriving is None:
@@ -94,9 +98,9 @@ def _that_fit(batches: Iterable[Rows], compute: Callable[[Rows], Any], lacking: 
             start += len(part)
 
 
-def lacks_memory(model: str, one: str, setting: str) -> str:
+def explain_lack_of_memory(model: str, row_name: str, setting: str) -> str:
     """Say that a GPU is too small for a model; `one` is what a row is, `setting` the variable of its precision."""
     return (
-        f"the GPU lacks memory for {model}, even for one {one} at a time: set {setting} to bf16, end what else runs on "
+        f"the GPU lacks memory for {model}, even for one {row_name} at a time: set {setting} to bf16, end what else runs on "
         "the GPU, or name a smaller model"
     )

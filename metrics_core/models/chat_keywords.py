@@ -35,14 +35,14 @@ SCHEMA = {
 MAX_TOKENS = 1200
 
 
-class NoKeywords(RuntimeError):
+class KeywordExtractionFailed(RuntimeError):
     """A chat model gave no keywords for a text; the message says why."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
-class Extraction:
+class KeywordExtraction:
     """What became of extracting the keywords of a text. An "ok" may have no keywords, where the text has none.
 
     refused: the model declined. failed: anything else; it may pass another time. reason: for every status but "ok".
@@ -54,7 +54,7 @@ class Extraction:
 
 
 @dataclass(frozen=True)
-class ChatKeywords:
+class ChatKeywordExtractor:
     """A KeywordExtractor by chat model, at temperature 0. `extract_all` asks about many texts at once.
 
     A text without a letter or digit is not sent: it has no keyword.
@@ -72,24 +72,24 @@ class ChatKeywords:
         """The keywords of one text; raises NoKeywords where the model gives none because it fails or declines."""
         (found,) = self.extract_all([text])
         if found.status != "ok":
-            raise NoKeywords(f"{self.chat_model.identity.model_id} gave no keywords: {found.reason}")
+            raise KeywordExtractionFailed(f"{self.chat_model.identity.model_id} gave no keywords: {found.reason}")
         return list(found.keywords)
 
-    def extract_all(self, texts: Sequence[str]) -> list[Extraction]:
+    def extract_all(self, texts: Sequence[str]) -> list[KeywordExtraction]:
         """The keywords of each text, in the order of the texts."""
         asked = [text for text in texts if any(character.isalnum() for character in text)]
-        replies = iter(self.chat_model.chat([keyword_request(text) for text in asked]) if asked else [])
+        replies = iter(self.chat_model.chat([build_keyword_request(text) for text in asked]) if asked else [])
         sent = set(asked)
-        return [_extraction(next(replies)) if text in sent else Extraction() for text in texts]
+        return [_build_extraction(next(replies)) if text in sent else KeywordExtraction() for text in texts]
 
 
-def keyword_request(text: str) -> ChatRequest:
+def build_keyword_request(text: str) -> ChatRequest:
     """Ask for the keywords of a text."""
     return ChatRequest("keywords", SYSTEM, (TextPart(text), TextPart(PROMPT)), SCHEMA, PROMPT_VERSION, MAX_TOKENS)
 
 
-def _extraction(reply: ChatReply) -> Extraction:
+def _build_extraction(reply: ChatReply) -> KeywordExtraction:
     if reply.status == "ok" and reply.data is not None:
-        return Extraction(tuple(reply.data["keywords"]))
+        return KeywordExtraction(tuple(reply.data["keywords"]))
     reason = reply.reason or f"the model's reply is {reply.status}"
-    return Extraction((), "refused" if reply.status == "refused" else "failed", reason)
+    return KeywordExtraction((), "refused" if reply.status == "refused" else "failed", reason)

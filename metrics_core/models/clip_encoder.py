@@ -16,25 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.frames.fit import Fit
+from metrics_core.frames.fit import PictureFit
 from metrics_core.models.batches import (
-    Rows,
-    in_batches,
-    in_order,
-    lacks_memory,
-    to_device,
+    RowNumbers,
+    compute_in_batches,
+    explain_lack_of_memory,
+    move_to_device,
+    split_by_size,
 )
 from metrics_core.models.clip_loading import (
-    check_model,
-    configuration_files,
-    embedding_size,
-    load_clip,
-    load_tokenizer,
+    check_clip_exists,
+    list_configuration_files,
+    make_clip,
+    make_tokenizer,
+    read_embedding_size,
 )
-from metrics_core.models.clip_texts import text_features
-from metrics_core.models.precision import precision_in_use
-from metrics_core.models.revision import model_revision
-from metrics_core.models.unusable import loading
+from metrics_core.models.clip_texts import encode_clip_texts
+from metrics_core.models.errors import convert_load_errors
+from metrics_core.models.precision import choose_precision
+from metrics_core.models.revision import find_model_revision
 from metrics_core.models.word_tokenizer import WordTokenizer
 from metrics_core.protocols import ModelIdentity
 
@@ -68,17 +68,19 @@ class OpenClipEncoder:
     def identity(self) -> ModelIdentity:
         """Name, revision of the weights and configuration, and the precision that this machine computes in."""
         weights = Path(self._checkpoint).expanduser()
-        revision = model_revision(self._checkpoint) if weights.exists() else f"open_clip:{self._checkpoint}"
+        revision = find_model_revision(self._checkpoint) if weights.exists() else f"open_clip:{self._checkpoint}"
         params: dict[str, str] = {"architecture": Path(self._architecture).stem}
-        params["precision"] = precision_in_use(self._precision)
-        params |= {kind: model_revision(str(file)) for kind, file in configuration_files(self._architecture).items()}
+        params["precision"] = choose_precision(self._precision)
+        params |= {
+            kind: find_model_revision(str(file)) for kind, file in list_configuration_files(self._architecture).items()
+        }
         return ModelIdentity(self._name, revision, params)
 
     @property
     def dim(self) -> int:
         """Numbers per feature."""
-        with loading(self._architecture):
-            return embedding_size(self._architecture)
+        with convert_load_errors(self._architecture):
+            return read_embedding_size(self._architecture)
 
     @property
     def context_length(self) -> int:
@@ -89,23 +91,23 @@ class OpenClipEncoder:
         """Count the tokens of an uncut text, start and end included."""
         return len(self._tokenizer.encode(text)) + 2
 
-    def unknown_words(self, text: str) -> list[str]:
+    def list_unknown_words(self, text: str) -> list[str]:
         """The words that the encoder cannot tell from one another; none where its tokenizer takes words apart."""
         tokenizer = self._tokenizer
-        return tokenizer.unknown_words(text) if isinstance(tokenizer, WordTokenizer) else []
+        return tokenizer.list_unknown_words(text) if isinstance(tokenizer, WordTokenizer) else []
 
-    def check(self) -> None:
+    def check_files_exist(self) -> None:
         """Raise ModelNotFound unless architecture and checkpoint exist. Neither is loaded."""
-        check_model(self._architecture, self._checkpoint)
+        check_clip_exists(self._architecture, self._checkpoint)
 
     def load(self) -> None:
         """Load the model now."""
         _ = self._loaded
 
     @property
-    def fit(self) -> Fit:
+    def fit(self) -> PictureFit:
         """How the model's transform resizes and crops a picture. Loads the model."""
-        fit: Fit = self._loaded.fit
+        fit: PictureFit = self._loaded.fit
         return fit
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -116,7 +118,9 @@ class OpenClipEncoder:
         """
         if not texts:
             return np.empty((0, self.dim), np.float32)
-        return _zero_unless_finite(text_features(self._loaded, texts, self.batch_size, self._lacking("text")))
+        return _clear_rows_not_finite(
+            encode_clip_texts(self._loaded, texts, self.batch_size, self._explain_lack_of_memory("text"))
+        )
 
     def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
         """Encode RGB images, uint8 (H, W, 3) of any size, into features (n, dim)."""
@@ -136,29 +140,31 @@ class OpenClipEncoder:
 
         loaded = self._loaded
 
-        def compute(rows: Rows) -> Any:
+        def compute(rows: RowNumbers) -> Any:
             batch = torch.stack([images[row] for row in rows])
-            return loaded.model.encode_image(to_device(batch, loaded.device).to(loaded.dtype))
+            return loaded.model.encode_image(move_to_device(batch, loaded.device).to(loaded.dtype))
 
-        batches = in_order(range(len(images)), self.batch_size)
-        return _zero_unless_finite(in_batches(len(images), batches, compute, lacking=self._lacking("picture")))
+        batches = split_by_size(range(len(images)), self.batch_size)
+        return _clear_rows_not_finite(
+            compute_in_batches(len(images), batches, compute, memory_message=self._explain_lack_of_memory("picture"))
+        )
 
-    def _lacking(self, one: str) -> str:
-        return lacks_memory(self._name, one, "REELSIEVE_IMAGE_TEXT_PRECISION")
+    def _explain_lack_of_memory(self, one: str) -> str:
+        return explain_lack_of_memory(self._name, one, "REELSIEVE_IMAGE_TEXT_PRECISION")
 
     @cached_property
     def _tokenizer(self) -> Any:
         # Without the weights: counting tokens must not cost the memory of the model.
-        with loading(self._architecture):
-            return load_tokenizer(self._architecture)
+        with convert_load_errors(self._architecture):
+            return make_tokenizer(self._architecture)
 
     @cached_property
     def _loaded(self) -> Any:
-        with loading(self._architecture):
-            return load_clip(self._architecture, self._checkpoint, self._precision)
+        with convert_load_errors(self._architecture):
+            return make_clip(self._architecture, self._checkpoint, self._precision)
 
 
-class ClipTexts:
+class ClipTextEncoder:
     """Makes a TextEncoder of an image-text encoder. Its vectors have length 1, or are zeros without a direction."""
 
     def __init__(self, encoder: OpenClipEncoder) -> None:
@@ -178,6 +184,6 @@ class ClipTexts:
         return units
 
 
-def _zero_unless_finite(features: NDArray[np.float32]) -> NDArray[np.float32]:
+def _clear_rows_not_finite(features: NDArray[np.float32]) -> NDArray[np.float32]:
     features[~np.isfinite(features).all(axis=1)] = 0
     return features

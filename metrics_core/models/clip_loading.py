@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metrics_core.frames.fit import Fit
-from metrics_core.models.clip_fit import fit_of
-from metrics_core.models.precision import precision_in_use, torch_dtype
-from metrics_core.models.revision import ModelNotFound, hub_answers
-from metrics_core.models.unusable import CheckpointMismatch
+from metrics_core.frames.fit import PictureFit
+from metrics_core.models.clip_fit import build_fit
+from metrics_core.models.errors import CheckpointMismatch
+from metrics_core.models.precision import choose_precision, find_torch_dtype
+from metrics_core.models.revision import ModelNotFound, is_hub_reachable
 from metrics_core.models.word_tokenizer import WordTokenizer
 
 _ADAPTER = re.compile(r"(?P<target>.+)\.lora_(?P<half>[AB])(\.weight)?$")
-_BESIDE = {"vocabulary": "vocab", "preprocess": "preprocess"}
+_FILE_ENDINGS = {"vocabulary": "vocab", "preprocess": "preprocess"}
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class LoadedClip:
     model: Any
     tokenizer: Any
     transform: Any
-    fit: Fit
+    fit: PictureFit
     device: Any
     dtype: Any
 
 
-def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
+def make_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     """Build the model and load its weights.
 
     Raises CheckpointMismatch when the weights do not fit, ModelNotFound when architecture or checkpoint is unknown.
@@ -48,29 +48,29 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     from open_clip.model import get_model_preprocess_cfg
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
-    name = _register(architecture)
+    name = _register_architecture(architecture)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = torch_dtype(precision_in_use(precision))
-    check_model(architecture, checkpoint)
+    dtype = find_torch_dtype(choose_precision(precision))
+    check_clip_exists(architecture, checkpoint)
     file = Path(checkpoint).expanduser()
     if file.is_file():
-        with _without_warning("No pretrained weights loaded"):
+        with _hide_warning("No pretrained weights loaded"):
             model = open_clip.create_model(name, pretrained=None, load_weights=False)
         _load_weights(model, file)
     else:
-        _download(name, checkpoint)
+        _download_weights(name, checkpoint)
         model = open_clip.create_model(name, pretrained=checkpoint)
     model = model.to(device=device, dtype=dtype).eval().requires_grad_(False)
-    preprocess = PreprocessCfg(**(get_model_preprocess_cfg(model) | _own_preprocess(architecture)))
+    preprocess = PreprocessCfg(**(get_model_preprocess_cfg(model) | _read_own_preprocess(architecture)))
     transform = image_transform_v2(preprocess, is_train=False)
-    return LoadedClip(model, load_tokenizer(architecture), transform, fit_of(preprocess), device, dtype)
+    return LoadedClip(model, make_tokenizer(architecture), transform, build_fit(preprocess), device, dtype)
 
 
-def _download(name: str, tag: str) -> None:
+def _download_weights(name: str, tag: str) -> None:
     """Bring the weights of a tag into the local cache. Raises ModelNotFound where no hub has them for us."""
     import open_clip
 
-    answers = hub_answers()
+    answers = is_hub_reachable()
     try:
         open_clip.download_pretrained(open_clip.get_pretrained_cfg(name, tag))
     except OSError as error:
@@ -80,40 +80,40 @@ def _download(name: str, tag: str) -> None:
         ) from error
 
 
-def embedding_size(architecture: str) -> int:
+def read_embedding_size(architecture: str) -> int:
     """Read the length of an architecture's features from its configuration. No weights are loaded."""
     import open_clip
 
-    return int(open_clip.get_model_config(_register(architecture))["embed_dim"])
+    return int(open_clip.get_model_config(_register_architecture(architecture))["embed_dim"])
 
 
-def check_model(architecture: str, checkpoint: str) -> None:
+def check_clip_exists(architecture: str, checkpoint: str) -> None:
     """Raise ModelNotFound unless architecture and checkpoint exist. Neither is loaded."""
     import open_clip
 
-    name = _register(architecture)
+    name = _register_architecture(architecture)
     if Path(checkpoint).expanduser().is_file() or checkpoint in open_clip.list_pretrained_tags_by_model(name):
         return
     raise ModelNotFound(f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}")
 
 
-def load_tokenizer(architecture: str) -> Any:
+def make_tokenizer(architecture: str) -> Any:
     """Load an architecture's tokenizer without weights. Raises CheckpointMismatch when its vocabulary does not fit."""
-    files = configuration_files(architecture)
+    files = list_configuration_files(architecture)
     if "vocabulary" in files:
-        return _word_tokenizer(**files)
+        return _make_word_tokenizer(**files)
     import open_clip
 
-    name = _register(architecture)
+    name = _register_architecture(architecture)
     if "hf_tokenizer_name" in open_clip.get_model_config(name)["text_cfg"]:
-        hub_answers()
+        is_hub_reachable()
     return open_clip.get_tokenizer(name)
 
 
-def _word_tokenizer(configuration: Path, vocabulary: Path, **_: Path) -> WordTokenizer:
+def _make_word_tokenizer(configuration: Path, vocabulary: Path, **_: Path) -> WordTokenizer:
     """The tokenizer of a model with words of its own. open_clip, whose import takes seconds, is not needed for it."""
     text = _read_configuration(configuration)["text_cfg"]
-    tokenizer = WordTokenizer.from_file(vocabulary, text["context_length"])
+    tokenizer = WordTokenizer.read_vocabulary(vocabulary, text["context_length"])
     if tokenizer.vocab_size != text["vocab_size"]:
         raise CheckpointMismatch(
             f"{vocabulary.name} has {tokenizer.vocab_size} tokens, the four special ones included, but vocab_size of "
@@ -130,12 +130,12 @@ def _read_configuration(file: Path) -> dict[str, Any]:
         raise CheckpointMismatch(f"{file} is no JSON: {error}") from error
 
 
-def configuration_files(architecture: str) -> dict[str, Path]:
+def list_configuration_files(architecture: str) -> dict[str, Path]:
     """List the files of an architecture: configuration, vocabulary, preprocess. A name of open_clip has none: {}."""
     path = Path(architecture).expanduser()
     if path.suffix != ".json" or not path.is_file():
         return {}
-    beside = {kind: path.with_suffix(f".{ending}.json") for kind, ending in _BESIDE.items()}
+    beside = {kind: path.with_suffix(f".{ending}.json") for kind, ending in _FILE_ENDINGS.items()}
     return {"configuration": path} | {kind: file for kind, file in beside.items() if file.is_file()}
 
 
@@ -159,10 +159,10 @@ def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
     return merged
 
 
-def _register(architecture: str) -> str:
+def _register_architecture(architecture: str) -> str:
     import open_clip
 
-    if configuration := configuration_files(architecture).get("configuration"):
+    if configuration := list_configuration_files(architecture).get("configuration"):
         _read_configuration(configuration)
         open_clip.add_model_config(configuration)
         return configuration.stem
@@ -171,13 +171,13 @@ def _register(architecture: str) -> str:
     return architecture
 
 
-def _own_preprocess(architecture: str) -> dict[str, Any]:
-    file = configuration_files(architecture).get("preprocess")
+def _read_own_preprocess(architecture: str) -> dict[str, Any]:
+    file = list_configuration_files(architecture).get("preprocess")
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file else {}
 
 
 @contextmanager
-def _without_warning(beginning: str) -> Iterator[None]:
+def _hide_warning(beginning: str) -> Iterator[None]:
     """Keep off the log open_clip's warning of something that is intended here."""
 
     def is_other(record: logging.LogRecord) -> bool:

@@ -10,52 +10,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.models.batches import (
-    GPU_TOKENS,
-    Rows,
-    in_batches,
-    in_order,
-    to_device,
-    token_batches,
+    GPU_BATCH_TOKENS,
+    RowNumbers,
+    compute_in_batches,
+    move_to_device,
+    split_by_size,
+    split_by_tokens,
 )
 from metrics_core.models.clip_loading import (
     LoadedClip,
 )
 
 
-def text_features(loaded: LoadedClip, texts: Sequence[str], batch_size: int, lacking: str) -> NDArray[np.float32]:
+def encode_clip_texts(
+    loaded: LoadedClip, texts: Sequence[str], batch_size: int, memory_message: str
+) -> NDArray[np.float32]:
     """Encode texts into features (n, dim) in float32, in the order of the texts."""
     tokens = loaded.tokenizer(list(texts))
-    lengths = _lengths(loaded, tokens)
-    encode = encode_short if _runs_at_own_length(loaded.model) else type(loaded.model).encode_text
+    lengths = _count_tokens(loaded, tokens)
+    encode = encode_unpadded if _can_skip_padding(loaded.model) else type(loaded.model).encode_text
 
-    def compute(rows: Rows) -> Any:
+    def compute(rows: RowNumbers) -> Any:
         part = tokens[rows, : max(lengths[row] for row in rows)]
-        return encode(loaded.model, to_device(part, loaded.device))
+        return encode(loaded.model, move_to_device(part, loaded.device))
 
     on_gpu = loaded.device.type == "cuda"
-    batches = token_batches(lengths, GPU_TOKENS) if on_gpu else _of_one_length(lengths, batch_size)
-    return in_batches(len(texts), batches, compute, lacking=lacking)
+    batches = split_by_tokens(lengths, GPU_BATCH_TOKENS) if on_gpu else _split_by_length(lengths, batch_size)
+    return compute_in_batches(len(texts), batches, compute, memory_message=memory_message)
 
 
-def _lengths(loaded: LoadedClip, tokens: Any) -> list[int]:
+def _count_tokens(loaded: LoadedClip, tokens: Any) -> list[int]:
     """The tokens of every text that the model has to see, to the end token."""
-    if not _runs_at_own_length(loaded.model):
+    if not _can_skip_padding(loaded.model):
         return [tokens.shape[1]] * len(tokens)
     # Every text has one end token, even a text that was cut.
     lengths: list[int] = ((tokens == loaded.tokenizer.eot_token_id).int().argmax(dim=1) + 1).tolist()
     return lengths
 
 
-def _of_one_length(lengths: Sequence[int], batch_size: int) -> Iterator[Rows]:
+def _split_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[RowNumbers]:
     """Batches without padding, which is what a CPU pays for."""
-    groups: dict[int, Rows] = defaultdict(list)
+    groups: dict[int, RowNumbers] = defaultdict(list)
     for row, length in enumerate(lengths):
         groups[length].append(row)
     for rows in groups.values():
-        yield from in_order(rows, batch_size)
+        yield from split_by_size(rows, batch_size)
 
 
-def encode_short(model: Any, tokens: Any) -> Any:
+def encode_unpadded(model: Any, tokens: Any) -> Any:
     """Run open_clip's text tower on tokens (n, length), with positions and causal mask cut to that length.
 
     The feature is read at the end token, which has the highest number. It does not depend on padding after it.
@@ -71,7 +73,7 @@ def encode_short(model: Any, tokens: Any) -> Any:
     return projection(x) if callable(projection) else x @ projection
 
 
-def _runs_at_own_length(model: Any) -> bool:
+def _can_skip_padding(model: Any) -> bool:
     """Whether the model has CLIP's causal text tower, read at the end token. Other towers need the padding."""
     is_causal = getattr(model, "attn_mask", None) is not None and hasattr(model, "token_embedding")
     return is_causal and getattr(model, "text_pool_type", None) == "argmax"

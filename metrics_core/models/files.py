@@ -10,15 +10,15 @@ from pathlib import Path
 
 from metrics_core.models.revision import (
     ModelNotFound,
-    cache_folder,
-    cached_main,
-    hub_answers,
-    hub_names,
-    name_and_pin,
+    build_cache_path,
+    is_hub_reachable,
+    list_hub_ids,
+    read_cached_commit,
+    split_model_name,
 )
 
 # In place of a commit that this machine does not know.
-UNKNOWN = "COMMIT"
+UNKNOWN_COMMIT = "COMMIT"
 # Of the files in which a tokenizer may be kept, one is enough.
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
 # Modules of sentence-transformers that have a configuration besides the transformer.
@@ -36,36 +36,38 @@ class ModelFiles:
     missing: tuple[str, ...]
     n_bytes: int
     revision: str | None = None
-    others: tuple[str, ...] = ()
+    other_commits: tuple[str, ...] = ()
 
     @property
     def remedy(self) -> str:
         """Where the missing files belong."""
-        instead = f"; there is commit {', '.join(self.others)} instead" if self.others else ""
+        instead = f"; there is commit {', '.join(self.other_commits)} instead" if self.other_commits else ""
         main = (
-            f", and the commit into {self.folder.parents[1] / 'refs' / 'main'}" if self.folder.name == UNKNOWN else ""
+            f", and the commit into {self.folder.parents[1] / 'refs' / 'main'}"
+            if self.folder.name == UNKNOWN_COMMIT
+            else ""
         )
         return f"put {', '.join(self.missing)} into {self.folder}{main}{instead}"
 
 
-def files_of_model(model: str, *, of_sentences: bool = False) -> ModelFiles:
+def find_model_files(model: str, *, is_sentence_model: bool = False) -> ModelFiles:
     """The files of a transformer by local folder or hub id, with or without a commit. Asks no hub.
 
     of_sentences: whether it is a model of sentence-transformers, which says in modules.json how vectors are made.
     """
     folder = Path(model).expanduser()
     if folder.exists():
-        return ModelFiles(folder, tuple(_missing(folder, False)), _size(folder))
-    found = _in_cache(model)
-    return replace(found, missing=tuple(_missing(found.folder, of_sentences)))
+        return ModelFiles(folder, tuple(_list_missing(folder, False)), _measure_bytes(folder))
+    found = _find_in_cache(model)
+    return replace(found, missing=tuple(_list_missing(found.folder, is_sentence_model)))
 
 
-def files_of_folder(folder: Path) -> ModelFiles:
+def find_folder_files(folder: Path) -> ModelFiles:
     """A folder whose files are all there."""
-    return ModelFiles(folder, (), _size(folder))
+    return ModelFiles(folder, (), _measure_bytes(folder))
 
 
-def files_of_checkpoint(architecture: str, checkpoint: str) -> ModelFiles:
+def find_checkpoint_files(architecture: str, checkpoint: str) -> ModelFiles:
     """The files of an open_clip model: a checkpoint file, or what a tag of open_clip means. Asks no hub."""
     path = Path(checkpoint).expanduser()
     if path.is_file():
@@ -73,62 +75,62 @@ def files_of_checkpoint(architecture: str, checkpoint: str) -> ModelFiles:
     import open_clip
     from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
 
-    from metrics_core.models.clip_loading import check_model
+    from metrics_core.models.clip_loading import check_clip_exists
 
-    check_model(architecture, checkpoint)
+    check_clip_exists(architecture, checkpoint)
     known = open_clip.get_pretrained_cfg(architecture, checkpoint)
     if not known.get("hf_hub"):
         path = Path("~/.cache/clip").expanduser() / Path(known["url"]).name
-        return ModelFiles(path.parent, () if path.is_file() else (path.name,), _size(path))
+        return ModelFiles(path.parent, () if path.is_file() else (path.name,), _measure_bytes(path))
     name, _, file = known["hf_hub"].rpartition("/")
-    found, wanted = _in_cache(name), [file] if file else [HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME]
+    found, wanted = _find_in_cache(name), [file] if file else [HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME]
     missing = [] if any((found.folder / each).is_file() for each in wanted) else wanted[:1]
-    return replace(found, missing=(*missing, *_of_other_tokenizer(open_clip.get_model_config(architecture))))
+    return replace(found, missing=(*missing, *_list_missing_tokenizer(open_clip.get_model_config(architecture))))
 
 
-def check_files(model: str, *, of_sentences: bool = False) -> None:
+def check_model_files(model: str, *, is_sentence_model: bool = False) -> None:
     """Raise ModelNotFound where the local cache lacks files of a hub id and no hub can give them."""
     if Path(model).expanduser().exists():
         return
-    found = files_of_model(model, of_sentences=of_sentences)
-    if found.missing and not hub_answers():
+    found = find_model_files(model, is_sentence_model=is_sentence_model)
+    if found.missing and not is_hub_reachable():
         raise ModelNotFound(
             f"model {model} is not complete here, and no model hub answers: {found.remedy}; "
             "`reelsieve doctor --models` lists all that is missing"
         )
 
 
-def _in_cache(model: str) -> ModelFiles:
+def _find_in_cache(model: str) -> ModelFiles:
     """What the cache has of a hub id; which files are missing is left open."""
-    name, commit = name_and_pin(model)
-    names = hub_names(name)
-    name = next((each for each in names if cache_folder(each).is_dir()), names[0])
-    commit = commit or cached_main(name)
-    snapshots = cache_folder(name) / "snapshots"
-    folder = snapshots / (commit or UNKNOWN)
+    name, commit = split_model_name(model)
+    names = list_hub_ids(name)
+    name = next((each for each in names if build_cache_path(each).is_dir()), names[0])
+    commit = commit or read_cached_commit(name)
+    snapshots = build_cache_path(name) / "snapshots"
+    folder = snapshots / (commit or UNKNOWN_COMMIT)
     others = (
         () if folder.is_dir() or not snapshots.is_dir() else tuple(sorted(each.name for each in snapshots.iterdir()))
     )
-    return ModelFiles(folder, (), _size(folder), commit, others)
+    return ModelFiles(folder, (), _measure_bytes(folder), commit, others)
 
 
-def _missing(folder: Path, of_sentences: bool) -> Iterator[str]:
+def _list_missing(folder: Path, is_sentence_model: bool) -> Iterator[str]:
     modules = folder / "modules.json"
     if not modules.is_file():
         # Without it sentence-transformers would make other vectors, and say so in a warning only.
-        if of_sentences:
+        if is_sentence_model:
             yield modules.name
-        yield from _of_transformer(folder, "")
+        yield from _list_missing_of_transformer(folder, "")
         return
     for module in json.loads(modules.read_text(encoding="utf-8")):
         kind, place = module["type"].rpartition(".")[2], f"{module['path']}/" if module["path"] else ""
         if kind == "Transformer":
-            yield from _of_transformer(folder, place)
+            yield from _list_missing_of_transformer(folder, place)
         elif kind in _CONFIGURED and not (folder / f"{place}config.json").is_file():
             yield f"{place}config.json"
 
 
-def _of_transformer(folder: Path, place: str) -> Iterator[str]:
+def _list_missing_of_transformer(folder: Path, place: str) -> Iterator[str]:
     if not (folder / f"{place}config.json").is_file():
         yield f"{place}config.json"
     # Beside the modules, where the transformer has a folder of its own and no tokenizer in it.
@@ -140,14 +142,14 @@ def _of_transformer(folder: Path, place: str) -> Iterator[str]:
     yield from (f"{place}{name}" for name in weights if not (folder / place / name).is_file())
 
 
-def _of_other_tokenizer(architecture: dict[str, dict[str, str]]) -> Iterator[str]:
+def _list_missing_tokenizer(architecture: dict[str, dict[str, str]]) -> Iterator[str]:
     """The tokenizer of an architecture that takes it from a model of the hub."""
     name = architecture["text_cfg"].get("hf_tokenizer_name")
-    if name and not any((_in_cache(name).folder / each).is_file() for each in _TOKENIZERS):
+    if name and not any((_find_in_cache(name).folder / each).is_file() for each in _TOKENIZERS):
         yield f"{_TOKENIZERS[0]} of {name}"
 
 
-def _size(place: Path) -> int:
+def _measure_bytes(place: Path) -> int:
     """Bytes of a file, or of all files below a folder but code; links of the cache count as what they point to."""
     if place.is_file():
         return place.stat().st_size

@@ -27,16 +27,16 @@ class LexicalVerifier:
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
         """Content-word recall in [0, 1] of (premise, hypothesis) pairs, in their order. No premise is cut."""
-        recalls = [content_recall(premise, hypothesis) for premise, hypothesis in pairs]
+        recalls = [compute_word_recall(premise, hypothesis) for premise, hypothesis in pairs]
         return Entailments(np.array(recalls, dtype=np.float64), np.zeros(len(pairs), dtype=np.bool_))
 
 
-def content_recall(premise: str, hypothesis: str) -> float:
+def compute_word_recall(premise: str, hypothesis: str) -> float:
     """Share of the hypothesis's different words that the premise contains. Function words do not count.
 
     Where the hypothesis consists of function words alone, they count. Where it has no word, the recall is 0.
 
-    >>> content_recall("Nobody is there.", "He is there."), content_recall("A dog.", "...")
+    >>> compute_word_recall("Nobody is there.", "He is there."), compute_word_recall("A dog.", "...")
     (0.6666666666666666, 0.0)
     """
     words = set(split_words(hypothesis))

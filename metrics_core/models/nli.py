@@ -11,18 +11,18 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.models.batches import GPU_TOKENS, in_batches, lacks_memory, token_batches
-from metrics_core.models.files import check_files
-from metrics_core.models.nli_inputs import encode_pairs
-from metrics_core.models.nli_loading import LoadedClassifier, load_classifier
-from metrics_core.models.precision import precision_in_use
-from metrics_core.models.revision import model_revision, name_and_pin
-from metrics_core.models.unusable import ModelUnusable, loading
+from metrics_core.models.batches import GPU_BATCH_TOKENS, compute_in_batches, explain_lack_of_memory, split_by_tokens
+from metrics_core.models.errors import ModelUnusable, convert_load_errors
+from metrics_core.models.files import check_model_files
+from metrics_core.models.nli_inputs import tokenize_pairs
+from metrics_core.models.nli_loading import LoadedClassifier, make_classifier
+from metrics_core.models.precision import choose_precision
+from metrics_core.models.revision import find_model_revision, split_model_name
 from metrics_core.protocols import Entailments, ModelIdentity
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 # Tokens of a batch on a CPU.
-CPU_TOKENS = 4096
+CPU_BATCH_TOKENS = 4096
 
 
 class NliClassifier:
@@ -41,15 +41,15 @@ class NliClassifier:
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give the tokens that a batch may hold, 1 or more.")
         self._source = model
-        self._model_id = name_and_pin(model)[0]
+        self._model_id = split_model_name(model)[0]
         self._precision = precision
         self._max_tokens = max_tokens
 
     @property
     def identity(self) -> ModelIdentity:
         """Name, revision, and the precision that this machine computes in."""
-        params = {"precision": precision_in_use(self._precision)}
-        return ModelIdentity(self._model_id, model_revision(self._source), params)
+        params = {"precision": choose_precision(self._precision)}
+        return ModelIdentity(self._model_id, find_model_revision(self._source), params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
         """Judge (premise, hypothesis) pairs: P(entailment) in their order, by the softmax over all classes in float64.
@@ -63,13 +63,13 @@ class NliClassifier:
         if not pairs:
             return Entailments(np.empty(0), np.zeros(0, dtype=np.bool_))
         loaded = self._loaded
-        encoded = encode_pairs(loaded.tokenizer, pairs, loaded.max_length)
-        budget = self._max_tokens or (GPU_TOKENS if loaded.model.device.type == "cuda" else CPU_TOKENS)
-        logits = in_batches(
+        encoded = tokenize_pairs(loaded.tokenizer, pairs, loaded.max_length)
+        budget = self._max_tokens or (GPU_BATCH_TOKENS if loaded.model.device.type == "cuda" else CPU_BATCH_TOKENS)
+        logits = compute_in_batches(
             len(pairs),
-            token_batches(encoded.lengths, budget),
-            lambda rows: loaded.logits(encoded.batch(rows)),
-            lacking=lacks_memory(self._model_id, "pair", "REELSIEVE_ECS_VERIFIER_PRECISION"),
+            split_by_tokens(encoded.n_tokens, budget),
+            lambda rows: loaded.compute_logits(encoded.build_batch(rows)),
+            memory_message=explain_lack_of_memory(self._model_id, "pair", "REELSIEVE_ECS_VERIFIER_PRECISION"),
         ).astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(logits).all(axis=1))
         if bad.size:
@@ -78,20 +78,20 @@ class NliClassifier:
                 f"{self._model_id} gave an output that is not finite for the premise {premise[:80]!r} and the "
                 f"hypothesis {hypothesis[:80]!r}: try another precision"
             )
-        return Entailments(class_probabilities(logits, loaded.entailment), encoded.truncated)
+        return Entailments(compute_class_probabilities(logits, loaded.entailment_class), encoded.truncated)
 
     @cached_property
     def _loaded(self) -> LoadedClassifier:
-        revision = model_revision(self._source)
-        with loading(self._model_id):
-            check_files(self._source)
-            return load_classifier(self._model_id, revision, precision_in_use(self._precision))
+        revision = find_model_revision(self._source)
+        with convert_load_errors(self._model_id):
+            check_model_files(self._source)
+            return make_classifier(self._model_id, revision, choose_precision(self._precision))
 
 
-def class_probabilities(logits: npt.NDArray[np.float64], index: int) -> npt.NDArray[np.float64]:
+def compute_class_probabilities(logits: npt.NDArray[np.float64], index: int) -> npt.NDArray[np.float64]:
     """Compute the softmax probability (n,) of class `index` from finite logits (n, classes).
 
-    >>> class_probabilities(np.log([[1.0, 3.0, 1.0]]), 1).round(12).tolist()
+    >>> compute_class_probabilities(np.log([[1.0, 3.0, 1.0]]), 1).round(12).tolist()
     [0.6]
     """
     # Subtracting the greatest logit keeps the exponentials from overflowing.

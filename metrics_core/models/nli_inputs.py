@@ -22,7 +22,7 @@ class HypothesisTooLong(ValueError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EncodedPairs:
+class TokenizedPairs:
     """Tokenised pairs: their tokens by column, and whether the premise was cut (n,)."""
 
     tokenizer: Any
@@ -30,17 +30,17 @@ class EncodedPairs:
     truncated: npt.NDArray[np.bool_]
 
     @property
-    def lengths(self) -> list[int]:
+    def n_tokens(self) -> list[int]:
         """The number of tokens of every pair, special tokens included."""
         return [len(tokens) for tokens in self.columns["input_ids"]]
 
-    def batch(self, rows: Sequence[int]) -> Any:
+    def build_batch(self, rows: Sequence[int]) -> Any:
         """Build the model's input tensors for the pairs of `rows`, padded to the longest of them."""
         chosen = {name: [column[row] for row in rows] for name, column in self.columns.items()}
         return self.tokenizer.pad(chosen, return_tensors="pt")
 
 
-def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: int) -> EncodedPairs:
+def tokenize_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: int) -> TokenizedPairs:
     """Tokenise one pair or more, and cut premises so that no pair has more than `max_length` tokens.
 
     Raises HypothesisTooLong where a pair is too long and its hypothesis leaves no room for any token of the premise.
@@ -51,15 +51,15 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: i
     rows = np.flatnonzero(truncated).tolist()
     if rows:
         premises, hypotheses = ([pairs[row][side] for row in rows] for side in (0, 1))
-        check_room(tokenizer, hypotheses, max_length)
+        check_hypothesis_lengths(tokenizer, hypotheses, max_length)
         cut = tokenizer(premises, hypotheses, truncation="only_first", max_length=max_length)
         for name, column in columns.items():
             for row, values in zip(rows, cut[name], strict=True):
                 column[row] = values
-    return EncodedPairs(tokenizer, columns, truncated)
+    return TokenizedPairs(tokenizer, columns, truncated)
 
 
-def check_room(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
+def check_hypothesis_lengths(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
     """Raise HypothesisTooLong unless every hypothesis leaves room for one token of a premise."""
     different = list(dict.fromkeys(hypotheses))
     alone = tokenizer([""] * len(different), different, verbose=False)["input_ids"]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metrics_core.models.batches import to_device
-from metrics_core.models.precision import torch_dtype
-from metrics_core.models.unusable import CheckpointMismatch, check_tokenizer
+from metrics_core.models.batches import move_to_device
+from metrics_core.models.errors import CheckpointMismatch, check_tokenizer
+from metrics_core.models.precision import find_torch_dtype
 
 # Tokenizers that do not know their limit say 10**30.
 UNLIMITED = 10**9
@@ -28,17 +28,17 @@ class LoadedClassifier:
 
     model: Any
     tokenizer: Any
-    entailment: int
+    entailment_class: int
     max_length: int
 
-    def logits(self, batch: Any) -> Any:
+    def compute_logits(self, batch: Any) -> Any:
         """The model's raw output (n, classes) for a batch of input tensors, on the model's device."""
         device = self.model.device
-        return self.model(**{name: to_device(tensor, device) for name, tensor in batch.items()}).logits
+        return self.model(**{name: move_to_device(tensor, device) for name, tensor in batch.items()}).logits
 
 
-def load_classifier(source: str, revision: str, precision: str) -> LoadedClassifier:
-    """Load a local folder or a hub id, at a revision from `model_revision`, in "fp32", "bf16" or "fp16".
+def make_classifier(source: str, revision: str, precision: str) -> LoadedClassifier:
+    """Load a local folder or a hub id, at a revision from `find_model_revision`, in "fp32", "bf16" or "fp16".
 
     Raises NoEntailmentClass before any weight is read, and CheckpointMismatch for incomplete weights.
     """
@@ -48,11 +48,16 @@ def load_classifier(source: str, revision: str, precision: str) -> LoadedClassif
     # Load the revision that the identity names, even when the hub's main branch has moved on.
     where = {"trust_remote_code": False} | ({} if revision.startswith("sha256:") else {"revision": revision})
     config = AutoConfig.from_pretrained(source, **where)
-    entailment = entailment_index(config.id2label, source)
+    entailment = find_entailment_class(config.id2label, source)
     # transformers draws a progress bar of its own while it loads weights, which would break up ours.
     with contextlib.redirect_stderr(io.StringIO()):
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            source, config=config, dtype=torch_dtype(precision), use_safetensors=True, output_loading_info=True, **where
+            source,
+            config=config,
+            dtype=find_torch_dtype(precision),
+            use_safetensors=True,
+            output_loading_info=True,
+            **where,
         )
     if missing := sorted(report["missing_keys"]):
         raise CheckpointMismatch(
@@ -62,16 +67,16 @@ def load_classifier(source: str, revision: str, precision: str) -> LoadedClassif
     tokenizer = AutoTokenizer.from_pretrained(source, truncation_side="right", **where)
     check_tokenizer(tokenizer, source)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval().requires_grad_(False)
-    return LoadedClassifier(model, tokenizer, entailment, longest_input(model, tokenizer, source))
+    return LoadedClassifier(model, tokenizer, entailment, find_max_length(model, tokenizer, source))
 
 
-def entailment_index(id2label: Mapping[int, str], source: str) -> int:
+def find_entailment_class(id2label: Mapping[int, str], source: str) -> int:
     """Find the index of the one class whose name begins with "entail", in upper or lower case.
 
     Models order their classes differently, so only the name tells. "not_entailment" is the other class. Raises
     NoEntailmentClass unless there is exactly one.
 
-    >>> entailment_index({0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}, "some model")
+    >>> find_entailment_class({0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}, "some model")
     1
     """
     found = [index for index, label in id2label.items() if str(label).strip().casefold().startswith("entail")]
@@ -86,7 +91,7 @@ def entailment_index(id2label: Mapping[int, str], source: str) -> int:
     return int(found[0])
 
 
-def longest_input(model: Any, tokenizer: Any, source: str) -> int:
+def find_max_length(model: Any, tokenizer: Any, source: str) -> int:
     """Tokens that the model takes: the lesser of its positions and of what its tokenizer says.
 
     Raises ValueError where neither is known.

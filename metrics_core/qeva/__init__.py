@@ -9,57 +9,62 @@ and an entailment model; its scores are those of another scorer.
 """
 
 from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher
-from metrics_core.qeva.by_chat.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
 from metrics_core.qeva.by_chat.examiners import ChatSummaryExaminer, ChatVideoExaminer
-from metrics_core.qeva.by_chat.requests import PROMPT_VERSION
-from metrics_core.qeva.chronology import chronology_questions
-from metrics_core.qeva.filtering import (
-    FilterMark,
-    Outcome,
-    decide,
-    filter_questions,
-    judge_replies,
-    outcome_of,
-    outcomes_of,
+from metrics_core.qeva.by_chat.model_calls import (
+    ModelCalls,
+    count_all_calls,
+    count_calls_per_summary,
+    count_calls_per_video,
 )
-from metrics_core.qeva.records import Judgement
-from metrics_core.qeva.replies import ABSTAIN, normalise
+from metrics_core.qeva.by_chat.requests import PROMPT_VERSION
+from metrics_core.qeva.chronology import build_chronology_questions
+from metrics_core.qeva.filtering import (
+    AnswerOutcome,
+    FilterMark,
+    choose_outcome,
+    decide_question,
+    filter_questions,
+    judge_outcomes,
+    judge_replies,
+)
+from metrics_core.qeva.records import AnswerJudgement
+from metrics_core.qeva.replies import ABSTAIN, parse_reply
 from metrics_core.qeva.score import (
     DimensionScore,
     QevaScore,
-    dimension_score,
-    empty_summary_score,
+    compute_dimension_score,
+    compute_empty_summary_score,
+    compute_summary_score,
+    find_question_shortage,
     is_empty_summary,
-    summary_score,
-    too_few_written,
 )
 
 __all__ = [
     "ABSTAIN",
     "PROMPT_VERSION",
-    "Calls",
+    "AnswerJudgement",
+    "AnswerOutcome",
     "ChatAnswerer",
     "ChatMatcher",
     "ChatSummaryExaminer",
     "ChatVideoExaminer",
     "DimensionScore",
     "FilterMark",
-    "Judgement",
-    "Outcome",
+    "ModelCalls",
     "QevaScore",
-    "calls_in_all",
-    "calls_per_summary",
-    "calls_per_video",
-    "chronology_questions",
-    "decide",
-    "dimension_score",
-    "empty_summary_score",
+    "build_chronology_questions",
+    "choose_outcome",
+    "compute_dimension_score",
+    "compute_empty_summary_score",
+    "compute_summary_score",
+    "count_all_calls",
+    "count_calls_per_summary",
+    "count_calls_per_video",
+    "decide_question",
     "filter_questions",
+    "find_question_shortage",
     "is_empty_summary",
+    "judge_outcomes",
     "judge_replies",
-    "normalise",
-    "outcome_of",
-    "outcomes_of",
-    "summary_score",
-    "too_few_written",
+    "parse_reply",
 ]

@@ -9,46 +9,48 @@ from itertools import chain, combinations, cycle, groupby, permutations, zip_lon
 from random import Random
 from typing import Literal, TypeAlias, TypeVar
 
-from metrics_core.qeva.records import NO, YES, Kind, Question, QuestionSet
-from metrics_core.qeva.replies import cleaned
+from metrics_core.qeva.records import NO, YES, Question, QuestionKind, QuestionSet
+from metrics_core.qeva.replies import clean_reply_text
 
-Pair: TypeAlias = tuple[int, int]
-Triplet: TypeAlias = tuple[int, int, int]
+EventPair: TypeAlias = tuple[int, int]
+EventTriplet: TypeAlias = tuple[int, int, int]
 Item = TypeVar("Item")
 # Triplets are drawn from so many events at most: their number grows with the cube of the events.
 MAX_TRIPLET_EVENTS = 16
 
 
-def distinct_events(events: Sequence[str]) -> list[int]:
+def list_distinct_events(events: Sequence[str]) -> list[int]:
     """The numbers of the events that a question can name: with words, and with the same words nowhere else.
 
-    >>> distinct_events(["a", "A.", "b", "c", "b", ""])
+    >>> list_distinct_events(["a", "A.", "b", "c", "b", ""])
     [0, 3]
     """
-    runs = [(text, next(run)[0]) for text, run in groupby(enumerate(map(cleaned, events)), key=lambda one: one[1])]
+    runs = [
+        (text, next(run)[0]) for text, run in groupby(enumerate(map(clean_reply_text, events)), key=lambda one: one[1])
+    ]
     texts = [text for text, _ in runs]
     return [number for text, number in runs if any(map(str.isalnum, text)) and texts.count(text) == 1]
 
 
-def adjacent_pairs(numbers: Sequence[int]) -> list[Pair]:
+def list_adjacent_pairs(numbers: Sequence[int]) -> list[EventPair]:
     """The pairs of events that follow each other directly.
 
-    >>> adjacent_pairs(range(5)), adjacent_pairs([0, 1, 3])
+    >>> list_adjacent_pairs(range(5)), list_adjacent_pairs([0, 1, 3])
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1)])
     """
     return [(i, j) for i, j in combinations(numbers, 2) if j - i == 1]
 
 
-def distant_pairs(numbers: Sequence[int]) -> list[Pair]:
+def list_distant_pairs(numbers: Sequence[int]) -> list[EventPair]:
     """The pairs of events with at least one event between them.
 
-    >>> distant_pairs(range(4))
+    >>> list_distant_pairs(range(4))
     [(0, 2), (0, 3), (1, 3)]
     """
     return [(i, j) for i, j in combinations(numbers, 2) if j - i >= 2]
 
 
-def ranked_pairs(texts: Mapping[int, str], rng: Random) -> list[Pair]:
+def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
     """All pairs of events, best first: distant and adjacent ones by turns.
 
     texts: the events by number, in order of time. Distant pairs from the beginning and the middle, the middle and the
@@ -56,62 +58,67 @@ def ranked_pairs(texts: Mapping[int, str], rng: Random) -> list[Pair]:
     worded less alike come first. Chance decides between equals.
     """
     numbers = list(texts)
-    third = thirds(numbers)
-    words = {number: frozenset(cleaned(text).split()) for number, text in texts.items()}
-    distant = shuffled(distant_pairs(numbers), rng)
-    distant.sort(key=lambda pair: likeness(words[pair[0]], words[pair[1]]))
+    third = assign_thirds(numbers)
+    words = {number: frozenset(clean_reply_text(text).split()) for number, text in texts.items()}
+    distant = shuffle_items(list_distant_pairs(numbers), rng)
+    distant.sort(key=lambda pair: compute_word_overlap(words[pair[0]], words[pair[1]]))
     spans = [
         [pair for pair in distant if (third[pair[0]], third[pair[1]]) == span] for span in ((0, 1), (1, 2), (0, 2))
     ]
     within = [pair for pair in distant if third[pair[0]] == third[pair[1]]]
-    return by_turns([*by_turns(*spans), *within], shuffled(adjacent_pairs(numbers), rng))
+    return interleave_pairs([*interleave_pairs(*spans), *within], shuffle_items(list_adjacent_pairs(numbers), rng))
 
 
-def ranked_triplets(numbers: Sequence[int], rng: Random) -> list[Triplet]:
+def rank_event_triplets(numbers: Sequence[int], rng: Random) -> list[EventTriplet]:
     """Triplets of events in order of time, best first: no two adjacent, and from different thirds of the video."""
     some = sorted(rng.sample(numbers, min(len(numbers), MAX_TRIPLET_EVENTS)))
-    third = thirds(numbers)
-    triplets = shuffled(list(combinations(some, 3)), rng)
+    third = assign_thirds(numbers)
+    triplets = shuffle_items(list(combinations(some, 3)), rng)
     triplets.sort(key=lambda each: -len({third[number] for number in each}))
     triplets.sort(key=lambda each: each[1] - each[0] < 2 or each[2] - each[1] < 2)
     return triplets
 
 
-def thirds(numbers: Sequence[int]) -> dict[int, int]:
+def assign_thirds(numbers: Sequence[int]) -> dict[int, int]:
     """Whether an event is of the beginning (0), the middle (1) or the end (2)."""
     return {number: 3 * place // len(numbers) for place, number in enumerate(numbers)}
 
 
-def likeness(words: frozenset[str], others: frozenset[str]) -> float:
+def compute_word_overlap(words: frozenset[str], others: frozenset[str]) -> float:
     """The share of words that two texts have in common, in [0, 1]."""
     return len(words & others) / len(words | others)
 
 
-def by_turns(*lists: Sequence[Pair]) -> list[Pair]:
+def interleave_pairs(*lists: Sequence[EventPair]) -> list[EventPair]:
     """One item of each list by turns, until all are used up."""
     return [item for row in zip_longest(*lists) for item in row if item is not None]
 
 
-def shuffled(items: Sequence[Item], rng: Random) -> list[Item]:
+def shuffle_items(items: Sequence[Item], rng: Random) -> list[Item]:
     """The items in a random order."""
     return rng.sample(items, len(items))
 
 
-Template = Literal["directly", "before", "first", "order"]
-KIND_OF: Mapping[Template, Kind] = {"directly": "yes_no", "before": "yes_no", "first": "choice", "order": "order"}
+QuestionTemplate = Literal["directly", "before", "first", "order"]
+KIND_BY_TEMPLATE: Mapping[QuestionTemplate, QuestionKind] = {
+    "directly": "yes_no",
+    "before": "yes_no",
+    "first": "choice",
+    "order": "order",
+}
 ORDERS = tuple("".join(letters) for letters in permutations("ABC"))
 FIRST, SECOND = "first", "second"
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class QuestionDraft:
     """A question before its key is drawn: its template and its events, by number and in order of time."""
 
-    template: Template
+    template: QuestionTemplate
     events: tuple[int, ...]
 
 
-def chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0) -> QuestionSet:
+def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0) -> QuestionSet:
     """Write at most n questions about the order of events.
 
     events: what happens, in order of time. Events that say the same are one where they follow each other, and are left
@@ -122,86 +129,86 @@ def chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0) -> Q
     before all six have occurred, and are not all "ABC". The same arguments give the same questions. Raises ValueError
     for n < 1.
 
-    >>> chronology_questions(["A man opens a door.", "A dog runs out."], n=1).questions[0].choices
+    >>> build_chronology_questions(["A man opens a door.", "A dog runs out."], n=1).build_demo_questions[0].preferences
     ('A man opens a door', 'A dog runs out')
-    >>> chronology_questions(["A man opens a door."]).reason
+    >>> build_chronology_questions(["A man opens a door."]).reason
     'the video has fewer than two events that differ'
     """
     if n < 1:
         raise ValueError(f"A set has at least one question, not {n}.")
-    numbers = distinct_events(events)
+    numbers = list_distinct_events(events)
     n_malformed = len(events) - len(numbers)
     if len(numbers) < 2:
         reason = "the video has fewer than two events that differ"
         return QuestionSet("chronology", (), n, n_malformed, reason=reason)
     rng = Random("\n".join((str(seed), *events)))
     texts = {number: " ".join(events[number].split()).rstrip(" .,;") for number in numbers}
-    return QuestionSet("chronology", tuple(in_words(drafts_of(texts, n, rng), texts, rng)), n, n_malformed)
+    return QuestionSet("chronology", tuple(build_questions(draw_drafts(texts, n, rng), texts, rng)), n, n_malformed)
 
 
-def schedule(n: int) -> list[Template]:
+def list_templates(n: int) -> list[QuestionTemplate]:
     """The templates of n questions: 3 of 10 yes_no, a third of them "directly", and 3 of 10 orders.
 
-    >>> schedule(10)
+    >>> list_templates(10)
     ['directly', 'before', 'before', 'first', 'first', 'first', 'first', 'order', 'order', 'order']
     """
     three_of_ten = round(0.3 * n)
     directly = three_of_ten // 3
     counts = (directly, three_of_ten - directly, n - 2 * three_of_ten, three_of_ten)
-    return [template for template, count in zip(KIND_OF, counts, strict=True) for _ in range(count)]
+    return [template for template, count in zip(KIND_BY_TEMPLATE, counts, strict=True) for _ in range(count)]
 
 
-def drafts_of(texts: Mapping[int, str], n: int, rng: Random) -> list[Draft]:
+def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionDraft]:
     """Draw the templates and events of at most n questions: none twice, and every pair as seldom as possible."""
     numbers = list(texts)
-    pairs = ranked_pairs(texts, rng)
-    pools: Mapping[Template, list[tuple[int, ...]]] = {
-        "directly": [*shuffled(adjacent_pairs(numbers), rng)],
+    pairs = rank_event_pairs(texts, rng)
+    pools: Mapping[QuestionTemplate, list[tuple[int, ...]]] = {
+        "directly": [*shuffle_items(list_adjacent_pairs(numbers), rng)],
         "before": [*pairs],
         "first": [*pairs],
-        "order": [*ranked_triplets(numbers, rng)],
+        "order": [*rank_event_triplets(numbers, rng)],
     }
-    templates = chain(schedule(n), cycle(KIND_OF))
+    templates = chain(list_templates(n), cycle(KIND_BY_TEMPLATE))
     uses: Counter[tuple[int, ...]] = Counter()
-    drafts: list[Draft] = []
+    drafts: list[QuestionDraft] = []
     while len(drafts) < n and any(pools.values()):
         pool = pools[template := next(templates)]
         if pool:
             events = min(pool, key=uses.__getitem__)
             pool.remove(events)
             uses[events] += 1
-            drafts.append(Draft(template, events))
-    return sorted(drafts, key=lambda draft: list(KIND_OF).index(draft.template))
+            drafts.append(QuestionDraft(template, events))
+    return sorted(drafts, key=lambda draft: list(KIND_BY_TEMPLATE).index(draft.template))
 
 
-def in_words(drafts: Sequence[Draft], texts: Mapping[int, str], rng: Random) -> list[Question]:
+def build_questions(drafts: Sequence[QuestionDraft], texts: Mapping[int, str], rng: Random) -> list[Question]:
     """Draw the keys of drafts, balanced within each kind, and put the questions into words."""
-    counts = Counter(KIND_OF[draft.template] for draft in drafts)
-    keys: Mapping[Kind, list[str]] = {
-        "yes_no": balanced((YES, NO), counts["yes_no"], rng),
-        "choice": balanced((FIRST, SECOND), counts["choice"], rng),
-        "order": order_keys(counts["order"], rng),
+    counts = Counter(KIND_BY_TEMPLATE[draft.template] for draft in drafts)
+    keys: Mapping[QuestionKind, list[str]] = {
+        "yes_no": draw_balanced_keys((YES, NO), counts["yes_no"], rng),
+        "choice": draw_balanced_keys((FIRST, SECOND), counts["choice"], rng),
+        "order": draw_order_keys(counts["order"], rng),
     }
-    return [question_of(draft, texts, keys[KIND_OF[draft.template]].pop()) for draft in drafts]
+    return [build_question(draft, texts, keys[KIND_BY_TEMPLATE[draft.template]].pop()) for draft in drafts]
 
 
-def balanced(keys: tuple[str, str], n: int, rng: Random) -> list[str]:
+def draw_balanced_keys(keys: tuple[str, str], n: int, rng: Random) -> list[str]:
     """Two keys n times in all, equally often; chance decides on the order, and on the odd one."""
-    return shuffled([*keys * (n // 2), *rng.sample(keys, n % 2)], rng)
+    return shuffle_items([*keys * (n // 2), *rng.sample(keys, n % 2)], rng)
 
 
-def order_keys(n: int, rng: Random) -> list[str]:
+def draw_order_keys(n: int, rng: Random) -> list[str]:
     """The keys of n orders: all six before one comes again, beginning with another one than "ABC"."""
     first = rng.choice(ORDERS[1:])
-    rest = shuffled([order for order in ORDERS if order != first], rng)
+    rest = shuffle_items([order for order in ORDERS if order != first], rng)
     # Keys are taken from the end.
     return [key for key, _ in zip(cycle([first, *rest]), range(n), strict=False)][::-1]
 
 
-def question_of(draft: Draft, texts: Mapping[int, str], key: str) -> Question:
+def build_question(draft: QuestionDraft, texts: Mapping[int, str], key: str) -> Question:
     """The question that a draft asks when its key is this: "yes", "first" (the first choice is right), or an order."""
     if draft.template == "order":
-        return order_question(draft.events, [texts[number] for number in draft.events], key)
+        return build_order_question(draft.events, [texts[number] for number in draft.events], key)
     named = draft.events if key in (YES, FIRST) else draft.events[::-1]
     one, other = statements = tuple(texts[number] for number in named)
     if draft.template == "first":
@@ -213,10 +220,10 @@ def question_of(draft: Draft, texts: Mapping[int, str], key: str) -> Question:
     return Question("chronology", "yes_no", text, key, (YES, NO), None, named, statements)
 
 
-def order_question(numbers: Sequence[int], texts: Sequence[str], key: str) -> Question:
+def build_order_question(numbers: Sequence[int], texts: Sequence[str], key: str) -> Question:
     """Ask for the order of three events, given in order of time, under letters for which `key` is the answer.
 
-    >>> order_question((0, 4, 7), ["she rises", "she eats", "she leaves"], "CAB").text
+    >>> build_order_question((0, 4, 7), ["she rises", "she eats", "she leaves"], "CAB").text
     'Put these events into the order in which they come in the video. A: she eats. B: she leaves. C: she rises.'
     """
     place = [key.index(letter) for letter in "ABC"]
@@ -227,24 +234,24 @@ def order_question(numbers: Sequence[int], texts: Sequence[str], key: str) -> Qu
     return Question("chronology", "order", text, key, ORDERS, None, named, statements)
 
 
-def relettered(question: Question, letters: str) -> Question:
+def reletter_events(question: Question, letters: str) -> Question:
     """An order question with its events under other letters: the event under letters[i] moves under "ABC"[i].
 
-    A question whose text was not made by `order_question` stays as it is.
+    A question whose text was not made by `build_order_question` stays as it is.
 
-    >>> asked = order_question((0, 4, 7), ["she rises", "she eats", "she leaves"], "CAB")
-    >>> relettered(asked, "BCA").text
+    >>> asked = build_order_question((0, 4, 7), ["she rises", "she eats", "she leaves"], "CAB")
+    >>> reletter_events(asked, "BCA").text
     'Put these events into the order in which they come in the video. A: she leaves. B: she rises. C: she eats.'
-    >>> relettered(asked, "BCA").answer
+    >>> reletter_events(asked, "BCA").answer
     'BCA'
     """
     if question.kind != "order" or len(question.statements) != 3:
         return question
     places = ["ABC".index(letter) for letter in question.answer]
     in_time = [question.statements[place] for place in places]
-    if order_question(places, in_time, question.answer).text != question.text:
+    if build_order_question(places, in_time, question.answer).text != question.text:
         return question
     key = "".join("ABC"[letters.index(letter)] for letter in question.answer)
-    moved = order_question(places, in_time, key)
+    moved = build_order_question(places, in_time, key)
     # Not every question knows the numbers of its events.
     return replace(moved, events=tuple(question.events["ABC".index(letter)] for letter in letters if question.events))

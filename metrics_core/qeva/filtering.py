@@ -8,22 +8,24 @@ from typing import Literal, TypeAlias
 
 from metrics_core.qeva.records import (
     Answerer,
-    Asked,
+    AnswerJudgement,
+    AnswerMatcher,
     Context,
+    ContextQuestion,
     Decision,
     Failure,
-    Judgement,
-    Matcher,
     Question,
     Reply,
     ReplyStatus,
 )
 
 # "error" is every reply that says nothing about its context: failed, refused or unreadable, or not to be judged.
-Outcome = Literal["correct", "wrong", "abstain", "error"]
+AnswerOutcome = Literal["correct", "wrong", "abstain", "error"]
 
 
-def judge_replies(answered: Sequence[tuple[Question, Reply]], matcher: Matcher | None = None) -> list[Judgement]:
+def judge_replies(
+    answered: Sequence[tuple[Question, Reply]], matcher: AnswerMatcher | None = None
+) -> list[AnswerJudgement]:
     """Say of each reply whether it is right, in order. A reply with a status other than "ok" has nothing to judge.
 
     >>> whether = Question("factuality", "yes_no", "Is it red?", "yes", ("yes", "no"))
@@ -36,17 +38,19 @@ def judge_replies(answered: Sequence[tuple[Question, Reply]], matcher: Matcher |
     to_match = [pair for pair, of_open in zip(answered, is_open, strict=True) if of_open]
     if to_match and matcher is None:
         raise ValueError("Open questions need a matcher: give one, or leave the open questions out.")
-    matched = iter(matcher.match(to_match) if to_match and matcher is not None else [])
+    matched = iter(matcher.judge_answers(to_match) if to_match and matcher is not None else [])
     return [
-        next(matched) if of_open else Judgement(reply.normalised == question.answer if reply.status == "ok" else None)
+        next(matched)
+        if of_open
+        else AnswerJudgement(reply.normalised == question.answer if reply.status == "ok" else None)
         for (question, reply), of_open in zip(answered, is_open, strict=True)
     ]
 
 
-def outcome_of(status: ReplyStatus, correct: bool | None) -> Outcome:
+def choose_outcome(status: ReplyStatus, correct: bool | None) -> AnswerOutcome:
     """The outcome of a reply with this status that was judged so, also of a stored one.
 
-    >>> outcome_of("ok", False), outcome_of("abstain", None), outcome_of("refused", None), outcome_of("ok", None)
+    >>> choose_outcome("ok", False), choose_outcome("abstain", None), choose_outcome("refused", None), choose_outcome("ok", None)
     ('wrong', 'abstain', 'error', 'error')
     """
     if status == "abstain":
@@ -56,10 +60,14 @@ def outcome_of(status: ReplyStatus, correct: bool | None) -> Outcome:
     return "correct" if correct else "wrong"
 
 
-def outcomes_of(answered: Sequence[tuple[Question, Reply]], matcher: Matcher | None = None) -> list[Outcome]:
+def judge_outcomes(
+    answered: Sequence[tuple[Question, Reply]], matcher: AnswerMatcher | None = None
+) -> list[AnswerOutcome]:
     """Judge replies and give their outcomes, in order. Errors are those of `judge_replies`."""
     judged = judge_replies(answered, matcher)
-    return [outcome_of(reply.status, judgement.correct) for (_, reply), judgement in zip(answered, judged, strict=True)]
+    return [
+        choose_outcome(reply.status, judgement.correct) for (_, reply), judgement in zip(answered, judged, strict=True)
+    ]
 
 
 FilterFailure: TypeAlias = Failure
@@ -75,30 +83,30 @@ class FilterMark:
     reply that failed, or of the judgement on it.
     """
 
-    closed_book: tuple[Outcome, ...]
-    open_book: Outcome | None
+    closed_book: tuple[AnswerOutcome, ...]
+    open_book: AnswerOutcome | None
     decision: Decision
     reason: str | None = None
     failure: FilterFailure | None = None
 
 
-def survives(closed_book: Sequence[Outcome]) -> bool:
+def is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:
     """Whether a vote has failed to answer the question: it is not trivial, whatever the other votes say."""
     return "wrong" in closed_book or "abstain" in closed_book
 
 
-def decide(closed_book: Sequence[Outcome], open_book: Outcome | None = None) -> Decision:
+def decide_question(closed_book: Sequence[AnswerOutcome], open_book: AnswerOutcome | None = None) -> Decision:
     """Decide about a question: trivial iff all votes are correct, low quality unless its source gives the key.
 
     A vote without an outcome sets the question aside as "error", unless another vote has failed to answer it. Raises
     ValueError without votes, and for a question that survived them and has no open-book outcome.
 
-    >>> decide(["correct"]), decide(["abstain"], "correct"), decide(["wrong"], "abstain"), decide(["error"])
+    >>> decide_question(["correct"]), decide_question(["abstain"], "correct"), decide_question(["wrong"], "abstain"), decide_question(["error"])
     ('trivial', 'keep', 'low_quality', 'error')
     """
     if not closed_book:
         raise ValueError("A question needs at least one closed-book vote.")
-    if not survives(closed_book):
+    if not is_nontrivial(closed_book):
         return "error" if "error" in closed_book else "trivial"
     if open_book is None:
         raise ValueError("A question that survived the closed-book votes needs an open-book outcome.")
@@ -111,7 +119,7 @@ def filter_questions(
     asked: Sequence[tuple[Question, Context]],
     closed_book: Answerer,
     open_book: Answerer,
-    matcher: Matcher | None = None,
+    matcher: AnswerMatcher | None = None,
     votes: int = 1,
 ) -> list[FilterMark]:
     """Filter questions, each with the source it was written from, and give their marks in order.
@@ -124,41 +132,45 @@ def filter_questions(
     """
     if votes < 1:
         raise ValueError(f"Questions need at least one closed-book vote, not {votes}.")
-    cast: list[list[Outcome]] = [[] for _ in asked]
-    last: list[_Judged | None] = [None for _ in asked]
+    cast: list[list[AnswerOutcome]] = [[] for _ in asked]
+    last: list[_JudgedReply | None] = [None for _ in asked]
     for vote in range(votes):
-        voting = [i for i in range(len(asked)) if not survives(cast[i])]
-        judged = _ask([Asked(asked[i][0], None, vote) for i in voting], closed_book, matcher)
+        voting = [i for i in range(len(asked)) if not is_nontrivial(cast[i])]
+        judged = _ask_and_judge([ContextQuestion(asked[i][0], None, vote) for i in voting], closed_book, matcher)
         for i, one in zip(voting, judged, strict=True):
             cast[i].append(one.outcome)
             last[i] = one if last[i] is None or one.outcome != "correct" else last[i]
-    opened: list[Outcome | None] = [None for _ in asked]
-    survivors = [i for i in range(len(asked)) if survives(cast[i])]
-    for i, one in zip(survivors, _ask([Asked(*asked[i]) for i in survivors], open_book, matcher), strict=True):
+    opened: list[AnswerOutcome | None] = [None for _ in asked]
+    survivors = [i for i in range(len(asked)) if is_nontrivial(cast[i])]
+    for i, one in zip(
+        survivors, _ask_and_judge([ContextQuestion(*asked[i]) for i in survivors], open_book, matcher), strict=True
+    ):
         opened[i], last[i] = one.outcome, one
-    return [_mark(*each) for each in zip(cast, opened, last, strict=True)]
+    return [_build_mark(*each) for each in zip(cast, opened, last, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _JudgedReply:
     reply: Reply
-    judgement: Judgement
+    judgement: AnswerJudgement
 
     @property
-    def outcome(self) -> Outcome:
-        return outcome_of(self.reply.status, self.judgement.correct)
+    def outcome(self) -> AnswerOutcome:
+        return choose_outcome(self.reply.status, self.judgement.correct)
 
 
-def _ask(asked: Sequence[Asked], answerer: Answerer, matcher: Matcher | None) -> list[_Judged]:
+def _ask_and_judge(
+    asked: Sequence[ContextQuestion], answerer: Answerer, matcher: AnswerMatcher | None
+) -> list[_JudgedReply]:
     """Ask a batch, and have the replies judged."""
     replies = answerer.answer(asked) if asked else []
     judgements = judge_replies([(one.question, reply) for one, reply in zip(asked, replies, strict=True)], matcher)
-    return [_Judged(*each) for each in zip(replies, judgements, strict=True)]
+    return [_JudgedReply(*each) for each in zip(replies, judgements, strict=True)]
 
 
-def _mark(cast: Sequence[Outcome], opened: Outcome | None, last: _Judged | None) -> FilterMark:
+def _build_mark(cast: Sequence[AnswerOutcome], opened: AnswerOutcome | None, last: _JudgedReply | None) -> FilterMark:
     """The mark of a question, with the words of the reply that decided, or why it or its judgement failed."""
-    decision = decide(cast, opened)
+    decision = decide_question(cast, opened)
     assert last is not None
     reply, judgement = last.reply, last.judgement
     if decision != "error":

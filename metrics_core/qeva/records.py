@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 from metrics_core.protocols import ModelIdentity
 
 Dimension = Literal["coverage", "factuality", "chronology"]
-Kind = Literal["open", "yes_no", "choice", "order"]
+QuestionKind = Literal["open", "yes_no", "choice", "order"]
 ReplyStatus = Literal["ok", "abstain", "malformed", "refused", "error"]
 Failure = Literal["malformed", "refused", "error"]
 JudgementStatus = Literal["ok", Failure]
@@ -31,7 +31,7 @@ class Question:
     """
 
     dimension: Dimension
-    kind: Kind
+    kind: QuestionKind
     text: str
     answer: str
     choices: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class QuestionSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class JpegFrame:
     """A frame of a video as a model is sent it: a JPEG image, its size in pixels, and its time in seconds."""
 
     jpeg: bytes = field(repr=False)
@@ -67,11 +67,11 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class VideoFrames:
+class VideoAsFrames:
     """A video as a model sees it. recipe: how frames were sampled, scaled and compressed; part of every cache key."""
 
-    frames: tuple[Frame, ...]
-    recipe: Mapping[str, Any]
+    frames: tuple[JpegFrame, ...]
+    frame_params: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ class VideoNotes:
 
 
 # A summary is a plain text. None: the question alone, "closed book".
-Context: TypeAlias = str | VideoFrames | VideoNotes | None
+Context: TypeAlias = str | VideoAsFrames | VideoNotes | None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContextQuestion:
     """A question in a context. seed: another seed may give another reply and shows choices in another order."""
 
     question: Question
@@ -120,7 +120,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class AnswerJudgement:
     """Whether a reply is right.
 
     correct: None exactly where status is not "ok", or where the reply gives no answer to judge. status: "malformed",
@@ -141,11 +141,11 @@ class VideoExaminer(Protocol):
         """The model with prompts, their version, and whatever else changes the questions."""
         ...
 
-    def coverage(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+    def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
         """Coverage questions (paper 3.1; spec 3.1), open ones with their reference answers."""
         ...
 
-    def chronology(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+    def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
         """Questions about the order of events (spec 3.3)."""
         ...
 
@@ -158,7 +158,7 @@ class SummaryExaminer(Protocol):
         """The model with prompts, their version, and whatever else changes the questions."""
         ...
 
-    def factuality(self, summaries: Sequence[str]) -> list[QuestionSet]:
+    def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
         """One set for each summary, in order."""
         ...
 
@@ -171,12 +171,12 @@ class Answerer(Protocol):
         """The model with prompts, their version, and whatever else changes the answers."""
         ...
 
-    def answer(self, asked: Sequence[Asked]) -> list[Reply]:
+    def answer(self, asked: Sequence[ContextQuestion]) -> list[Reply]:
         """One reply for each, in order. What one question causes is the status of its reply, not an error."""
         ...
 
 
-class Matcher(Protocol):
+class AnswerMatcher(Protocol):
     """Decides whether an answer to an open question gives what the reference answer gives."""
 
     @property
@@ -184,6 +184,6 @@ class Matcher(Protocol):
         """The model or rule."""
         ...
 
-    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[Judgement]:
+    def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
         """One judgement for each reply (status "ok"), in order. What one causes is the status of its judgement."""
         ...

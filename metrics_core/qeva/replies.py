@@ -40,7 +40,7 @@ _ABOUT = (
 ABSTENTION = re.compile(rf"(?:(?:{_WHO} )?(?:{_NOT} {_KNOWN}|{_UNKNOWN})|{_MISSING}){_ABOUT}|n/a|abstain")
 
 
-def normalise(question: Question, raw: str) -> Reply:
+def parse_reply(question: Question, raw: str) -> Reply:
     """Read a reply. Every text gives a Reply: status "ok", "abstain" or "malformed", never an error.
 
     A closed question accepts a choice's text, its letter ("B", "option b", "b) the text"), or its number from 1, in
@@ -48,80 +48,80 @@ def normalise(question: Question, raw: str) -> Reply:
     "y" and the like too, an order "A, C, B", "a->c->b" and "1-3-2". An open question accepts any words.
 
     >>> colours = Question("factuality", "choice", "Which colour is the car?", "red", ("red", "blue"))
-    >>> [normalise(colours, raw).normalised for raw in ("Blue.", "b)", "Option A", "either A or B")]
+    >>> [parse_reply(colours, raw).normalised for raw in ("Blue.", "b)", "Option A", "either A or B")]
     ['blue', 'blue', 'red', None]
-    >>> normalise(colours, "The summary does not say.").status
+    >>> parse_reply(colours, "The summary does not say.").status
     'abstain'
     """
-    text = cleaned(raw)
+    text = clean_reply_text(raw)
     if not any(map(str.isalnum, text)):
         return Reply("malformed", raw, reason="the reply is empty")
     if question.kind == "open":
         if ABSTENTION.fullmatch(text):
-            return abstained(raw)
+            return build_abstention(raw)
         return Reply("ok", raw, " ".join(raw.split()))
-    chosen = chosen_of(question, text)
+    chosen = find_choice(question, text)
     if chosen is not None:
         return Reply("ok", raw, chosen)
     if ABSTENTION.fullmatch(text):
-        return abstained(raw)
+        return build_abstention(raw)
     return Reply("malformed", raw, reason="the reply names none of the choices, or more than one")
 
 
-def abstained(raw: str) -> Reply:
+def build_abstention(raw: str) -> Reply:
     """The reply of somebody who says that the context does not tell."""
     return Reply("abstain", raw, reason="the answerer cannot tell")
 
 
-def cleaned(text: str) -> str:
+def clean_reply_text(text: str) -> str:
     """A text as replies are compared: NFKC, case-folded, single spaces, without quotes and punctuation at its ends.
 
-    >>> cleaned(" “The  Dog!” ")
+    >>> clean_reply_text(" “The  Dog!” ")
     'the dog'
     """
     straight = unicodedata.normalize("NFKC", text).replace("’", "'")
     return " ".join(straight.casefold().split()).strip(EDGES)
 
 
-def chosen_of(question: Question, text: str) -> str | None:
+def find_choice(question: Question, text: str) -> str | None:
     """The choice that a cleaned reply names; None where it names none or several."""
     bare = LEAD.sub("", text).strip(EDGES)
-    named = choice_named(question, text)
-    return choice_named(question, bare) if named is None else named
+    named = match_choice(question, text)
+    return match_choice(question, bare) if named is None else named
 
 
-def choice_named(question: Question, text: str) -> str | None:
+def match_choice(question: Question, text: str) -> str | None:
     """The choice whose text, letter or number this is; of an order also its letters with arrows and the like."""
-    by_text = [choice for choice in question.choices if cleaned(choice) == text]
+    by_text = [choice for choice in question.choices if clean_reply_text(choice) == text]
     if by_text:
         return by_text[0] if len(by_text) == 1 else None
     if question.kind == "order":
-        return order_named(question, text)
-    if question.kind == "yes_no" and (said := yes_or_no(text)) is not None:
+        return parse_order(question, text)
+    if question.kind == "yes_no" and (said := parse_yes_no(text)) is not None:
         return said if said in question.choices else None
     if match := LABEL.match(text):
-        labelled = at_label(question, match[2])
+        labelled = find_labelled_choice(question, match[2])
         # "option 2" where "2" is the text of another choice can mean either.
-        also = [choice for choice in question.choices if match[1] and cleaned(choice) == match[2]]
+        also = [choice for choice in question.choices if match[1] and clean_reply_text(choice) == match[2]]
         return labelled if set(also) <= {labelled} else None
     if match := LABEL_AND_TEXT.match(text):
-        labelled = at_label(question, match[2])
-        return labelled if labelled is not None and cleaned(labelled) == match[3].strip(EDGES) else None
+        labelled = find_labelled_choice(question, match[2])
+        return labelled if labelled is not None and clean_reply_text(labelled) == match[3].strip(EDGES) else None
     return None
 
 
-def yes_or_no(text: str) -> str | None:
+def parse_yes_no(text: str) -> str | None:
     """Whether a cleaned text is a word for yes or for no."""
     return "yes" if text in YES_WORDS else "no" if text in NO_WORDS else None
 
 
-def at_label(question: Question, label: str) -> str | None:
+def find_labelled_choice(question: Question, label: str) -> str | None:
     """The choice with this letter, or this number from 1; None where there is none."""
     place = int(label) - 1 if label.isdecimal() else ord(label) - ord("a")
     return question.choices[place] if 0 <= place < len(question.choices) else None
 
 
-def order_named(question: Question, text: str) -> str | None:
+def parse_order(question: Question, text: str) -> str | None:
     """The order that a text spells with letters or with numbers from 1; an arrow to the left could mean either way."""
     if "<" in text or "←" in text:
         return None
@@ -131,22 +131,22 @@ def order_named(question: Question, text: str) -> str | None:
     return next((choice for choice in question.choices if choice.casefold() == marks), None)
 
 
-def same_words(one: str, other: str) -> bool:
+def has_same_words(one: str, other: str) -> bool:
     """Whether two texts differ at most in case, spaces and the punctuation around them.
 
-    >>> same_words("A dog  runs.", "a dog runs"), same_words("A dog.", "A cat.")
+    >>> has_same_words("A dog  runs.", "a dog runs"), has_same_words("A dog.", "A cat.")
     (True, False)
     """
-    return cleaned(one) == cleaned(other)
+    return clean_reply_text(one) == clean_reply_text(other)
 
 
-def distinct(texts: Iterable[str]) -> list[str]:
+def drop_repeated_texts(texts: Iterable[str]) -> list[str]:
     """The first of the texts with the same words, in order.
 
-    >>> distinct(["A dog.", "A cat.", "a dog"])
+    >>> drop_repeated_texts(["A dog.", "A cat.", "a dog"])
     ['A dog.', 'A cat.']
     """
     seen: dict[str, str] = {}
     for text in texts:
-        seen.setdefault(cleaned(text), text)
+        seen.setdefault(clean_reply_text(text), text)
     return list(seen.values())

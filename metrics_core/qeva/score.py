@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from metrics_core.arithmetic import wilson_interval
-from metrics_core.qeva.filtering import FilterMark, Outcome
+from metrics_core.qeva.filtering import AnswerOutcome, FilterMark
 from metrics_core.qeva.records import Dimension, QuestionSet
 
-ScoreStatus = Literal[
+DimensionStatus = Literal[
     "ok", "no_question", "few_questions", "generation_failed", "too_many_errors", "one_event", "empty_summary"
 ]
 
@@ -39,7 +39,7 @@ class DimensionScore:
     """
 
     dimension: Dimension
-    status: ScoreStatus
+    status: DimensionStatus
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -95,15 +95,18 @@ OnError = Literal["exclude", "wrong"]
 MAX_ERROR_SHARE = 0.2
 # With fewer questions one answer would decide on half of the value or on all of it.
 MIN_QUESTIONS = 3
-MORE_QUESTIONS: Mapping[Dimension, str] = {
+QUESTION_REMEDIES: Mapping[Dimension, str] = {
     "coverage": "more keypoints, or more sentences in references",
     "factuality": "a summary that states more",
     "chronology": "more events, in segments of a reference or in keypoints with segment_index",
 }
 
 
-def dimension_score(
-    questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[Outcome], on_error: OnError = "exclude"
+def compute_dimension_score(
+    questions: QuestionSet,
+    marks: Sequence[FilterMark],
+    outcomes: Sequence[AnswerOutcome],
+    on_error: OnError = "exclude",
 ) -> DimensionScore:
     """Score one dimension of a summary.
 
@@ -111,14 +114,14 @@ def dimension_score(
     whether answers that failed are left out of the denominator or count as wrong. Raises ValueError for another number
     of marks or outcomes, and for another on_error.
     """
-    check_lengths(questions, marks, outcomes, on_error)
-    counts = counted(questions, marks, outcomes)
+    check_marks_and_outcomes(questions, marks, outcomes, on_error)
+    counts = count_outcomes(questions, marks, outcomes)
     if questions.status != "ok":
         return replace(counts, status="generation_failed", reason=questions.reason or "the model wrote no questions")
     if counts.n_kept == 0:
-        return replace(counts, status="no_question", reason=why_none_kept(questions, counts))
+        return replace(counts, status="no_question", reason=explain_none_kept(questions, counts))
     if counts.n_kept < MIN_QUESTIONS:
-        return replace(counts, status="few_questions", reason=why_few_kept(counts))
+        return replace(counts, status="few_questions", reason=explain_few_kept(counts))
     if counts.n_answer_error > MAX_ERROR_SHARE * counts.n_kept:
         reason = f"{counts.n_answer_error} of {counts.n_kept} answers failed, more than {MAX_ERROR_SHARE:.0%}"
         return replace(counts, status="too_many_errors", reason=reason)
@@ -127,7 +130,9 @@ def dimension_score(
     return replace(counts, value=counts.n_correct / n_scored, low=low, high=high, n_scored=n_scored)
 
 
-def counted(questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[Outcome]) -> DimensionScore:
+def count_outcomes(
+    questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome]
+) -> DimensionScore:
     """The counts of a dimension, without a value."""
     decisions, given = Counter(mark.decision for mark in marks), Counter(outcomes)
     return DimensionScore(
@@ -144,7 +149,7 @@ def counted(questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Seque
     )
 
 
-def why_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
+def explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
     """One phrase: why a dimension has no question to score."""
     if counts.n_generated == 0:
         return questions.reason or "no question was written"
@@ -154,13 +159,13 @@ def why_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
     )
 
 
-def why_few_kept(counts: DimensionScore) -> str:
+def explain_few_kept(counts: DimensionScore) -> str:
     """One phrase: how many questions a dimension has, how many it needs, and what would give it more."""
     kept = f"{counts.n_kept} of {counts.n_generated} questions kept, {MIN_QUESTIONS} needed"
-    return f"{kept}: {MORE_QUESTIONS[counts.dimension]}"
+    return f"{kept}: {QUESTION_REMEDIES[counts.dimension]}"
 
 
-def summary_score(scored: Mapping[Dimension, DimensionScore], n_sentences: int) -> QevaScore:
+def compute_summary_score(scored: Mapping[Dimension, DimensionScore], n_sentences: int) -> QevaScore:
     """QEVA of a summary of so many sentences from its three dimensions.
 
     A single sentence that answers no question about order tells one event, as far as anybody can say. The order of one
@@ -183,7 +188,7 @@ def is_empty_summary(summary: str) -> bool:
     return not any(map(str.isalnum, summary))
 
 
-def empty_summary_score(
+def compute_empty_summary_score(
     coverage: tuple[QuestionSet, Sequence[FilterMark]], chronology: tuple[QuestionSet, Sequence[FilterMark]]
 ) -> QevaScore:
     """QEVA of an empty summary, without asking anybody: it answers no question, and it states nothing that is false.
@@ -191,19 +196,19 @@ def empty_summary_score(
     Coverage and chronology are 0 where filtering kept enough questions; factuality, and with it QEVA, is None.
     """
     answered = [
-        dimension_score(questions, marks, ["abstain"] * sum(mark.decision == "keep" for mark in marks))
+        compute_dimension_score(questions, marks, ["abstain"] * sum(mark.decision == "keep" for mark in marks))
         for questions, marks in (coverage, chronology)
     ]
     factuality = DimensionScore("factuality", "empty_summary", reason="the summary is empty")
     return QevaScore(answered[0], factuality, answered[1])
 
 
-def too_few_written(questions: QuestionSet) -> DimensionScore | None:
+def find_question_shortage(questions: QuestionSet) -> DimensionScore | None:
     """The best score that a dimension could have, where even that is undefined: too few questions were written.
 
     None where the dimension has a value if filtering keeps every question. Asks no model.
 
-    >>> few = too_few_written(QuestionSet("chronology", (), n_requested=10, reason="the video has one event"))
+    >>> few = find_question_shortage(QuestionSet("chronology", (), n_requested=10, reason="the video has one event"))
     >>> few and few.reason
     'chronology gets 0 of the 3 questions that it needs: more events, in segments of a reference or in keypoints with \
 segment_index'
@@ -214,12 +219,12 @@ segment_index'
     if n >= MIN_QUESTIONS:
         return None
     dimension = questions.dimension
-    reason = f"{dimension} gets {n} of the {MIN_QUESTIONS} questions that it needs: {MORE_QUESTIONS[dimension]}"
+    reason = f"{dimension} gets {n} of the {MIN_QUESTIONS} questions that it needs: {QUESTION_REMEDIES[dimension]}"
     return DimensionScore(dimension, "few_questions" if n else "no_question", n_generated=n, reason=reason)
 
 
-def check_lengths(
-    questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[Outcome], on_error: str
+def check_marks_and_outcomes(
+    questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome], on_error: str
 ) -> None:
     """Raise ValueError unless there is a mark for every question and an outcome for every kept one."""
     if len(marks) != len(questions.questions):

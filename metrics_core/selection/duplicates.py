@@ -21,7 +21,7 @@ _DENSE = 128
 _PAIRS = 4096
 
 
-def without_near_duplicates(units: Rows, at_least: float) -> Mask:
+def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
     """Which rows to keep (n,): a row goes where its cosine with an earlier row that is kept is `at_least` or more.
 
     units: (n, d), float32 rows of length 1, the best first. 0 < at_least <= 1. So of two near-duplicates the better one
@@ -29,33 +29,35 @@ def without_near_duplicates(units: Rows, at_least: float) -> Mask:
     1e-6 below `at_least` counts, so that equal texts are near-duplicates at 1. Time grows with n times the number kept;
     memory beyond the rows is a fifth of theirs or less where d is 384. Raises ValueError for another `at_least`.
 
-    Most pairs are told apart by an upper bound of their cosine (see `_heads`); the cosine of the others is computed.
+    Most pairs are told apart by an upper bound of their cosine (see `_compute_heads`); the cosine of the others is computed.
 
-    >>> without_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
+    >>> drop_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
     [True, False, True]
     """
-    if not 0 < at_least <= 1:
-        raise ValueError(f"at_least is {at_least:g}: give a cosine above 0 and at most 1")
-    limit, heads = at_least - TOLERANCE, _heads(units)
+    if not 0 < least_cosine <= 1:
+        raise ValueError(f"at_least is {least_cosine:g}: give a cosine above 0 and at most 1")
+    limit, heads = least_cosine - TOLERANCE, _compute_heads(units)
     kept = np.empty(0, dtype=np.intp)
     for start in range(0, len(units), _BLOCK):
         left = np.arange(start, min(start + _BLOCK, len(units)))
         for first in range(0, len(kept), _OTHERS):
-            rows, _ = _alike(units, heads, left, kept[first : first + _OTHERS], limit)
+            rows, _ = _find_alike_pairs(units, heads, left, kept[first : first + _OTHERS], limit)
             left = np.delete(left, rows)
-        kept = np.concatenate([kept, left[_greedy(len(left), *_alike(units, heads, left, left, limit))]])
+        kept = np.concatenate(
+            [kept, left[_choose_greedily(len(left), *_find_alike_pairs(units, heads, left, left, limit))]]
+        )
     keep = np.zeros(len(units), dtype=np.bool_)
     keep[kept] = True
     return keep
 
 
 def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
-    """Return the rows that `without_near_duplicates` drops, in order, and for each the earlier kept row most like it.
+    """Return the rows that `drop_near_duplicates` drops, in order, and for each the earlier kept row most like it.
 
     units: (n, d), the rows that it was given. keep: (n,), what it returned. Of rows equally alike the first is taken.
 
     >>> units = np.float32([[1, 0], [0, 1], [0.8, 0.6]])
-    >>> dropped, originals = find_originals(units, without_near_duplicates(units, 0.5))
+    >>> dropped, originals = find_originals(units, drop_near_duplicates(units, 0.5))
     >>> dropped.tolist(), originals.tolist()
     ([2], [0])
     """
@@ -69,7 +71,7 @@ def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
     return dropped, originals
 
 
-def _heads(units: Rows) -> Rows:
+def _compute_heads(units: Rows) -> Rows:
     """Short rows (n, _HEAD + 1) whose products are upper bounds of the cosines.
 
     In the basis of the principal axes a row is a head and a rest. A cosine is the product of two heads and that of two
@@ -87,7 +89,9 @@ def _heads(units: Rows) -> Rows:
     return heads
 
 
-def _alike(units: Rows, heads: Rows, rows: Positions, others: Positions, limit: float) -> tuple[Positions, Positions]:
+def _find_alike_pairs(
+    units: Rows, heads: Rows, rows: Positions, others: Positions, limit: float
+) -> tuple[Positions, Positions]:
     """The pairs whose cosine is `limit` or more, as places in `rows` and in `others`."""
     products = heads[rows] @ heads[others].T
     places = np.flatnonzero(products >= limit - _SLACK)
@@ -105,7 +109,7 @@ def _alike(units: Rows, heads: Rows, rows: Positions, others: Positions, limit: 
     return first[is_alike], second[is_alike]
 
 
-def _greedy(n: int, first: Positions, second: Positions) -> Positions:
+def _choose_greedily(n: int, first: Positions, second: Positions) -> Positions:
     """The places to keep of n rows, given all pairs that are alike, each in both orders, by their first place."""
     is_gone = np.zeros(n, dtype=np.bool_)
     starts = np.searchsorted(first, np.arange(n + 1))

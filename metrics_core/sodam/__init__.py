@@ -4,27 +4,34 @@ The code follows the published recurrence; docs/metrics/ecs.md explains the numb
 """
 
 from metrics_core.sodam.alignment import align, align_batch
-from metrics_core.sodam.result import Alignment, ClipScore, DimensionScore, PairScore, SystemScore, TemporalScore
-from metrics_core.sodam.score import count_covered, coverage, score_clip, system_score, temporal_score, verifier_passes
-from metrics_core.sodam.spans import SodamWarning, iou_of_spans, merged_spans, merged_texts
+from metrics_core.sodam.result import Alignment, AlignmentScore, DimensionF1, SegmentScore, SystemScore, TemporalScore
+from metrics_core.sodam.score import (
+    compute_coverage,
+    compute_system_score,
+    compute_temporal_score,
+    count_covered_keypoints,
+    count_verifier_passes,
+    score_alignment,
+)
+from metrics_core.sodam.spans import SodamWarning, compute_span_iou, merge_spans, merge_texts
 
 __all__ = [
     "Alignment",
-    "ClipScore",
-    "DimensionScore",
-    "PairScore",
+    "AlignmentScore",
+    "DimensionF1",
+    "SegmentScore",
     "SodamWarning",
     "SystemScore",
     "TemporalScore",
     "align",
     "align_batch",
-    "count_covered",
-    "coverage",
-    "iou_of_spans",
-    "merged_spans",
-    "merged_texts",
-    "score_clip",
-    "system_score",
-    "temporal_score",
-    "verifier_passes",
+    "compute_coverage",
+    "compute_span_iou",
+    "compute_system_score",
+    "compute_temporal_score",
+    "count_covered_keypoints",
+    "count_verifier_passes",
+    "merge_spans",
+    "merge_texts",
+    "score_alignment",
 ]

@@ -7,10 +7,16 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arrays import FloatArray, IntArray, stacks_of
-from metrics_core.sodam.best_totals import best_totals, official_path, optimal_path
+from metrics_core.arrays import FloatArray, IntArray, group_equal_shapes
+from metrics_core.sodam.best_totals import compute_best_totals, find_official_path, find_optimal_path
 from metrics_core.sodam.result import Alignment, Compat
-from metrics_core.sodam.spans import checked_spans, iou_of_spans, owners_of, time_order, warn_of_swapped
+from metrics_core.sodam.spans import (
+    assign_owners,
+    compute_span_iou,
+    compute_time_order,
+    convert_spans,
+    warn_about_swapped_spans,
+)
 
 
 def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, compat: Compat | None = None) -> Alignment:
@@ -34,11 +40,11 @@ def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, com
     >>> align([[0, 10]], [[20, 30]]).orphans
     (0,)
     """
-    references, reversed_references = checked_spans("reference_spans", reference_spans)
-    predictions, reversed_predictions = checked_spans("predicted_spans", predicted_spans)
+    references, reversed_references = convert_spans("reference_spans", reference_spans)
+    predictions, reversed_predictions = convert_spans("predicted_spans", predicted_spans)
     n_swapped = reversed_references + reversed_predictions
-    warn_of_swapped(n_swapped)
-    return align_stack(references[None], predictions[None], [n_swapped], is_official(compat))[0]
+    warn_about_swapped_spans(n_swapped)
+    return align_stack(references[None], predictions[None], [n_swapped], is_official_compat(compat))[0]
 
 
 def align_batch(
@@ -52,26 +58,26 @@ def align_batch(
     >>> [alignment.value for alignment in align_batch([([[0, 4]], [[0, 2]]), ([], [[0, 1]]), ([[0, 4]], [[3, 4]])])]
     [0.5, 0.0, 0.25]
     """
-    official = is_official(compat)
+    official = is_official_compat(compat)
     references, predictions, n_swapped = [], [], []
     for i, (reference_spans, predicted_spans) in enumerate(pairs):
-        reference, reversed_references = checked_spans(f"reference_spans of pair {i}", reference_spans)
-        prediction, reversed_predictions = checked_spans(f"predicted_spans of pair {i}", predicted_spans)
+        reference, reversed_references = convert_spans(f"reference_spans of pair {i}", reference_spans)
+        prediction, reversed_predictions = convert_spans(f"predicted_spans of pair {i}", predicted_spans)
         references.append(reference)
         predictions.append(prediction)
         n_swapped.append(reversed_references + reversed_predictions)
-    warn_of_swapped(sum(n_swapped))
+    warn_about_swapped_spans(sum(n_swapped))
     alignments: dict[int, Alignment] = {}
     # The shape of the table of best totals: it has one row and one column more than there are segments.
     shapes = [((len(left) + 1, len(right) + 1),) for left, right in zip(references, predictions, strict=True)]
-    for members in stacks_of(shapes):
+    for members in group_equal_shapes(shapes):
         reference_stack, prediction_stack = (np.stack([side[i] for i in members]) for side in (references, predictions))
         aligned = align_stack(reference_stack, prediction_stack, [n_swapped[i] for i in members], official)
         alignments.update(zip(members, aligned, strict=True))
     return [alignments[i] for i in range(len(references))]
 
 
-def is_official(compat: Compat | None) -> bool:
+def is_official_compat(compat: Compat | None) -> bool:
     """Whether `compat` asks for the official code's behaviour. Raises ValueError for an unknown name."""
     if compat not in (None, "official"):
         raise ValueError(f'compat is {compat!r}: give "official", or None for the behaviour described in the docs.')
@@ -86,26 +92,26 @@ def align_stack(
     if official:
         orders = [np.broadcast_to(np.arange(side.shape[1]), side.shape[:2]) for side in sides]
     else:
-        orders = [time_order(side) for side in sides]
-    iou = iou_of_spans(
+        orders = [compute_time_order(side) for side in sides]
+    iou = compute_span_iou(
         *(np.take_along_axis(side, order[..., None], axis=1) for side, order in zip(sides, orders, strict=True))
     )
-    total = best_totals(iou)
-    path = official_path(total) if official else optimal_path(total)
-    owners = owners_of(path, iou, official)
-    values = worth_of(path, iou) if official else total[:, -1, -1]
+    total = compute_best_totals(iou)
+    path = find_official_path(total) if official else find_optimal_path(total)
+    owners = assign_owners(path, iou, official)
+    values = sum_path_iou(path, iou) if official else total[:, -1, -1]
     columns = (*(order.tolist() for order in orders), path.tolist(), owners.tolist(), values.tolist(), n_swapped)
-    return [assembled(*clip) for clip in zip(*columns, strict=True)]
+    return [build_alignment(*clip) for clip in zip(*columns, strict=True)]
 
 
-def worth_of(path: IntArray, iou: FloatArray) -> FloatArray:
+def sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
     """Sum the IoU along the path of every clip."""
     on_path = path[:, :, None] == np.arange(iou.shape[2])
     worth: FloatArray = np.where(on_path, iou, 0.0).sum(axis=(1, 2))
     return worth
 
 
-def assembled(
+def build_alignment(
     references: list[int], predictions: list[int], path: list[int], owners: list[int], value: float, n_swapped: int
 ) -> Alignment:
     """Build one clip's alignment, with the indices of its input.

@@ -7,13 +7,13 @@ import numpy as np
 from metrics_core.arrays import FloatArray, IntArray
 
 
-def best_totals(iou: FloatArray) -> FloatArray:
+def compute_best_totals(iou: FloatArray) -> FloatArray:
     """Compute S (clips, N + 1, M + 1): the greatest IoU that pairs of the first i references and j predictions reach.
 
     S[i, j] = max(S[i-1, j], S[i, j-1], S[i-1, j-1] + iou[i, j]) with zeros along the borders (Eq. 3 of arXiv
     2602.08711). The best pairs of a clip have the IoU S[N, M] in all.
 
-    >>> best_totals(np.array([[[0.5, 0.25], [0.0, 0.75]]]))[0].tolist()
+    >>> compute_best_totals(np.array([[[0.5, 0.25], [0.0, 0.75]]]))[0].tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.5, 1.25]]
     """
     n_clips, n_references, n_predictions = iou.shape
@@ -24,7 +24,7 @@ def best_totals(iou: FloatArray) -> FloatArray:
     return total
 
 
-def optimal_path(total: FloatArray) -> IntArray:
+def find_optimal_path(total: FloatArray) -> IntArray:
     """Find a path whose IoU is S[N, M]. Of equal steps, dropping a reference comes before dropping a prediction.
 
     Both come before a pair, so every pair on the path overlaps: a pair without overlap adds nothing.
@@ -42,7 +42,7 @@ def optimal_path(total: FloatArray) -> IntArray:
     return path
 
 
-def official_path(total: FloatArray) -> IntArray:
+def find_official_path(total: FloatArray) -> IntArray:
     """Find the path that the official code reports: in every row the last pair to the left of the row below's pair.
 
     The code ignores which cells the best path visits, so the path can reach less than S[N, M]. The first reference and

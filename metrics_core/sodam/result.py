@@ -22,17 +22,17 @@ class Alignment:
     anchors: tuple[tuple[int, int], ...]
     groups: Mapping[int, tuple[int, ...]]
     orphans: tuple[int, ...]
-    value: float
+    total_iou: float
     n_swapped: int = 0
 
     @property
-    def n_merged(self) -> int:
+    def n_merged_predictions(self) -> int:
         """The number of predictions after merging: groups and orphans."""
         return len(self.groups) + len(self.orphans)
 
 
 @dataclass(frozen=True, slots=True)
-class PairScore:
+class SegmentScore:
     """How many keypoints of an anchored reference segment its merged predictions cover.
 
     value: covered share of the keypoints in [0, 1], None where the segment has no keypoint. by_dimension: (covered,
@@ -41,14 +41,14 @@ class PairScore:
 
     reference: int
     predictions: tuple[int, ...]
-    covered: int
-    keypoints: int
-    value: float | None
+    n_covered: int
+    n_keypoints: int
+    coverage: float | None
     by_dimension: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class DimensionScore:
+class DimensionF1:
     """Precision, recall and F1 of one dimension, in [0, 1]; None where a number is not defined."""
 
     precision: float | None
@@ -57,7 +57,7 @@ class DimensionScore:
 
 
 @dataclass(frozen=True, slots=True)
-class ClipScore:
+class AlignmentScore:
     """SodaM of one clip: `total` is the F1 over all dimensions. Numbers lie in [0, 1] or are None.
 
     ==============  ======================================  ==========================================
@@ -74,11 +74,11 @@ class ClipScore:
     """
 
     status: Status
-    total: float | None
+    f1: float | None
     precision: float | None
     recall: float | None
-    by_dimension: Mapping[str, DimensionScore]
-    pairs: tuple[PairScore, ...]
+    by_dimension: Mapping[str, DimensionF1]
+    segment_scores: tuple[SegmentScore, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ class SystemScore:
     n_missing clips had no prediction and count as 0. n_undefined clips had no keypoint and are not among the n_clips.
     """
 
-    total: float | None
+    mean_f1: float | None
     by_dimension: Mapping[str, float | None]
-    n_clips: int
-    n_missing: int
+    n_videos: int
+    n_without_prediction: int
     n_undefined: int
 
 
@@ -109,6 +109,6 @@ class TemporalScore:
     precision: float | None
     recall: float | None
     f1: float | None
-    miou: float | None
-    precision_at: Mapping[float, float | None]
-    recall_at: Mapping[float, float | None]
+    mean_iou: float | None
+    precision_by_threshold: Mapping[float, float | None]
+    recall_by_threshold: Mapping[float, float | None]

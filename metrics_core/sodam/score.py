@@ -10,32 +10,32 @@ import numpy.typing as npt
 
 from metrics_core.arithmetic import harmonic_mean
 from metrics_core.arrays import FloatArray
-from metrics_core.sodam.alignment import is_official
+from metrics_core.sodam.alignment import is_official_compat
 from metrics_core.sodam.result import (
     Alignment,
-    ClipScore,
+    AlignmentScore,
     Compat,
-    DimensionScore,
-    PairScore,
+    DimensionF1,
+    SegmentScore,
     Status,
     SystemScore,
     TemporalScore,
 )
-from metrics_core.sodam.spans import checked_spans, iou_of_spans, merged_spans
+from metrics_core.sodam.spans import compute_span_iou, convert_spans, merge_spans
 
-Counts = Mapping[str, tuple[int, int]]
+CoverageCounts = Mapping[str, tuple[int, int]]
 """By dimension: (covered keypoints, all keypoints)."""
 
 Average = Literal["micro", "macro"]
-THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
+IOU_THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 
 
-def count_covered(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[str, tuple[int, int]]:
+def count_covered_keypoints(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[str, tuple[int, int]]:
     """Count (covered, all) keypoints by dimension, given the dimension and the verdict of every keypoint.
 
     Dimensions come in order of first appearance.
 
-    >>> count_covered(["events", "camera", "events"], [True, False, False])
+    >>> count_covered_keypoints(["events", "camera", "events"], [True, False, False])
     {'events': (1, 2), 'camera': (0, 1)}
     """
     counts: dict[str, tuple[int, int]] = {}
@@ -45,7 +45,7 @@ def count_covered(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[st
     return counts
 
 
-def coverage(counts: Counts, average: Average = "micro") -> float | None:
+def compute_coverage(counts: CoverageCounts, average: Average = "micro") -> float | None:
     """Compute the covered share of the keypoints, in [0, 1]; None where there is no keypoint.
 
     "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711); "macro" averages over the dimensions that have
@@ -53,7 +53,7 @@ def coverage(counts: Counts, average: Average = "micro") -> float | None:
     without alignment (flat_micro, flat_macro). Raises ValueError for another average and for impossible counts.
 
     >>> counts = {"events": (2, 4), "camera": (1, 1), "speech": (0, 0)}
-    >>> coverage(counts), coverage(counts, "macro"), coverage({"speech": (0, 0)})
+    >>> compute_coverage(counts), compute_coverage(counts, "macro"), compute_coverage({"speech": (0, 0)})
     (0.6, 0.75, None)
     """
     if average not in ("micro", "macro"):
@@ -69,10 +69,10 @@ def coverage(counts: Counts, average: Average = "micro") -> float | None:
     return sum(covered for covered, _ in filled) / sum(total for _, total in filled)
 
 
-def verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) -> int:
+def count_verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) -> int:
     """Count the verifier's forward passes on one text: every keypoint meets its best r sentences, or all (r=None).
 
-    >>> verifier_passes(3, 5, r=2), verifier_passes(3, 5), verifier_passes(3, 1, r=2), verifier_passes(3, 0, r=2)
+    >>> count_verifier_passes(3, 5, r=2), count_verifier_passes(3, 5), count_verifier_passes(3, 1, r=2), count_verifier_passes(3, 0, r=2)
     (6, 15, 3, 0)
     """
     if r is not None and r < 1:
@@ -80,13 +80,13 @@ def verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) ->
     return n_keypoints * (n_sentences if r is None else min(r, n_sentences))
 
 
-def score_clip(
+def score_alignment(
     alignment: Alignment,
-    counts: Sequence[Counts],
+    counts: Sequence[CoverageCounts],
     *,
-    pair_score: Average = "micro",
+    segment_average: Average = "micro",
     compat: Compat | None = None,
-) -> ClipScore:
+) -> AlignmentScore:
     """Compute precision, recall and F1 of one clip, in total and by dimension (arXiv 2602.08711).
 
     counts: (covered, all) keypoints by dimension, for every reference segment in the order given to `align`. A keypoint
@@ -99,48 +99,50 @@ def score_clip(
     ValueError where counts and alignment do not fit together.
 
     >>> alignment = Alignment(((0, 0),), {0: (0,)}, (1,), 0.9)
-    >>> score = score_clip(alignment, [{"events": (1, 2), "camera": (1, 1)}, {"events": (0, 3)}])
+    >>> score = score_alignment(alignment, [{"events": (1, 2), "camera": (1, 1)}, {"events": (0, 3)}])
     >>> round(score.precision, 4), round(score.recall, 4), round(score.total, 4), score.by_dimension["camera"].f1
     (0.3333, 0.3333, 0.3333, 0.6666666666666666)
     """
-    official = is_official(compat)
-    check_references(alignment, len(counts))
-    values = [coverage(segment, pair_score) for segment in counts]
-    total = f1_score(alignment, values, official)
+    official = is_official_compat(compat)
+    check_reference_count(alignment, len(counts))
+    values = [compute_coverage(segment, segment_average) for segment in counts]
+    total = compute_dimension_f1(alignment, values, official)
     dimensions = dict.fromkeys(dimension for segment in counts for dimension in segment)
     by_dimension = {}
     for dimension in dimensions:
-        shares = [coverage({dimension: segment.get(dimension, (0, 0))}) for segment in counts]
-        by_dimension[dimension] = f1_score(alignment, shares, official)
+        shares = [compute_coverage({dimension: segment.get(dimension, (0, 0))}) for segment in counts]
+        by_dimension[dimension] = compute_dimension_f1(alignment, shares, official)
     pairs = tuple(
-        pair_of(reference, members, counts[reference], values[reference])
+        build_segment_score(reference, members, counts[reference], values[reference])
         for reference, members in alignment.groups.items()
     )
-    status: Status = "no_reference" if total.f1 is None else "ok" if alignment.n_merged else "no_prediction"
-    return ClipScore(status, total.f1, total.precision, total.recall, by_dimension, pairs)
+    status: Status = "no_reference" if total.f1 is None else "ok" if alignment.n_merged_predictions else "no_prediction"
+    return AlignmentScore(status, total.f1, total.precision, total.recall, by_dimension, pairs)
 
 
-def f1_score(alignment: Alignment, values: Sequence[float | None], official: bool) -> DimensionScore:
+def compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], official: bool) -> DimensionF1:
     """Compute precision, recall and F1 from the reference segments' values. None marks a segment without keypoints."""
     if official:
         values = [value or 0.0 for value in values]
     n_references = sum(value is not None for value in values)
     if n_references == 0:
-        return DimensionScore(None, None, None)
+        return DimensionF1(None, None, None)
     matched = [value for reference in alignment.groups if (value := values[reference]) is not None]
     n_predictions = len(matched) + len(alignment.orphans)
     credit = sum(matched)
     precision = credit / n_predictions if n_predictions else None
-    return DimensionScore(precision, credit / n_references, 2 * credit / (n_predictions + n_references))
+    return DimensionF1(precision, credit / n_references, 2 * credit / (n_predictions + n_references))
 
 
-def pair_of(reference: int, predictions: tuple[int, ...], counts: Counts, value: float | None) -> PairScore:
+def build_segment_score(
+    reference: int, predictions: tuple[int, ...], counts: CoverageCounts, value: float | None
+) -> SegmentScore:
     """Build the detail of one reference segment: its predictions, and how many of its keypoints they cover."""
     covered, keypoints = (sum(count[i] for count in counts.values()) for i in (0, 1))
-    return PairScore(reference, predictions, covered, keypoints, value, dict(counts))
+    return SegmentScore(reference, predictions, covered, keypoints, value, dict(counts))
 
 
-def check_references(alignment: Alignment, n_references: int) -> None:
+def check_reference_count(alignment: Alignment, n_references: int) -> None:
     """Raise ValueError where the alignment names a reference segment without counts."""
     missing = [reference for reference in alignment.groups if reference >= n_references]
     if missing:
@@ -150,44 +152,44 @@ def check_references(alignment: Alignment, n_references: int) -> None:
         )
 
 
-def system_score(clips: Sequence[ClipScore]) -> SystemScore:
+def compute_system_score(scores: Sequence[AlignmentScore]) -> SystemScore:
     """Average the scores of one system's clips, in total and by dimension.
 
     Every clip that has a score counts once, one without a prediction as 0. Clips without keypoints have no score and
     are left out; `n_undefined` counts them.
 
     >>> alignment, nothing = Alignment(((0, 0),), {0: (0,)}, (), 0.9), Alignment((), {}, (), 0.0)
-    >>> clips = [score_clip(aligned, [{"events": (1, 2)}]) for aligned in (alignment, nothing)]
-    >>> system = system_score(clips)
-    >>> system.total, system.n_clips, system.n_missing
+    >>> scores = [score_alignment(aligned, [{"events": (1, 2)}]) for aligned in (alignment, nothing)]
+    >>> system = compute_system_score(clips)
+    >>> system.total, system.n_videos, system.n_missing
     (0.25, 2, 1)
     """
-    defined = [clip for clip in clips if clip.total is not None]
-    dimensions = dict.fromkeys(dimension for clip in clips for dimension in clip.by_dimension)
+    defined = [clip for clip in scores if clip.f1 is not None]
+    dimensions = dict.fromkeys(dimension for clip in scores for dimension in clip.by_dimension)
     by_dimension = {
-        dimension: mean_of([clip.by_dimension[dimension].f1 for clip in defined if dimension in clip.by_dimension])
+        dimension: compute_mean([clip.by_dimension[dimension].f1 for clip in defined if dimension in clip.by_dimension])
         for dimension in dimensions
     }
     return SystemScore(
-        total=mean_of([clip.total for clip in defined]),
+        mean_f1=compute_mean([clip.f1 for clip in defined]),
         by_dimension=by_dimension,
-        n_clips=len(defined),
-        n_missing=sum(clip.status == "no_prediction" for clip in defined),
-        n_undefined=len(clips) - len(defined),
+        n_videos=len(defined),
+        n_without_prediction=sum(clip.status == "no_prediction" for clip in defined),
+        n_undefined=len(scores) - len(defined),
     )
 
 
-def mean_of(values: Sequence[float | None]) -> float | None:
+def compute_mean(values: Sequence[float | None]) -> float | None:
     """Average the values that are not None; None where all are."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None
 
 
-def temporal_score(
+def compute_temporal_score(
     reference_spans: npt.ArrayLike,
     predicted_spans: npt.ArrayLike,
     alignment: Alignment,
-    thresholds: Sequence[float] = THRESHOLDS,
+    thresholds: Sequence[float] = IOU_THRESHOLDS,
 ) -> TemporalScore:
     """Compute temporal precision, recall, F1 and mean IoU of one clip's merged predictions and orphans.
 
@@ -196,38 +198,38 @@ def temporal_score(
     whose IoU with some merged prediction is. Raises ValueError without thresholds, for thresholds outside [0, 1), and
     for spans that `align` refuses.
 
-    >>> score = temporal_score([[0, 10], [10, 20]], [[0, 8]], Alignment(((0, 0),), {0: (0,)}, (), 0.8))
-    >>> score.precision, score.recall, score.f1, score.miou
+    >>> score = compute_temporal_score([[0, 10], [10, 20]], [[0, 8]], Alignment(((0, 0),), {0: (0,)}, (), 0.8))
+    >>> score.precision, score.recall, score.f1, score.mean_iou
     (0.75, 0.375, 0.5, 0.4)
     """
     levels = [float(threshold) for threshold in thresholds]
     if not levels or not all(0 <= level < 1 for level in levels):
         raise ValueError(f"thresholds are {levels}: give at least one IoU in [0, 1).")
-    references, _ = checked_spans("reference_spans", reference_spans)
-    predictions = merged_spans(predicted_spans, alignment)
-    iou = iou_of_spans(references, predictions)
+    references, _ = convert_spans("reference_spans", reference_spans)
+    predictions = merge_spans(predicted_spans, alignment)
+    iou = compute_span_iou(references, predictions)
     status: Status = "no_reference" if len(references) == 0 else "ok" if len(predictions) else "no_prediction"
     best_prediction = iou.max(axis=1, initial=0.0)
-    precision_at = shares_above(iou.max(axis=0, initial=0.0), levels, defined=status == "ok")
-    recall_at = shares_above(best_prediction, levels, defined=status != "no_reference")
-    precision, recall = mean_share(precision_at), mean_share(recall_at)
+    precision_at = compute_shares_above_levels(iou.max(axis=0, initial=0.0), levels, defined=status == "ok")
+    recall_at = compute_shares_above_levels(best_prediction, levels, defined=status != "no_reference")
+    precision, recall = compute_mean_share(precision_at), compute_mean_share(recall_at)
     return TemporalScore(
         status=status,
         precision=precision,
         recall=recall,
         f1=None if recall is None else harmonic_mean(precision or 0.0, recall),
-        miou=None if status == "no_reference" else float(best_prediction.mean()),
-        precision_at=precision_at,
-        recall_at=recall_at,
+        mean_iou=None if status == "no_reference" else float(best_prediction.mean()),
+        precision_by_threshold=precision_at,
+        recall_by_threshold=recall_at,
     )
 
 
-def shares_above(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
+def compute_shares_above_levels(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
     """Compute the share of values strictly above each level; None where the shares are not defined."""
     return {level: float((best > level).mean()) if defined else None for level in levels}
 
 
-def mean_share(shares: dict[float, float | None]) -> float | None:
+def compute_mean_share(shares: dict[float, float | None]) -> float | None:
     """Average the shares over the levels; None where they are not defined."""
     numbers = [share for share in shares.values() if share is not None]
     return float(np.mean(numbers)) if numbers else None

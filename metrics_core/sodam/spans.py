@@ -16,7 +16,7 @@ class SodamWarning(UserWarning):
     """The scores are defined, but the input is probably not what the caller means. Given once per call."""
 
 
-def checked_spans(name: str, values: npt.ArrayLike) -> tuple[FloatArray, int]:
+def convert_spans(name: str, values: npt.ArrayLike) -> tuple[FloatArray, int]:
     """Return spans (n, 2) in float64 with start <= end, and the number of spans that had to be swapped; n may be 0.
 
     Raises ValueError, naming the array and the row, for another shape and for seconds that are not finite.
@@ -37,7 +37,7 @@ def checked_spans(name: str, values: npt.ArrayLike) -> tuple[FloatArray, int]:
     return np.sort(spans, axis=1), int((length < 0).sum())
 
 
-def warn_of_swapped(n_swapped: int) -> None:
+def warn_about_swapped_spans(n_swapped: int) -> None:
     """Warn the caller's caller of segments that end before they start."""
     if n_swapped:
         warnings.warn(
@@ -47,18 +47,18 @@ def warn_of_swapped(n_swapped: int) -> None:
         )
 
 
-def time_order(spans: FloatArray) -> IntArray:
+def compute_time_order(spans: FloatArray) -> IntArray:
     """Return the indices (..., n) that sort spans (..., n, 2) by start, then end, then index."""
     return np.lexsort((spans[..., 1], spans[..., 0]), axis=-1)
 
 
-def iou_of_spans(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
+def compute_span_iou(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
     """Compute the intersection over union of every span of `left` (..., n, 2) with every span of `right` (..., m, 2).
 
     The result (..., n, m) lies in [0, 1]. Spans must not be reversed. A span of length 0 overlaps nothing, not even
     itself.
 
-    >>> iou_of_spans([[0, 10], [10, 20]], [[5, 20], [10, 10]]).round(4).tolist()
+    >>> compute_span_iou([[0, 10], [10, 20]], [[5, 20], [10, 10]]).round(4).tolist()
     [[0.25, 0.0], [0.6667, 0.0]]
     """
     a, b = np.asarray(left, dtype=np.float64)[..., :, None, :], np.asarray(right, dtype=np.float64)[..., None, :, :]
@@ -69,7 +69,7 @@ def iou_of_spans(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
     return iou
 
 
-def owners_of(path: IntArray, iou: FloatArray, official: bool) -> IntArray:
+def assign_owners(path: IntArray, iou: FloatArray, official: bool) -> IntArray:
     """Assign every prediction to a reference, or to none (-1): (clips, M) from paths (clips, N) and IoU (clips, N, M).
 
     These are Eqs 4 and 5 of arXiv 2602.08711; docs/metrics/ecs.md says what they leave open. A prediction joins the
@@ -94,24 +94,24 @@ def owners_of(path: IntArray, iou: FloatArray, official: bool) -> IntArray:
     return np.where(overlap_after > overlap_before, after, np.where(overlap_before > 0, before, -1))
 
 
-def merged_spans(predicted_spans: npt.ArrayLike, alignment: Alignment) -> FloatArray:
+def merge_spans(predicted_spans: npt.ArrayLike, alignment: Alignment) -> FloatArray:
     """Merge the spans of every group, from its first start to its last end: (alignment.n_merged, 2) in seconds.
 
     Groups come in the order of the anchors, then the orphans with their own spans.
 
-    >>> merged_spans([[0, 5], [5, 10], [50, 60]], Alignment(((0, 0),), {0: (0, 1)}, (2,), 0.5)).tolist()
+    >>> merge_spans([[0, 5], [5, 10], [50, 60]], Alignment(((0, 0),), {0: (0, 1)}, (2,), 0.5)).tolist()
     [[0.0, 10.0], [50.0, 60.0]]
     """
-    spans, _ = checked_spans("predicted_spans", predicted_spans)
+    spans, _ = convert_spans("predicted_spans", predicted_spans)
     members = [*map(list, alignment.groups.values()), *([orphan] for orphan in alignment.orphans)]
     merged = [(spans[rows, 0].min(), spans[rows, 1].max()) for rows in members]
     return np.array(merged, dtype=np.float64).reshape(-1, 2)
 
 
-def merged_texts(texts: Sequence[str], alignment: Alignment) -> dict[int, str]:
+def merge_texts(texts: Sequence[str], alignment: Alignment) -> dict[int, str]:
     """Join the texts of every group in time order, one per line. The keys are the anchored references.
 
-    >>> merged_texts(["He sits.", "A man."], Alignment(((0, 0),), {0: (1, 0)}, (), 0.5))
+    >>> merge_texts(["He sits.", "A man."], Alignment(((0, 0),), {0: (1, 0)}, (), 0.5))
     {0: 'A man.\\nHe sits.'}
     """
     return {reference: "\n".join(texts[i] for i in members) for reference, members in alignment.groups.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.vcs.windows import Windows
+from metrics_core.vcs.windows import MappingWindows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,35 +24,35 @@ class Band:
 EMPTY_BAND = Band(0.0, 0.0, (), (), np.empty(0))
 
 
-def step_lengths(rise: IntArray) -> FloatArray:
+def compute_step_lengths(rise: IntArray) -> FloatArray:
     """Length of a step that goes one chunk along the walk and `rise` chunks along the timeline."""
     return np.asarray(np.sqrt(1 + rise * rise), dtype=np.float64)
 
 
-def line_length(steps: FloatArray) -> FloatArray:
+def sum_steps(steps: FloatArray) -> FloatArray:
     """Sum the steps along the last axis, always from first to last, so that equal lines compare equal."""
     return np.asarray(steps.cumsum(axis=-1)[..., -1])
 
 
-def band_of(windows: Windows) -> Band:
+def compute_band(windows: MappingWindows) -> Band:
     """Draw the shortest and the longest line through one cell of every window. Ties go to the lower cells."""
     if windows.start.size == 1:
         return EMPTY_BAND
     if (windows.end - windows.start).max() == 1:
         floor = ceil = windows.start
     else:
-        floor, ceil = extreme_paths(windows)
-    floor_steps = step_lengths(np.diff(floor))
+        floor, ceil = find_extreme_paths(windows)
+    floor_steps = compute_step_lengths(np.diff(floor))
     return Band(
-        float(line_length(floor_steps)),
-        float(line_length(step_lengths(np.diff(ceil)))),
+        float(sum_steps(floor_steps)),
+        float(sum_steps(compute_step_lengths(np.diff(ceil)))),
         tuple(floor.tolist()),
         tuple(ceil.tolist()),
         floor_steps,
     )
 
 
-def extreme_paths(windows: Windows) -> tuple[IntArray, IntArray]:
+def find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
     """Find (cells of the shortest line, cells of the longest line) by a dynamic programme over the windows.
 
     Both lines are found at once, the longest as the minimum of negated lengths. Windows are padded to a common width
@@ -62,7 +62,7 @@ def extreme_paths(windows: Windows) -> tuple[IntArray, IntArray]:
     cell = np.arange(int((end - start).max()))
     padding = np.where(start[:, None] + cell < end[:, None], 0.0, np.inf)
     moves = np.diff(start).tolist()
-    lengths = {move: step_lengths(move + cell[:, None] - cell) for move in set(moves)}
+    lengths = {move: compute_step_lengths(move + cell[:, None] - cell) for move in set(moves)}
     signed = {move: np.stack([length, -length]) for move, length in lengths.items()}
     total = np.stack([padding[0], padding[0]])
     origin = []

@@ -22,7 +22,7 @@ class VCSWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class VCSParameters:
     """The metric's settings, checked. A pair gets one result for each tolerance in `lcts`."""
 
     lcts: tuple[float, ...]
@@ -42,7 +42,7 @@ class Parameters:
             )
 
 
-def checked_gas(gas: float, pair: str = "") -> float:
+def require_finite_gas(gas: float, pair: str = "") -> float:
     """Return `gas` as a Python float. Raises ValueError unless it is finite; `pair`, such as " of pair 3", names it."""
     if not math.isfinite(gas):
         raise ValueError(f"gas{pair} is {gas}: give the finite cosine similarity of the two whole texts.")
@@ -60,21 +60,21 @@ def check_shape(name: str, array: npt.NDArray[Any], ndim: int) -> None:
         raise ValueError(f"{name} has shape {array.shape}: give an array with {ndim} dimension(s).")
 
 
-def checked_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
+def require_similarity_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return `values` as a float64 matrix. Raises ValueError unless it is a matrix of finite similarities."""
     matrix = np.asarray(values, dtype=np.float64)
     check_shape(name, matrix, ndim=2)
-    if not math.isfinite(largest_magnitude(matrix)):
+    if not math.isfinite(compute_largest_magnitude(matrix)):
         raise ValueError(f"{name} holds NaN or infinite values: check the encoder's output for this pair.")
     return matrix
 
 
-def largest_magnitude(array: FloatArray) -> float:
+def compute_largest_magnitude(array: FloatArray) -> float:
     """The largest absolute value; NaN where the array contains NaN."""
     return max(float(array.max()), -float(array.min()))
 
 
-def warn_of_fractional_lct(lcts: Sequence[float]) -> None:
+def warn_about_fractional_lct(lcts: Sequence[float]) -> None:
     """Warn the caller's caller of a tolerance between 0 and 1, which changes more than its size suggests."""
     if any(0 < lct < 1 for lct in lcts):
         warnings.warn(
@@ -85,7 +85,7 @@ def warn_of_fractional_lct(lcts: Sequence[float]) -> None:
         )
 
 
-def warn_of_range(largest: float) -> None:
+def warn_about_range(largest: float) -> None:
     """Warn the caller's caller of similarities that cannot be cosines. `largest` is their largest magnitude."""
     if largest > 1 + ROUNDING:
         warnings.warn(

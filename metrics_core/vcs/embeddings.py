@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arrays import FloatArray, stacks_of
+from metrics_core.arrays import FloatArray, group_equal_shapes
 from metrics_core.vcs.checks import check_shape
 
 # The four embeddings of a pair, with their numbers of dimensions: chunks are rows of a matrix, a text is one vector.
-NAMES = {"reference_chunks": 2, "generated_chunks": 2, "reference_text": 1, "generated_text": 1}
+EMBEDDING_NAMES = {"reference_chunks": 2, "generated_chunks": 2, "reference_text": 1, "generated_text": 1}
 # float32 where all embeddings of a call are float32, else float64.
 RealArray = npt.NDArray[Any]
 Embeddings = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
@@ -31,7 +31,7 @@ def chunk_segments(segments: Sequence[str], chunk_size: int = 1) -> list[str]:
     return [" ".join(segments[i : i + chunk_size]) for i in range(0, len(segments), chunk_size)]
 
 
-def similarities_of(
+def compute_similarities(
     reference_chunks: npt.ArrayLike,
     generated_chunks: npt.ArrayLike,
     reference_text: npt.ArrayLike,
@@ -44,44 +44,44 @@ def similarities_of(
     float64. The cosines are float64 either way.
     Raises ValueError for embeddings that are empty, not finite, of a wrong shape or of unequal dimensions.
 
-    >>> similarities_of([[2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], [1.0, 0.0], [0.0, 2.0])
+    >>> compute_similarities([[2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], [1.0, 0.0], [0.0, 2.0])
     (array([[1., 0.]]), 0.0)
     """
-    arrays = checked_embeddings((reference_chunks, generated_chunks, reference_text, generated_text))
-    dtype = precision_of([arrays])
-    similarity, (gas,) = cosines_of_stack([array[None].astype(dtype) for array in arrays], [""])
+    arrays = require_embeddings((reference_chunks, generated_chunks, reference_text, generated_text))
+    dtype = choose_dtype([arrays])
+    similarity, (gas,) = compute_stack_cosines([array[None].astype(dtype) for array in arrays], [""])
     return similarity[0], gas
 
 
-def similarities_of_pairs(embeddings: Iterable[Embeddings]) -> list[tuple[FloatArray, float]]:
+def compute_pair_similarities(embeddings: Iterable[Embeddings]) -> list[tuple[FloatArray, float]]:
     """Compute the input of `vcs_batch`: the similarities of many pairs. Pairs of one shape are multiplied together.
 
     A pair is (reference_chunks, generated_chunks, reference_text, generated_text). The results equal
-    `similarities_of` up to rounding. Errors name the pair by its position from 0.
+    `compute_similarities` up to rounding. Errors name the pair by its position from 0.
 
     >>> story, text = np.eye(3), np.ones(4)
-    >>> [(similarity.shape, gas) for similarity, gas in similarities_of_pairs([(story, story[:2], text, -text)])]
+    >>> [(similarity.shape, gas) for similarity, gas in compute_pair_similarities([(story, story[:2], text, -text)])]
     [((3, 2), -1.0)]
     """
-    checked = [checked_embeddings(pair, f" of pair {i}") for i, pair in enumerate(embeddings)]
-    dtype = precision_of(checked)
+    checked = [require_embeddings(pair, f" of pair {i}") for i, pair in enumerate(embeddings)]
+    dtype = choose_dtype(checked)
     similarities: dict[int, tuple[FloatArray, float]] = {}
-    for members in stacks_of([tuple(array.shape for array in arrays) for arrays in checked]):
+    for members in group_equal_shapes([tuple(array.shape for array in arrays) for arrays in checked]):
         stack = [np.stack(arrays, dtype=dtype) for arrays in zip(*(checked[i] for i in members), strict=True)]
-        similarity, gas = cosines_of_stack(stack, [f" of pair {i}" for i in members])
+        similarity, gas = compute_stack_cosines(stack, [f" of pair {i}" for i in members])
         similarities.update(zip(members, zip(similarity, gas, strict=True), strict=True))
     return [similarities[i] for i in range(len(checked))]
 
 
-def precision_of(pairs: Iterable[Sequence[RealArray]]) -> type[np.float32] | type[np.float64]:
+def choose_dtype(pairs: Iterable[Sequence[RealArray]]) -> type[np.float32] | type[np.float64]:
     """Choose one precision for a whole call: float32 where every array is float32, else float64."""
     return np.float32 if all(array.dtype == np.float32 for arrays in pairs for array in arrays) else np.float64
 
 
-def checked_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray]:
+def require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray]:
     """Return the four arrays of a pair. Raises ValueError for a bad one, naming it and, by `pair`, the pair."""
     arrays = [np.asarray(values) for values in embeddings]
-    for (name, ndim), array in zip(NAMES.items(), arrays, strict=True):
+    for (name, ndim), array in zip(EMBEDDING_NAMES.items(), arrays, strict=True):
         check_shape(name + pair, array, ndim)
     for kind, reference, generated in (("texts", arrays[2], arrays[3]), ("chunks", arrays[0], arrays[1])):
         if reference.shape[-1] != generated.shape[-1]:
@@ -92,7 +92,7 @@ def checked_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray
     return arrays
 
 
-def cosines_of_stack(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
+def compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
     """Compute similarities (pairs, R, G) and the GAS of every pair from stacks of the pairs' four arrays.
 
     Cosines that rounding carries beyond 1 are set to 1, or perfect scores would exceed 1. Chunks with the same
@@ -100,18 +100,20 @@ def cosines_of_stack(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[
     chooses between them.
     """
     reference_chunks, generated_chunks, reference_text, generated_text = stack
-    r_chunks, g_chunks, r_text, g_text = (lengths(name, rows, pairs) for name, rows in zip(NAMES, stack, strict=True))
+    r_chunks, g_chunks, r_text, g_text = (
+        compute_nonzero_lengths(name, rows, pairs) for name, rows in zip(EMBEDDING_NAMES, stack, strict=True)
+    )
     similarity: RealArray = reference_chunks @ generated_chunks.swapaxes(1, 2)
     similarity /= r_chunks[:, :, None]
     similarity /= g_chunks[:, None, :]
-    even_out_repeats(similarity, reference_chunks, axis=0)
-    even_out_repeats(similarity, generated_chunks, axis=1)
+    copy_repeated_similarities(similarity, reference_chunks, axis=0)
+    copy_repeated_similarities(similarity, generated_chunks, axis=1)
     gas = np.vecdot(reference_text, generated_text) / r_text / g_text
     np.clip(similarity, -1.0, 1.0, out=similarity)
     return similarity.astype(np.float64, copy=False), np.clip(gas, -1.0, 1.0).tolist()
 
 
-def even_out_repeats(similarity: RealArray, chunks: RealArray, axis: int) -> None:
+def copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: int) -> None:
     """Copy the similarities of a chunk to every later chunk of its pair with the same embedding, in place.
 
     `similarity` is (pairs, R, G), `chunks` (pairs, n, d) with n along `axis` of a pair. A matrix product may add up
@@ -125,7 +127,7 @@ def even_out_repeats(similarity: RealArray, chunks: RealArray, axis: int) -> Non
         similarity[pair] = similarity[pair].take(first, axis=axis)
 
 
-def lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
+def compute_nonzero_lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
     """Compute lengths along the last axis. They are never 0, so that a zero vector divided by its length stays zero.
 
     Raises ValueError, naming the first pair of the stack whose length is not finite.

@@ -9,19 +9,24 @@ from functools import lru_cache
 import numpy as np
 
 from metrics_core.arrays import IntArray
-from metrics_core.vcs.bands import Band, band_of
-from metrics_core.vcs.windows import Windows, direct_windows, reverse_windows, window_regularizer
+from metrics_core.vcs.bands import Band, compute_band
+from metrics_core.vcs.windows import (
+    MappingWindows,
+    compute_direct_windows,
+    compute_reverse_windows,
+    compute_window_regularizer,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Direction:
+class WalkDirection:
     """One direction, precision or recall: a walk over the chunks of one text, matched with the chunks of the other.
 
     The other text is the timeline. `window_cells` lists the cells of every window, padded to a common width by
     repeating the last cell. NAS-D uses `lct_height` and `max_penalty`; NAS-L uses `omega0`, `kappa` and `band`.
     """
 
-    windows: Windows
+    windows: MappingWindows
     window_pairs: tuple[tuple[int, int], ...]
     window_cells: IntArray
     lct_height: int
@@ -32,16 +37,16 @@ class Direction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Geometry:
+class ShapeGeometry:
     """Both directions of a shape, with the area of its windows and its window regulariser."""
 
-    precision: Direction
-    recall: Direction
+    precision: WalkDirection
+    recall: WalkDirection
     window_area: int
     window_regularizer: float
 
 
-def direction_of(windows: Windows) -> Direction:
+def build_direction(windows: MappingWindows) -> WalkDirection:
     """Compute the tolerances, the largest penalty and the band of one direction."""
     start, end, timeline = windows.start, windows.end, windows.timeline
     pace = timeline / start.size
@@ -49,24 +54,24 @@ def direction_of(windows: Windows) -> Direction:
     # A pace that exceeds a whole number of chunks by at most a half is rounded down.
     rounded_down = timeline > start.size and 0.0 < pace - math.floor(pace) <= 0.5
     cell = np.arange(int((end - start).max()))
-    return Direction(
+    return WalkDirection(
         windows=windows,
-        window_pairs=windows.pairs,
+        window_pairs=windows.bounds,
         window_cells=np.minimum(start[:, None] + cell, end[:, None] - 1),
         lct_height=height - rounded_down,
         max_penalty=int(np.maximum(start, timeline - end).sum()) / timeline,
         omega0=float(2 * height - 1 - rounded_down),
         kappa=height - rounded_down,
-        band=band_of(windows),
+        band=compute_band(windows),
     )
 
 
 @lru_cache(maxsize=1024)
-def geometry_of(n_ref: int, n_gen: int) -> Geometry:
+def build_geometry(n_ref: int, n_gen: int) -> ShapeGeometry:
     """The geometry of `n_ref` reference chunks and `n_gen` generated chunks, both at least 1."""
     n_long, n_short = max(n_ref, n_gen), min(n_ref, n_gen)
-    direct = direct_windows(n_long, n_short)
-    of_short, of_long = direction_of(direct), direction_of(reverse_windows(direct))
+    direct = compute_direct_windows(n_long, n_short)
+    of_short, of_long = build_direction(direct), build_direction(compute_reverse_windows(direct))
     precision, recall = (of_short, of_long) if n_ref >= n_gen else (of_long, of_short)
     area = int((direct.end - direct.start).sum())
-    return Geometry(precision, recall, area, window_regularizer(area, n_long, n_short))
+    return ShapeGeometry(precision, recall, area, compute_window_regularizer(area, n_long, n_short))

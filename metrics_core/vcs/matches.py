@@ -18,7 +18,7 @@ class Matches:
     offset: IntArray
 
 
-def best_matches(
+def find_best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
     """Match every row of `rows` (pairs, walked chunks, timeline); all pairs have one shape.
@@ -26,7 +26,7 @@ def best_matches(
     Among a row's candidates the nearest to its window wins, then the most similar, then the lowest index.
     `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell is repeated as padding.
     """
-    threshold = candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
+    threshold = compute_candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
     walk = np.arange(len(window_cells))
     inside = rows[:, walk[:, None], window_cells]
     index, similarity = window_cells[walk, inside.argmax(axis=2)], inside.max(axis=2)
@@ -34,13 +34,15 @@ def best_matches(
     pair, chunk = (similarity < threshold).nonzero()
     if pair.size:
         start, end = window_cells[chunk, 0], window_cells[chunk, -1] + 1
-        nearest, distance = nearest_outside(rows[pair, chunk], threshold[pair, chunk], start, end)
+        nearest, distance = find_nearest_outside_window(rows[pair, chunk], threshold[pair, chunk], start, end)
         index[pair, chunk], offset[pair, chunk] = nearest, distance
         similarity[pair, chunk] = rows[pair, chunk, nearest]
     return Matches(index, similarity, offset)
 
 
-def candidate_threshold(strongest: FloatArray, context_cutoff: float, context_window_control: float) -> FloatArray:
+def compute_candidate_threshold(
+    strongest: FloatArray, context_cutoff: float, context_window_control: float
+) -> FloatArray:
     """Compute the least similarity that makes a cell a candidate, from the maximum of every row.
 
     A control of 0 makes every cell of a row a candidate if the row's maximum exceeds the cutoff. Keep the order of
@@ -54,7 +56,7 @@ def candidate_threshold(strongest: FloatArray, context_cutoff: float, context_wi
     return strongest - context / context_window_control
 
 
-def nearest_outside(
+def find_nearest_outside_window(
     rows: FloatArray, threshold: FloatArray, start: IntArray, end: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Find (index, offset) of the candidate nearest to the window, for rows that have no candidate inside it.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from metrics_core.arrays import IntArray
-from metrics_core.vcs.bands import Band, line_length, step_lengths
-from metrics_core.vcs.geometry import Direction
+from metrics_core.vcs.bands import Band, compute_step_lengths, sum_steps
+from metrics_core.vcs.geometry import WalkDirection
 from metrics_core.vcs.result import DistanceDetail, LineDetail
 
 # How a step counts: not at all (-), with the length of the floor line's step (c), or with its own length (s).
 STEP_LETTERS = np.frombuffer(b"-cs", dtype=np.uint8)
 
 
-def nas_d(
-    offset: IntArray, direction: Direction, lct: float, short_text: bool
+def compute_nas_d(
+    offset: IntArray, direction: WalkDirection, lct: float, short_text: bool
 ) -> tuple[list[float], list[DistanceDetail]]:
     """Compute NAS-D, 1 - P_total / P_max in [0, 1], of every pair; `offset` is (pairs, walked chunks).
 
@@ -31,7 +31,7 @@ def nas_d(
     return [1.0 - total / largest for total in totals], details
 
 
-def nas_l(match: IntArray, direction: Direction, lct: float) -> tuple[list[float], list[LineDetail]]:
+def compute_nas_l(match: IntArray, direction: WalkDirection, lct: float) -> tuple[list[float], list[LineDetail]]:
     """Compute NAS-L of every pair: how well the line through its matches fits between floor and ceil line, in [0, 1].
 
     `match` is (pairs, walked chunks). Without tolerance a step backwards adds nothing. With any tolerance, however
@@ -45,9 +45,9 @@ def nas_l(match: IntArray, direction: Direction, lct: float) -> tuple[list[float
     rise = match[:, 1:] - match[:, :-1]
     size = np.abs(rise) if lct > 0 else np.where(rise < 0, np.inf, rise)
     standard, counted = size <= omega0, size <= omega_lct
-    steps = np.where(standard, step_lengths(rise), np.where(counted, band.floor_steps, 0.0))
+    steps = np.where(standard, compute_step_lengths(rise), np.where(counted, band.floor_steps, 0.0))
     letters = STEP_LETTERS[np.add(standard, counted, dtype=np.intp)].tobytes().decode("ascii")
-    lengths = line_length(steps).tolist()
+    lengths = sum_steps(steps).tolist()
     details = [
         LineDetail(
             length,
@@ -61,10 +61,10 @@ def nas_l(match: IntArray, direction: Direction, lct: float) -> tuple[list[float
         )
         for i, length in enumerate(lengths)
     ]
-    return [fit_in_band(length, band) for length in lengths], details
+    return [compute_band_fit(length, band) for length in lengths], details
 
 
-def fit_in_band(length: float, band: Band) -> float:
+def compute_band_fit(length: float, band: Band) -> float:
     """1 for a length inside the band. Below it length / floor length, above it ceil length / length."""
     if length < band.floor_length:
         return length / band.floor_length

@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray
 from metrics_core.vcs.batch import vcs_batch
-from metrics_core.vcs.embeddings import similarities_of_pairs
-from metrics_core.vcs.result import VCSResult, best_reference
+from metrics_core.vcs.embeddings import compute_pair_similarities
+from metrics_core.vcs.result import VCSResult, choose_best_reference
 
 Status = Literal["ok", "empty_text", "no_reference"]
 Vectors = Mapping[str, npt.NDArray[np.floating[Any]]]
-Chunks = Callable[[str], Sequence[str]]
+ChunkSplitter = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class CaptionResult:
+class VCSCaptionResult:
     """VCS of one caption against its references, or a status that says why there is no result.
 
     `reference` is the index of the best reference. `results` holds the result with every reference that has a chunk,
@@ -29,30 +29,32 @@ class CaptionResult:
     """
 
     status: Status
-    reference: int | None = None
-    results: Mapping[int, VCSResult] = field(default_factory=dict)
+    best_reference_index: int | None = None
+    result_by_reference: Mapping[int, VCSResult] = field(default_factory=dict)
 
     @property
     def result(self) -> VCSResult | None:
         """The result with the best reference; None, never 0, where the status is not "ok"."""
-        return None if self.reference is None else self.results[self.reference]
+        return None if self.best_reference_index is None else self.result_by_reference[self.best_reference_index]
 
     @property
     def always_zero(self) -> bool:
         """Whether the numbers of chunks force VCS to 0 with every reference, whatever the texts say."""
-        return bool(self.results) and all(result.always_zero for result in self.results.values())
+        return bool(self.result_by_reference) and all(
+            result.always_zero for result in self.result_by_reference.values()
+        )
 
 
 def vcs_captions(
     captions: Sequence[tuple[Sequence[str], str]],
     vectors: Vectors,
-    chunks_of: Chunks,
+    split_chunks: ChunkSplitter,
     *,
     lct: float = 0,
     context_cutoff: float = 0.6,
     context_window_control: float = 4.0,
     short_text: bool = False,
-) -> list[CaptionResult]:
+) -> list[VCSCaptionResult]:
     """Score captions, given as (references, caption), all at once: one result per caption, in order.
 
     `chunks_of` cuts a text into chunks; a text may have none. `vectors` maps every whole text (for GAS) and every chunk
@@ -60,11 +62,11 @@ def vcs_captions(
     vector.
 
     >>> vectors = dict(zip(["red dog", "red", "dog", "dog red"], np.eye(4), strict=True))
-    >>> first, second = vcs_captions([(["", "red dog"], "red dog"), ([""], "dog red")], vectors, str.split)
-    >>> first.reference, second.status
+    >>> first, second = vcs_captions([(["", "red dog"], "red dog"), ([""], "dog red")], vectors, str.split_sentences)
+    >>> first.best_reference_index, second.status
     (1, 'no_reference')
     """
-    compared = [_places(references, generated, chunks_of) for references, generated in captions]
+    compared = [_list_comparable_references(references, generated, split_chunks) for references, generated in captions]
     pairs = [
         (references[i], generated)
         for (references, generated), places in zip(captions, compared, strict=True)
@@ -72,7 +74,7 @@ def vcs_captions(
     ]
     results = iter(
         vcs_batch(
-            similarities_of_texts(pairs, vectors, chunks_of),
+            compute_text_similarities(pairs, vectors, split_chunks),
             lct=lct,
             context_cutoff=context_cutoff,
             context_window_control=context_window_control,
@@ -80,40 +82,42 @@ def vcs_captions(
         )
     )
     return [
-        _best({i: next(results) for i in places}) if places else _without_result(generated, chunks_of)
+        _build_best_result({i: next(results) for i in places})
+        if places
+        else _build_empty_result(generated, split_chunks)
         for (_, generated), places in zip(captions, compared, strict=True)
     ]
 
 
-def similarities_of_texts(
-    pairs: Sequence[tuple[str, str]], vectors: Vectors, chunks_of: Chunks
+def compute_text_similarities(
+    pairs: Sequence[tuple[str, str]], vectors: Vectors, split_chunks: ChunkSplitter
 ) -> list[tuple[FloatArray, float]]:
-    """Compute the input of `vcs_batch` for (reference, caption) pairs of texts, as `similarities_of_pairs` does.
+    """Compute the input of `vcs_batch` for (reference, caption) pairs of texts, as `compute_pair_similarities` does.
 
     Every text must have a chunk. Raises ValueError for a text or chunk without a vector.
     """
-    chunks = {text: _stacked(vectors, chunks_of(text)) for pair in pairs for text in pair}
-    texts = {text: _stacked(vectors, [text])[0] for text in chunks}
-    return similarities_of_pairs(
+    chunks = {text: _stack_vectors(vectors, split_chunks(text)) for pair in pairs for text in pair}
+    texts = {text: _stack_vectors(vectors, [text])[0] for text in chunks}
+    return compute_pair_similarities(
         (chunks[reference], chunks[generated], texts[reference], texts[generated]) for reference, generated in pairs
     )
 
 
-def _places(references: Sequence[str], generated: str, chunks_of: Chunks) -> list[int]:
+def _list_comparable_references(references: Sequence[str], generated: str, split_chunks: ChunkSplitter) -> list[int]:
     """Indices of the references to compare the caption with: those that have a chunk, if it has one itself."""
-    return [i for i, text in enumerate(references) if chunks_of(text)] if chunks_of(generated) else []
+    return [i for i, text in enumerate(references) if split_chunks(text)] if split_chunks(generated) else []
 
 
-def _best(results: Mapping[int, VCSResult]) -> CaptionResult:
+def _build_best_result(results: Mapping[int, VCSResult]) -> VCSCaptionResult:
     places = list(results)
-    return CaptionResult("ok", places[best_reference([results[i] for i in places])], results)
+    return VCSCaptionResult("ok", places[choose_best_reference([results[i] for i in places])], results)
 
 
-def _without_result(generated: str, chunks_of: Chunks) -> CaptionResult:
-    return CaptionResult("no_reference" if chunks_of(generated) else "empty_text")
+def _build_empty_result(generated: str, split_chunks: ChunkSplitter) -> VCSCaptionResult:
+    return VCSCaptionResult("no_reference" if split_chunks(generated) else "empty_text")
 
 
-def _stacked(vectors: Vectors, texts: Sequence[str]) -> npt.NDArray[np.floating[Any]]:
+def _stack_vectors(vectors: Vectors, texts: Sequence[str]) -> npt.NDArray[np.floating[Any]]:
     missing = [text for text in texts if text not in vectors]
     if missing:
         raise ValueError(f"There is no vector for {missing[0]!r}: embed every whole text and all its chunks.")

@@ -92,7 +92,7 @@ class VCSResult:
         )
 
 
-def best_reference(results: Sequence[VCSResult]) -> int:
+def choose_best_reference(results: Sequence[VCSResult]) -> int:
     """Choose the reference with the highest VCS and return its index. Ties go to the higher margin, then lower index.
 
     Raises ValueError when there is no result to choose from.

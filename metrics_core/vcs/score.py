@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from metrics_core.vcs.alignment import score_stack
 from metrics_core.vcs.checks import (
-    Parameters,
-    checked_gas,
-    checked_matrix,
-    largest_magnitude,
-    warn_of_fractional_lct,
-    warn_of_range,
+    VCSParameters,
+    compute_largest_magnitude,
+    require_finite_gas,
+    require_similarity_matrix,
+    warn_about_fractional_lct,
+    warn_about_range,
 )
-from metrics_core.vcs.embeddings import similarities_of
+from metrics_core.vcs.directions import score_stack
+from metrics_core.vcs.embeddings import compute_similarities
 from metrics_core.vcs.result import VCSResult
 
 
@@ -43,11 +43,11 @@ def vcs_from_similarity(
     >>> vcs_from_similarity([[1.0]], gas=1.0).vcs, vcs_from_similarity([[1.0]], gas=1.0, short_text=True).vcs
     (0.0, 1.0)
     """
-    parameters = Parameters((lct,), context_cutoff, context_window_control, short_text)
-    gas = checked_gas(gas)
-    matrix = checked_matrix("similarity", similarity)
-    warn_of_fractional_lct((lct,))
-    warn_of_range(largest_magnitude(matrix))
+    parameters = VCSParameters((lct,), context_cutoff, context_window_control, short_text)
+    gas = require_finite_gas(gas)
+    matrix = require_similarity_matrix("similarity", similarity)
+    warn_about_fractional_lct((lct,))
+    warn_about_range(compute_largest_magnitude(matrix))
     return score_stack(matrix[None], [gas], parameters)[0][0]
 
 
@@ -72,7 +72,7 @@ def vcs_from_embeddings(
     >>> vcs_from_embeddings(story, story, [3.0, 4.0], [3.0, 4.0]).vcs
     1.0
     """
-    parameters = Parameters((lct,), context_cutoff, context_window_control, short_text)
-    similarity, gas = similarities_of(reference_chunks, generated_chunks, reference_text, generated_text)
-    warn_of_fractional_lct((lct,))
+    parameters = VCSParameters((lct,), context_cutoff, context_window_control, short_text)
+    similarity, gas = compute_similarities(reference_chunks, generated_chunks, reference_text, generated_text)
+    warn_about_fractional_lct((lct,))
     return score_stack(similarity[None], [gas], parameters)[0][0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from metrics_core.vcs.references import CaptionResult, Vectors, vcs_captions
+from metrics_core.vcs.references import VCSCaptionResult, Vectors, vcs_captions
 
 # The words of NLTK's English stop word list (an enlarged list of the Snowball project), written down as facts about
 # the list. Entries with an apostrophe are left out, because no word keeps an apostrophe once punctuation is deleted.
@@ -24,13 +24,13 @@ STOP_WORDS = frozenset(FUNCTION_WORDS.split())
 DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def words_of(text: str) -> list[str]:
+def split_content_words(text: str) -> list[str]:
     """Split a text into the words that VCS_short compares, without ASCII punctuation and English stop words.
 
     Punctuation is deleted, not replaced: "man's" becomes "mans", and "don't" becomes "dont", which is no stop word.
     Stop words are recognised in upper and lower case; other words keep their case.
 
-    >>> words_of("The man's dog doesn't like  swimming, but HE does.")
+    >>> split_content_words("The man's dog doesn't like  swimming, but HE does.")
     ['mans', 'dog', 'doesnt', 'like', 'swimming']
     """
     return [word for word in text.translate(DELETE_PUNCTUATION).split() if word.lower() not in STOP_WORDS]
@@ -45,7 +45,7 @@ def vcs_short(
     context_cutoff: float = 0.6,
     context_window_control: float = 4.0,
     short_text: bool = False,
-) -> CaptionResult:
+) -> VCSCaptionResult:
     """Score one caption against its references; the maximum over the references with a word left counts.
 
     `vectors` maps every raw text (for GAS) and every word of `words_of` to its embedding. Settings are the same as in
@@ -54,7 +54,7 @@ def vcs_short(
 
     >>> import numpy as np
     >>> vectors = dict(zip(["A red dog runs.", "red", "dog", "runs"], np.eye(4), strict=True))
-    >>> vcs_short(["It is.", "A red dog runs."], "A red dog runs.", vectors).reference
+    >>> vcs_short(["It is.", "A red dog runs."], "A red dog runs.", vectors).best_reference_index
     1
     >>> vcs_short(["A red dog runs."], "He is.", vectors).status
     'empty_text'
@@ -62,7 +62,7 @@ def vcs_short(
     (result,) = vcs_captions(
         [(references, generated)],
         vectors,
-        words_of,
+        split_content_words,
         lct=lct,
         context_cutoff=context_cutoff,
         context_window_control=context_window_control,

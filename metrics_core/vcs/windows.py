@@ -11,7 +11,7 @@ from metrics_core.arrays import IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Windows:
+class MappingWindows:
     """One half-open window [start, end) for every walked chunk, on a timeline of `timeline` chunks."""
 
     start: IntArray
@@ -19,12 +19,12 @@ class Windows:
     timeline: int
 
     @property
-    def pairs(self) -> tuple[tuple[int, int], ...]:
+    def bounds(self) -> tuple[tuple[int, int], ...]:
         """The windows as (start, end) pairs of Python integers."""
         return tuple(zip(self.start.tolist(), self.end.tolist(), strict=True))
 
 
-def direct_windows(n_long: int, n_short: int) -> Windows:
+def compute_direct_windows(n_long: int, n_short: int) -> MappingWindows:
     """Windows of the shorter text's chunks on the longer text.
 
     Starts are products in float64, as in the authors' code. For some shapes, such as 30 against 22, they differ by one
@@ -32,18 +32,18 @@ def direct_windows(n_long: int, n_short: int) -> Windows:
     """
     slope = n_long / n_short
     start = np.floor(np.arange(n_short) * slope).astype(np.int64)
-    return Windows(start, np.minimum(start + math.ceil(slope), n_long), n_long)
+    return MappingWindows(start, np.minimum(start + math.ceil(slope), n_long), n_long)
 
 
-def reverse_windows(direct: Windows) -> Windows:
+def compute_reverse_windows(direct: MappingWindows) -> MappingWindows:
     """Windows of the longer text's chunks on the shorter text: the chunks whose direct window contains the chunk."""
     position = np.arange(direct.timeline)
     start = np.searchsorted(direct.end, position, side="right").astype(np.int64)
     end = np.searchsorted(direct.start, position, side="right").astype(np.int64)
-    return Windows(start, end, direct.start.size)
+    return MappingWindows(start, end, direct.start.size)
 
 
-def window_regularizer(area: int, n_long: int, n_short: int) -> float:
+def compute_window_regularizer(area: int, n_long: int, n_short: int) -> float:
     """Compute R_w in [0, 1]: how much windows of a total height `area` allow. At 1 they allow every match."""
     if n_long == 1:
         return 0.0

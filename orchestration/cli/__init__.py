@@ -23,10 +23,10 @@ def main() -> None:
     with StopSignals() as stop:
         try:
             # Imported late: a signal that comes while this is imported must be heard too.
-            from orchestration.cli.app import run
+            from orchestration.cli.app import run_cli
         except ImportError as error:
             # What is no fault of the program, as another version of Dagster.
             if not getattr(error, "plain", False):
                 raise
             sys.exit(f"error: {error}")
-        run(stop)
+        run_cli(stop)

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from assets.work import one_work
+from assets.dataset_changes import report_dataset_changes
 from orchestration.cli import (
     calibrate,
     compare,
@@ -41,9 +41,9 @@ from orchestration.cli import (
     try_,
     ui,
 )
-from orchestration.cli.dagster_program import THEIRS
+from orchestration.cli.dagster_program import PASS_THROUGH
 from orchestration.cli.output import hide_connection_attempts, print_error
-from orchestration.cli.usage_sentence import usage_sentence
+from orchestration.cli.usage_sentence import explain_usage_error
 from orchestration.cli.waits import report_waits
 from orchestration.stopping import StopSignals
 
@@ -96,15 +96,15 @@ app.command("search")(search.search)
 app.command("sql")(sql.sql)
 app.command("prune")(prune.prune)
 app.command("ui")(ui.ui)
-app.command("dagster", context_settings=THEIRS)(dagster.dagster)
-app.command("dg", context_settings=THEIRS)(dg.dg)
+app.command("dagster", context_settings=PASS_THROUGH)(dagster.dagster)
+app.command("dg", context_settings=PASS_THROUGH)(dg.dg)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.config, name="config")
 app.add_typer(selections.selections, name="selections")
 app.add_typer(db.db, name="db")
 
 
-def run(stop: StopSignals) -> NoReturn:
+def run_cli(stop: StopSignals) -> NoReturn:
     """Run the command of the arguments and end with SystemExit. An error ends in one sentence on standard error.
 
     Exit code 1 means a mistake of the user or trouble of the machine, 2 an argument that cannot be used, and 70 a fault
@@ -119,27 +119,27 @@ def run(stop: StopSignals) -> NoReturn:
     hide_connection_attempts()
     try:
         # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.
-        with report_waits(), one_work():
+        with report_waits(), report_dataset_changes():
             code = app(prog_name="reelsieve", standalone_mode=False)
         sys.exit(code)
     except BaseException as error:  # also panics of Rust libraries, which are no Exception
-        if isinstance(error, SystemExit | KeyboardInterrupt) or stop.received():
+        if isinstance(error, SystemExit | KeyboardInterrupt) or stop.find_signal():
             raise
-        sys.exit(_reported(error))
+        sys.exit(_print_error_report(error))
 
 
-def _reported(error: BaseException) -> int:
+def _print_error_report(error: BaseException) -> int:
     """Print the sentence of an error, and return the exit code."""
     if isinstance(error, typer.TyperException):
-        if sentence := usage_sentence(error):
+        if sentence := explain_usage_error(error):
             print_error(f"error: {sentence}")
         return error.exit_code
     if isinstance(error, typer.Abort):
         print_error("stopped; nothing was done")
         return 1
     # Imported late: it imports the database drivers, and most commands end without an error.
-    from orchestration.cli.errors import judge
+    from orchestration.cli.errors import report_error
 
-    verdict = judge(error)
+    verdict = report_error(error)
     print_error(f"error: {verdict.sentence}")
     return verdict.exit_code

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-class Objective(str, Enum):
+class ThresholdObjective(str, Enum):
     """What a threshold is chosen for."""
 
     F1 = "f1"
@@ -25,23 +25,25 @@ class Objective(str, Enum):
     COVERAGE = "coverage"
 
 
-class Labels(str, Enum):
+class LabelScope(str, Enum):
     """On which labels thresholds are chosen."""
 
     CALIBRATION = "calibration"
     ALL = "all"
 
 
-@with_installation
+@pass_installation
 def calibrate(
     installation: Installation,
     dataset: DatasetName,
     objective: Annotated[
-        Objective, typer.Option(help="f1, youden, mcc, or coverage: as many keypoints covered as the labels say.")
-    ] = Objective.F1,
+        ThresholdObjective,
+        typer.Option(help="f1, youden, mcc, or coverage: as many keypoints covered as the labels say."),
+    ] = ThresholdObjective.F1,
     labels: Annotated[
-        Labels, typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all.")
-    ] = Labels.CALIBRATION,
+        LabelScope,
+        typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all."),
+    ] = LabelScope.CALIBRATION,
     judge: Annotated[
         bool, typer.Option("--judge", help="Labels of a chat model, which are made first, in place of people's.")
     ] = False,
@@ -61,12 +63,12 @@ def calibrate(
         print_json({"dataset": dataset, **report})
         return
     if report["judged"]:
-        console.print(_judged(report), markup=False)
+        console.print(_explain_judged(report), markup=False)
     console.print(f"[bold]thresholds for the best {objective.value}, with their 95 % intervals[/bold]")
-    print_rows([_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
+    print_rows([_format_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
     console.print("\n[bold]on the labels of the other videos[/bold]")
     print_rows(
-        [_evaluation(row) for row in report["evaluation"]],
+        [_format_evaluation(row) for row in report["evaluation"]],
         empty="no labels are left: thresholds were chosen on all, so nothing says how good they are",
     )
     if report["evaluation"]:
@@ -74,7 +76,7 @@ def calibrate(
     console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
 
 
-def _judged(report: Mapping[str, Any]) -> str:
+def _explain_judged(report: Mapping[str, Any]) -> str:
     """What the judge did, in a sentence."""
     counts = report["judged"]
     without = counts["failed"] + counts["refused"]
@@ -83,7 +85,7 @@ def _judged(report: Mapping[str, Any]) -> str:
     return f"on labels of {report['labels_of']}, not of people; {done}{left}\n"
 
 
-def _threshold(row: Mapping[str, Any]) -> dict[str, Any]:
+def _format_threshold(row: Mapping[str, Any]) -> dict[str, Any]:
     """A threshold as a row that fits 80 columns."""
     interval = "–" if row["low"] is None else f"{row['low']:.3f} – {row['high']:.3f}"
     chosen_on = "all" if row["pooled"] else "its own"
@@ -91,6 +93,6 @@ def _threshold(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: row[name] for name in names}, "interval": interval, "labels of": chosen_on}
 
 
-def _evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
+def _format_evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("dimension", "labels", "accuracy", "majority", "f1")
     return {**{name: row[name] for name in names}, "always yes": row["all_positive_f1"], "mcc": row["mcc"]}

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
     from assets.agreement.comparison import Comparison, MovedSample
-    from metrics_core.agreement import Estimate, PeopleCompared
-    from orchestration.platform import Installation
+    from metrics_core.agreement import Estimate, PeopleComparison
+    from orchestration.installation import Installation
 
 STATISTICS = {"spearman": "Spearman's rho", "kendall_b": "Kendall's tau-b", "pearson": "Pearson's r"}
 
 
-@with_installation
+@pass_installation
 def compare(
     installation: Installation,
     a: Annotated[str, typer.Argument(help="A metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
@@ -30,11 +30,11 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two scorers on the same samples: another metric, model or setting. Which is closer to people?"""
-    from assets.agreement.compare import compare as compare_scorers
-    from assets.agreement.settled import explain_questions
-    from assets.datasets import dataset_of_key
+    from assets.agreement.compare import compare_scorers as compare_scorers
+    from assets.agreement.question_state import explain_questions
+    from assets.datasets import require_dataset
 
-    of = dataset_of_key(installation.engine, dataset)
+    of = require_dataset(installation.engine, dataset)
     found, drawn = compare_scorers(installation.engine, of, a, b, limit), explain_questions(installation.engine, of)
     if as_json:
         print_json({"dataset": dataset, **found.as_dict(), "drawn": drawn})
@@ -49,14 +49,14 @@ def compare(
 
 def _print_scorers(found: Comparison) -> None:
     """Who is compared, on what."""
-    from assets.agreement.comparison import format_missing
+    from assets.agreement.comparison import format_missing_scores
 
     sides = {"A": found.first, "B": found.second}
     for letter, side in sides.items():
         models = ", ".join(str(model["model_id"]) for model in side.scorer.models.values())
         line = f"{side.scorer.name} ({side.scorer.status}){f' by {models}' if models else ''}"
         console.print(f"[bold]{letter}[/bold]  {escape(line)}")
-    if found.same_metric:
+    if found.is_same_metric:
         rows = [{"differs": name, "A": _text(one), "B": _text(other)} for name, one, other in found.differences]
         print_rows(rows, empty="")
     console.print(
@@ -64,15 +64,15 @@ def _print_scorers(found: Comparison) -> None:
         markup=False,
     )
     for letter, side in sides.items():
-        if side.without:
-            console.print(f"  {letter} has no value for {format_missing(side)}", markup=False)
+        if side.missing_by_status:
+            console.print(f"  {letter} has no value for {format_missing_scores(side)}", markup=False)
 
 
 def _print_scores(found: Comparison) -> None:
     """How far both order the samples alike."""
-    rows = [_estimate(STATISTICS[name], each) for name, each in found.scores.correlations.items()]
-    if found.same_metric:
-        rows.append(_estimate("mean of B - A", found.scores.mean_difference))
+    rows = [_build_estimate_row(STATISTICS[name], each) for name, each in found.scores.correlations.items()]
+    if found.is_same_metric:
+        rows.append(_build_estimate_row("mean of B - A", found.scores.mean_difference))
     console.print()
     print_rows([{"A and B": row.pop("name"), **row} for row in rows], empty="")
     if found.scores.n_videos > 1:
@@ -84,34 +84,34 @@ def _print_movers(found: Comparison) -> None:
     for title, moved in (("higher by B than by A", found.up), ("lower by B than by A", found.down)):
         if moved:
             console.print(f"\n[bold]ranked {title}[/bold], in percentile points")
-            print_rows([_mover(each) for each in moved], empty="")
+            print_rows([_build_mover_row(each) for each in moved], empty="")
 
 
 def _print_people(found: Comparison) -> None:
     """Both scorers against people, and the conclusions."""
     from assets.agreement.comparison import explain_comparison
-    from assets.reports.text import plural
+    from assets.reports.text import format_count
 
     for people in found.people:
-        raters = plural(people.n_raters, "rater")
+        raters = format_count(people.n_raters, "rater")
         console.print(f"\n[bold]{escape(people.aspect)}[/bold]: {people.n} samples, {raters}", soft_wrap=True)
-        print_rows([_against(people, name) for name in STATISTICS], empty="")
+        print_rows([_build_people_row(people, name) for name in STATISTICS], empty="")
     for choices in found.choices:
-        raters = plural(choices.n_raters, "rater")
+        raters = format_count(choices.n_raters, "rater")
         console.print(f"\n[bold]{escape(choices.aspect)}[/bold], side by side: {choices.n} answers, {raters}")
         columns = {"A": choices.first, "B": choices.second, "B - A": choices.difference}
-        shares = {letter: with_interval(each) for letter, each in columns.items()}
+        shares = {letter: format_short_estimate(each) for letter, each in columns.items()}
         print_rows([{"with people": "same preference", **shares}], empty="")
     console.print()
     for sentence in explain_comparison(found):
         console.print(sentence, markup=False)
 
 
-def _estimate(name: str, each: Estimate) -> dict[str, Any]:
+def _build_estimate_row(name: str, each: Estimate) -> dict[str, Any]:
     return {"name": name, "value": each.value, "low": each.low, "high": each.high}
 
 
-def _mover(each: MovedSample) -> dict[str, Any]:
+def _build_mover_row(each: MovedSample) -> dict[str, Any]:
     mover = each.mover
     return {
         "sample": each.sample.key,
@@ -123,22 +123,25 @@ def _mover(each: MovedSample) -> dict[str, Any]:
     }
 
 
-def _against(people: PeopleCompared, name: str) -> dict[str, Any]:
+def _build_people_row(people: PeopleComparison, name: str) -> dict[str, Any]:
     """One coefficient of both scorers with people, in a row that fits 80 columns."""
     columns = {"A": people.first, "B": people.second, "B - A": people.difference}
-    return {"with people": STATISTICS[name], **{letter: with_interval(each[name]) for letter, each in columns.items()}}
+    return {
+        "with people": STATISTICS[name],
+        **{letter: format_short_estimate(each[name]) for letter, each in columns.items()},
+    }
 
 
-def with_interval(each: Estimate) -> str:
+def format_short_estimate(each: Estimate) -> str:
     """`.412 [.380, .441]`, and a dash where undefined."""
     if each.value is None:
         return "–"
     if each.low is None or each.high is None:
-        return _short(each.value)
-    return f"{_short(each.value)} [{_short(each.low)}, {_short(each.high)}]"
+        return _format_short(each.value)
+    return f"{_format_short(each.value)} [{_format_short(each.low)}, {_format_short(each.high)}]"
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     """Three decimals without the leading zero: three intervals in a row must fit 80 columns."""
     shown = f"{value:.3f}"
     return shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestration.cli.output import AsJson, console, print_json, print_rows
-from orchestration.cli.refusals import Refused
+from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -20,42 +20,42 @@ config = typer.Typer(help="Settings: those in force, and a file for them.", no_a
 
 
 @config.callback(invoke_without_command=True)
-def show(context: typer.Context, as_json: AsJson = False) -> None:
+def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings that differ from their defaults, and where each comes from; with --json all of them."""
     if context.invoked_subcommand is not None:
         return
-    from orchestration.settings.files import own_file, settings_file
+    from orchestration.settings.files import find_settings_file, own_settings_path
 
-    rows = _rows()
+    rows = _list_settings()
     if as_json:
         print_json(rows)
         return
     chosen = [row for row in rows if row["from"] != "default"]
     print_rows(chosen, empty="every setting has its default")
-    path = settings_file()
+    path = find_settings_file()
     console.print(f"file: {path or 'none; reelsieve config init writes one'}", markup=False, soft_wrap=True)
-    if (own := own_file()) and os.path.isfile(own):
+    if (own := own_settings_path()) and os.path.isfile(own):
         console.print(f"your own file, which counts in every folder: {own}", markup=False, soft_wrap=True)
     console.print(f"{len(rows) - len(chosen)} settings have their defaults: --json lists them", markup=False)
 
 
 @config.command("init")
-def init() -> None:
+def write_default_settings() -> None:
     """Write reelsieve.toml in the current folder: every setting with its meaning and default, commented out."""
-    from orchestration.settings.files import settings_file
-    from orchestration.settings.groups import FILE
+    from orchestration.settings.files import find_settings_file
+    from orchestration.settings.groups import SETTINGS_FILE
 
-    path = Path.cwd() / FILE
-    if other := settings_file():
-        raise Refused(f"{other} is there already: write into it, or remove it first")
-    text = file_of_defaults()
+    path = Path.cwd() / SETTINGS_FILE
+    if other := find_settings_file():
+        raise RequestRefused(f"{other} is there already: write into it, or remove it first")
+    text = format_default_settings()
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
     console.print(f"written: {path}; take the # from a line to change its setting", markup=False, soft_wrap=True)
 
 
 @config.command("trust")
-def trust(
+def trust_path(
     path: Annotated[
         Path | None,
         typer.Argument(help="A settings file or a home folder (default: those of the current folder)."),
@@ -64,19 +64,19 @@ def trust(
     """Let a settings file or a home of somebody else's count, and say what it may do; a changed file counts no more."""
     from assets.home import find_home
     from assets.own_home import is_own_home
-    from orchestration.settings.files import settings_file
+    from orchestration.settings.files import find_settings_file
 
     home = find_home()
     chosen = (
         [path]
         if path
         else [
-            *filter(None, [settings_file()]),
+            *filter(None, [find_settings_file()]),
             *([home] if home.is_dir() and not is_own_home(home) else []),
         ]
     )
     if not chosen:
-        raise Refused("there is nothing to trust: this folder has no settings file, and its home is yours")
+        raise RequestRefused("there is nothing to trust: this folder has no settings file, and its home is yours")
     for each in chosen:
         if each.is_dir():
             _trust_home(each)
@@ -86,23 +86,23 @@ def trust(
 
 def _trust_home(home: Path) -> None:
     from assets.own_home import trust_home
-    from db.server.processes import has_embedded
+    from db.server.processes import has_embedded_data
 
     place = home.expanduser().resolve()
-    if not has_embedded(place):
-        raise Refused(f"{place} holds no data of Reelsieve: name its settings file, or its folder .reelsieve")
+    if not has_embedded_data(place):
+        raise RequestRefused(f"{place} holds no data of Reelsieve: name its settings file, or its folder .reelsieve")
     trust_home(place)
     console.print(f"trusted: {place}, whose server may run programs in your name", markup=False, soft_wrap=True)
 
 
 def _trust_file(path: Path) -> None:
-    from assets.trust import trust as add
-    from orchestration.settings.files import read_file
+    from assets.trusted_files import trust_file as add
+    from orchestration.settings.files import read_settings_file
 
     # The file itself may be a link, and is looked for by its own name.
     folder = path.expanduser().parent.resolve()
-    file = read_file(folder / path.name)
-    allowed = file.needing_trust()
+    file = read_settings_file(folder / path.name)
+    allowed = file.list_values_needing_trust()
     add(file.path, file.content)
     console.print(f"trusted until it changes: {file.path}", markup=False, soft_wrap=True)
     for key, value in allowed.items():
@@ -111,18 +111,18 @@ def _trust_file(path: Path) -> None:
         console.print("it sets nothing that needs trust", markup=False)
 
 
-def file_of_defaults() -> str:
+def format_default_settings() -> str:
     """The text of a settings file in which every setting is a comment."""
     from assets.models.profiles import PROFILES
-    from orchestration.settings.groups import PROFILE, fields, is_of_file
+    from orchestration.settings.groups import PROFILE, is_allowed_in_file, list_setting_fields
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
         "# What names servers, keys, files, folders, commands or money counts after reelsieve config trust.",
     ]
-    for name, field in fields().items():
-        if is_of_file(name):
-            lines += ["", f"# {field.description}", f"# {name} = {_toml(field)}".rstrip()]
+    for name, field in list_setting_fields().items():
+        if is_allowed_in_file(name):
+            lines += ["", f"# {field.description}", f"# {name} = {_format_toml_default(field)}".rstrip()]
     lines += [
         "",
         f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values come before those above, and what you write",
@@ -131,50 +131,50 @@ def file_of_defaults() -> str:
     for name, profile in PROFILES.items():
         lines += ["", f"# {name}: {profile.meaning}", f"# [{PROFILE}.{name}]"]
         for model in profile.models:
-            lines += [f"# {model.purpose}; licence {model.licence}, GB: {model.size}"]
+            lines += [f"# {model.purpose}; licence {model.licence}, GB: {model.size_text}"]
             lines += [f"# {setting} = {json.dumps(value)}" for setting, value in model.settings.items()]
     return "\n".join(lines) + "\n"
 
 
-def _toml(field: FieldInfo) -> str:
+def _format_toml_default(field: FieldInfo) -> str:
     """A default as TOML writes it; empty where there is none, or where it depends on the folder."""
     # Empty tables and lists, strings, numbers and booleans look as in JSON.
     return "" if field.default_factory or field.default is None else json.dumps(field.default)
 
 
-def _rows() -> list[dict[str, Any]]:
+def _list_settings() -> list[dict[str, Any]]:
     from assets.settings import read_settings
-    from orchestration.settings import settings
-    from orchestration.settings.groups import groups
+    from orchestration.settings import get_settings
+    from orchestration.settings.groups import list_settings_groups
 
-    _, *others = groups()
+    _, *others = list_settings_groups()
     found: dict[str, BaseSettings] = {}
     # The installation's own last: of a field that several groups have, it gives the value.
-    for read in reversed([settings(), *map(read_settings, others)]):
+    for read in reversed([get_settings(), *map(read_settings, others)]):
         found |= dict.fromkeys(type(read).model_fields, read)
     return [
         {
             "setting": name,
-            "value": _shown(getattr(of, name)),
-            "from": _origin(name, of),
+            "value": _format_value(getattr(of, name)),
+            "from": _explain_origin(name, of),
         }
         for name, of in found.items()
     ]
 
 
-def _origin(name: str, of: BaseSettings) -> str:
+def _explain_origin(name: str, group: BaseSettings) -> str:
     """Where a value comes from; the folder of a file of a folder is left out, since it stands below the table."""
-    from assets.settings import place_of, variable_of
-    from orchestration.settings.files import own_file
+    from assets.settings import find_setting_place, format_variable_name
+    from orchestration.settings.files import own_settings_path
 
-    if place := place_of(variable_of(name)):
-        if place.startswith(f"{own_file()}: "):
+    if place := find_setting_place(format_variable_name(name)):
+        if place.startswith(f"{own_settings_path()}: "):
             return place
         return place.removeprefix(f"{Path(place.partition(': ')[0]).parent}/")
-    return "environment" if name in of.model_fields_set else "default"
+    return "environment" if name in group.model_fields_set else "default"
 
 
-def _shown(value: Any) -> Any:
+def _format_value(value: Any) -> Any:
     """A value as a row shows it, a secret not at all."""
     from pydantic import SecretStr
 

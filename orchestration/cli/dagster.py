@@ -8,31 +8,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestration.cli.dagster_program import Arguments, become
-from orchestration.cli.installation import with_installation
+from orchestration.cli.dagster_program import Arguments, replace_process
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 MODULE = "orchestration.definitions"
 # Options that say what Dagster loads; beside one of them it takes no module from the environment.
 _TARGETS = ("-w", "--workspace", "-m", "--module-name", "-f", "--python-file", "--package-name")
 
 
-@with_installation
+@pass_installation
 def dagster(installation: Installation, arguments: Arguments = None) -> None:
     """Run Dagster's command `dagster` on this project and its home, in any folder: `reelsieve dagster asset list`."""
     # Many of its commands look for a project by this variable or an option alone.
-    if not names_target(arguments or []):
+    if not has_target_option(arguments or []):
         os.environ["DAGSTER_MODULE_NAME"] = MODULE
     # Not by python -m, which would take modules from the current folder, perhaps somebody else's.
-    become(installation, [str(Path(sys.executable).with_name("dagster")), *(arguments or [])], Path.cwd())
+    replace_process(installation, [str(Path(sys.executable).with_name("dagster")), *(arguments or [])], Path.cwd())
 
 
-def names_target(arguments: Sequence[str]) -> bool:
+def has_target_option(arguments: Sequence[str]) -> bool:
     """Whether arguments of Dagster's say what it is to load.
 
-    >>> names_target(["definitions", "validate", "-w", "workspace.yaml"]), names_target(["dev", "--port=3001"])
+    >>> has_target_option(["definitions", "validate", "-w", "workspace.yaml"]), has_target_option(["dev", "--port=3001"])
     (True, False)
     """
     return any(each.partition("=")[0] in _TARGETS for each in arguments)

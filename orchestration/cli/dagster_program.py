@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 # They know their own options, --help among them.
-THEIRS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="What Dagster's own command takes.")]
 
 
-def become(installation: Installation, command: list[str], folder: Path) -> NoReturn:
+def replace_process(installation: Installation, command: list[str], folder: Path) -> NoReturn:
     """Become another program in this folder: terminal, signals and exit code are its own."""
 
     # The home is looked for from the folder of the person.
-    os.environ.update(installation.dagster_environment())
+    os.environ.update(installation.build_dagster_environment())
     os.chdir(folder)
     sys.stdout.flush()
     os.execv(command[0], command)

@@ -8,11 +8,11 @@ import typer
 
 from orchestration.cli.refusals import UsageError
 
-Name = Annotated[str | None, typer.Argument(metavar="DATASET", help="Name of the dataset.")]
-DatasetToo = Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the dataset, here or as argument.")]
+DatasetArgument = Annotated[str | None, typer.Argument(metavar="DATASET", help="Name of the dataset.")]
+DatasetOption = Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the dataset, here or as argument.")]
 
 
-def read_names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
+def parse_names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
     """The names that a command was given, that of the dataset first: by --dataset, or as an argument."""
     names = [name for name in (option, *arguments) if name is not None]
     command, *wanted = usage.split()

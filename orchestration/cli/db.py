@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.installation import with_installation
-from orchestration.cli.output import AsJson, console, print_error, print_json, progress
-from orchestration.cli.refusals import Refused
+from orchestration.cli.output import AsJson, console, print_error, print_json, show_progress
+from orchestration.cli.pass_installation import pass_installation
+from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 db = typer.Typer(help="The database server and its schema.", no_args_is_help=True)
 
 
 @db.command()
-@with_installation
+@pass_installation
 def start(
     installation: Installation,
     listen: Annotated[
@@ -30,22 +30,22 @@ def start(
     """Start the embedded Postgres if it is not running, and print its URL."""
     _refuse_foreign_server(installation, "start")
     if listen is not None:
-        _let_listen(installation, listen)
-    _show_url(installation, as_json)
+        _set_listening(installation, listen)
+    _print_hidden_url(installation, as_json)
 
 
-def _let_listen(installation: Installation, is_wanted: bool) -> None:
+def _set_listening(installation: Installation, is_wanted: bool) -> None:
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import migrate as run_migrations
-    from db.server.access import listen, listen_no_more
+    from db.server.access import start_listening, stop_listening
 
     home = installation.home
     # The reader's password follows from the owner's.
-    run_migrations(listen(home) if is_wanted else listen_no_more(home), METRIC_INPUTS, SOURCE_TABLES)
+    run_migrations(start_listening(home) if is_wanted else stop_listening(home), METRIC_INPUTS, SOURCE_TABLES)
 
 
 @db.command()
-@with_installation
+@pass_installation
 def stop(installation: Installation, as_json: AsJson = False) -> None:
     """Stop the embedded Postgres. Its data stays."""
     from db.server.embedded import stop_embedded
@@ -59,7 +59,7 @@ def stop(installation: Installation, as_json: AsJson = False) -> None:
 
 
 @db.command()
-@with_installation
+@pass_installation
 def url(
     installation: Installation,
     reader: Annotated[bool, typer.Option("--reader", help="That of the role that may only read, complete.")] = False,
@@ -67,21 +67,21 @@ def url(
     as_json: AsJson = False,
 ) -> None:
     """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
-    from db.server.access import owner_url
-    from db.server.reader import reader_url
+    from db.server.access import format_owner_url
+    from db.server.reader import format_reader_url
 
     if reader and owner:
-        raise Refused("--reader and --owner are two roles: name one of them")
+        raise RequestRefused("--reader and --owner are two roles: name one of them")
     if reader:
-        _show(reader_url(installation.engine.url), as_json)
+        _print_url(format_reader_url(installation.engine.url), as_json)
     elif owner:
-        _show(owner_url(installation.database_url), as_json)
+        _print_url(format_owner_url(installation.database_url), as_json)
     else:
-        _show_url(installation, as_json)
+        _print_hidden_url(installation, as_json)
 
 
 @db.command()
-@with_installation
+@pass_installation
 def migrate(installation: Installation, as_json: AsJson = False) -> None:
     """Create the databases and bring the tables to the newest revision."""
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
@@ -95,7 +95,7 @@ def migrate(installation: Installation, as_json: AsJson = False) -> None:
 
 
 @db.command()
-@with_installation
+@pass_installation
 def dump(
     installation: Installation,
     folder: Annotated[Path, typer.Argument(help="A new folder for the back-up.")],
@@ -103,10 +103,10 @@ def dump(
 ) -> None:
     """Write a back-up of both databases, the curation database and Dagster's, into a new folder."""
     from db.schema.migrate import REVISION
-    from db.server.backup import dump as write
+    from db.server.backup import write_backup as write
 
     url = installation.engine.url
-    with progress() as tell:
+    with show_progress() as tell:
         written = write(url, folder, REVISION, tell)
     if as_json:
         print_json({"path": str(written)})
@@ -115,7 +115,7 @@ def dump(
 
 
 @db.command()
-@with_installation
+@pass_installation
 def restore(
     installation: Installation,
     folder: Annotated[Path, typer.Argument(help="A folder that reelsieve db dump wrote.")],
@@ -127,11 +127,11 @@ def restore(
     """
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import REVISION
-    from db.server.restore import restore as fill
-    from orchestration.platform import make_dagster_tables
+    from db.server.restore import restore_backup as fill
+    from orchestration.installation import create_dagster_tables
 
-    with progress() as tell:
-        left_out = fill(installation.database_url, folder, METRIC_INPUTS, SOURCE_TABLES, make_dagster_tables, tell)
+    with show_progress() as tell:
+        left_out = fill(installation.database_url, folder, METRIC_INPUTS, SOURCE_TABLES, create_dagster_tables, tell)
     if left_out is None:
         print_error("note: this back-up was restored here before; what came since stays")
     elif left_out:
@@ -143,13 +143,13 @@ def restore(
         console.print(f"restored; the schema is at revision {REVISION}")
 
 
-def _show_url(installation: Installation, as_json: bool) -> None:
-    from db.server.urls import shown_url
+def _print_hidden_url(installation: Installation, as_json: bool) -> None:
+    from db.server.urls import format_url
 
-    _show(shown_url(installation.database_url), as_json)
+    _print_url(format_url(installation.database_url), as_json)
 
 
-def _show(shown: str, as_json: bool) -> None:
+def _print_url(shown: str, as_json: bool) -> None:
     if as_json:
         print_json({"url": shown})
     else:
@@ -157,5 +157,5 @@ def _show(shown: str, as_json: bool) -> None:
 
 
 def _refuse_foreign_server(installation: Installation, verb: str) -> None:
-    if installation.settings.database:
-        raise Refused(f"CURATION_DB_URL is set: {verb} that server with its own tools")
+    if installation.settings.database_url:
+        raise RequestRefused(f"CURATION_DB_URL is set: {verb} that server with its own tools")

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assets.home import DEMO_DATASET
-from assets.home_files import private_files
-from orchestration.cli.installation import with_installation
+from assets.home_files import keep_files_private
 from orchestration.cli.output import console, print_rows
-from orchestration.cli.refusals import Refused
+from orchestration.cli.pass_installation import pass_installation
+from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 DATASET = DEMO_DATASET
 MARKER = "complete.json"
 # Verdicts on agreement need 10 videos, and most of the time goes by the clip.
 FIRST_CLIPS = 10
-KEPT = 0.125
+KEPT_SHARE = 0.125
 """The share of the captions that the training subset of the demo keeps."""
 
 
-@with_installation
+@pass_installation
 def demo(
     installation: Installation,
     clips: Annotated[
@@ -37,17 +37,17 @@ def demo(
     ] = None,
 ) -> None:
     """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
-    from assets.datasets import dataset_of_key
-    from orchestration.conclusions import stored_results
+    from assets.datasets import require_dataset
+    from orchestration.conclusions import load_current_conclusions
     from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 
     started = time.monotonic()
     folder = installation.home / DATASET
-    with private_files():
-        _build(installation, folder, clips)
+    with keep_files_private():
+        _create_demo_dataset(installation, folder, clips)
     _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(installation, folder, DATASET, None, None)
-    console.print(f"ingested: {_counts(report.accepted)}; there already: {_counts(report.unchanged)}")
+    console.print(f"ingested: {_format_counts(report.accepted)}; there already: {_format_counts(report.unchanged)}")
     metrics = installation.usable_metrics
     _stage(3, f"score captions and questions with {', '.join(metrics)}: this takes longest")
     written = sum(sum(counts.values()) for _, counts in run_scoring(installation, DATASET, metrics))
@@ -57,9 +57,9 @@ def demo(
     has_calibrated = _calibrate(installation)
     _stage(5, "conclude: agreement with ratings, report; freeze the best eighth")
     is_unchanged = not (report.accepted.total() or written or has_calibrated)
-    dataset = dataset_of_key(installation.engine, DATASET)
-    stored = stored_results(installation.instance, dataset) if is_unchanged else None
-    recipe = {"by": metrics[0], "keep": KEPT, "stale": "leave_out"}
+    dataset = require_dataset(installation.engine, DATASET)
+    stored = load_current_conclusions(installation.instance, dataset) if is_unchanged else None
+    recipe = {"by": metrics[0], "keep": KEPT_SHARE, "stale": "leave_out"}
     results = stored or {**run_conclusions(installation, DATASET), **run_subset(installation, DATASET, recipe)}
     if stored:
         console.print("concluded: the conclusions are of these scores already")
@@ -92,14 +92,14 @@ def _calibrate(installation: Installation) -> bool:
 
     Returns whether they were chosen now.
     """
-    from assets.datasets import dataset_of_key
-    from assets.scores.pending import register
-    from db.scores.thresholds import label_thresholds
+    from assets.datasets import require_dataset
+    from assets.scores.pending import store_scorer
+    from db.scores.thresholds import load_label_thresholds
     from orchestration.launch import run_calibration
 
-    scorer_id = register(installation.engine, installation.curation.scorers["ecs"])
+    scorer_id = store_scorer(installation.engine, installation.curation.scorers["ecs"])
     with installation.engine.connect() as connection:
-        if label_thresholds(connection, scorer_id, dataset_of_key(installation.engine, DATASET).dataset_id):
+        if load_label_thresholds(connection, scorer_id, require_dataset(installation.engine, DATASET).dataset_id):
             console.print("calibrated: the thresholds of ecs are in force already")
             return False
     *_, total = run_calibration(installation, DATASET, "f1", "calibration")["evaluation"]
@@ -112,17 +112,17 @@ def _calibrate(installation: Installation) -> bool:
 
 
 def _show_systems(installation: Installation, metrics: Sequence[str]) -> None:
-    from assets.datasets import dataset_of_key
-    from assets.reports.labels import metric_label
-    from db.scores.stored import active_scorer, values_by_system
+    from assets.datasets import require_dataset
+    from assets.reports.labels import load_metric_label
+    from db.scores.store import find_active_scorer, load_values_by_system
 
-    dataset = dataset_of_key(installation.engine, DATASET)
+    dataset = require_dataset(installation.engine, DATASET)
     means: dict[str, dict[str, float]] = {}
     with installation.engine.connect() as connection:
-        labels = {metric: metric_label(connection, metric) for metric in metrics}
+        labels = {metric: load_metric_label(connection, metric) for metric in metrics}
         for metric in metrics:
-            scorer_id = active_scorer(connection, metric)
-            by_system = {} if scorer_id is None else values_by_system(connection, scorer_id, dataset.dataset_id)
+            scorer_id = find_active_scorer(connection, metric)
+            by_system = {} if scorer_id is None else load_values_by_system(connection, scorer_id, dataset.dataset_id)
             for system, values in by_system.items():
                 means.setdefault(system, {})[labels[metric]] = fmean(values)
     console.print("\n[bold]mean scores of the systems' captions[/bold]")
@@ -132,28 +132,30 @@ def _show_systems(installation: Installation, metrics: Sequence[str]) -> None:
 
 
 def _show_best_and_worst(installation: Installation, metric: str, n: int = 4) -> None:
-    from assets.datasets import dataset_of_key
-    from assets.reports.tables import excerpt
-    from db.scores.stored import active_scorer, best_and_worst
+    from assets.datasets import require_dataset
+    from assets.reports.tables import shorten_text
+    from db.scores.store import find_active_scorer, list_best_and_worst
 
-    dataset = dataset_of_key(installation.engine, DATASET)
+    dataset = require_dataset(installation.engine, DATASET)
     with installation.engine.connect() as connection:
-        scorer_id = active_scorer(connection, metric)
+        scorer_id = find_active_scorer(connection, metric)
         samples = (
-            best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", n) if scorer_id is not None else []
+            list_best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", n)
+            if scorer_id is not None
+            else []
         )
     console.print(f"\n[bold]the {n} best and {n} worst captions by {metric}[/bold]")
     rows = [
-        {"sample": sample.key, "system": sample.system, metric: sample.value, "text": excerpt(sample.text, 60)}
+        {"sample": sample.key, "system": sample.system, metric: sample.value, "text": shorten_text(sample.text, 60)}
         for sample in samples
     ]
     print_rows(rows, empty="no sample has a score")
 
 
-def _build(installation: Installation, folder: Path, clips: int | None) -> None:
+def _create_demo_dataset(installation: Installation, folder: Path, clips: int | None) -> None:
     from rich.progress import Progress
 
-    from demo.build import VERSION, build_demo
+    from demo.build import VERSION, create_demo
 
     marker = folder / MARKER
     is_there = marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION
@@ -167,7 +169,7 @@ def _build(installation: Installation, folder: Path, clips: int | None) -> None:
     marker.unlink(missing_ok=True)
     with Progress(console=console) as bar:
         task = bar.add_task("drawing clips", total=None)
-        build_demo(folder, n_clips=wanted, progress=lambda done, n: bar.update(task, completed=done, total=n))
+        create_demo(folder, n_clips=wanted, progress=lambda done, n: bar.update(task, completed=done, total=n))
     marker.write_text(json.dumps({"version": VERSION}))
     console.print(f"drawn: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
 
@@ -175,17 +177,19 @@ def _build(installation: Installation, folder: Path, clips: int | None) -> None:
 def _refuse_fewer(installation: Installation, clips: int) -> None:
     """Raise Refused where more clips are stored: ingest removes none, so the results would be of these too."""
     from db.manifest.datasets import find_dataset
-    from db.reports.summary import dataset_summary
+    from db.reports.summary import load_dataset_summary
 
     with installation.engine.connect() as connection:
-        stored = dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
+        stored = load_dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
     if stored > clips:
-        raise Refused(f"the demo has {stored} clips already: to have {clips}, type reelsieve drop {DATASET} first")
+        raise RequestRefused(
+            f"the demo has {stored} clips already: to have {clips}, type reelsieve drop {DATASET} first"
+        )
 
 
 def _stage(number: int, what: str) -> None:
     console.print(f"[bold]{number} of 5[/bold] {what}", soft_wrap=True)
 
 
-def _counts(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{n} {table}" for table, n in counts.items() if n) or "nothing"

@@ -7,21 +7,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestration.cli.dagster_program import Arguments, become
-from orchestration.cli.installation import with_installation
-from orchestration.cli.refusals import Refused
+from orchestration.cli.dagster_program import Arguments, replace_process
+from orchestration.cli.pass_installation import pass_installation
+from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def dg(installation: Installation, arguments: Arguments = None) -> None:
     """Run Dagster's command `dg` on this project and its home, in any folder: `reelsieve dg list defs`."""
-    from orchestration.platform import PROJECT
+    from orchestration.installation import PROJECT_FOLDER
 
     program = shutil.which("dg", path=str(Path(sys.executable).parent))
     if program is None:
-        raise Refused("Dagster's command dg is not installed: pip install 'reelsieve[dg]'")
+        raise RequestRefused("Dagster's command dg is not installed: pip install 'reelsieve[dg]'")
     # It works on the project of the current folder.
-    become(installation, [program, *(arguments or [])], PROJECT)
+    replace_process(installation, [program, *(arguments or [])], PROJECT_FOLDER)

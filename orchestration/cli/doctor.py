@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def doctor(
     installation: Installation,
     models: Annotated[
@@ -24,12 +24,12 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Check everything that this installation needs, and say how to mend faults. Exit code 1 if there are any."""
-    from orchestration.doctor import examine
+    from orchestration.doctor import run_doctor_checks
 
     if models:
         _models(as_json)
         return
-    findings = examine(installation)
+    findings = run_doctor_checks(installation)
     if as_json:
         print_json([finding.as_dict() for finding in findings])
     else:
@@ -42,14 +42,14 @@ def doctor(
 
 def _models(as_json: bool) -> None:
     """The files of the models in force: a table, and below it where missing ones belong."""
-    from orchestration.model_files import models_here
+    from orchestration.model_files import list_configured_models
 
-    profile, models = models_here()
+    profile, models = list_configured_models()
     if as_json:
         print_json({"profile": profile, "models": [asdict(model) for model in models]})
     else:
         console.print(f"profile: {profile}", markup=False)
-        print_rows([model.as_row() for model in models], empty="no model", right={"GB"})
+        print_rows([model.format_row() for model in models], empty="no model", right={"GB"})
         for model in models:
             if model.remedy:
                 console.print(f"{model.setting}: {model.remedy}", markup=False, soft_wrap=True)

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.dataset_argument import DatasetToo, Name, read_names
-from orchestration.cli.installation import with_installation
+from orchestration.cli.dataset_argument import DatasetArgument, DatasetOption, parse_names
 from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def drop(
     installation: Installation,
-    name: Name = None,
-    option: DatasetToo = None,
+    name: DatasetArgument = None,
+    option: DatasetOption = None,
     metric: Annotated[str | None, typer.Option(help="Drop only the scores that were imported under this name.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
@@ -31,8 +31,8 @@ def drop(
     """
     from orchestration import removal
 
-    (dataset,) = read_names("drop DATASET", option, name)
-    going, n_selections = removal.what_would_go(installation, dataset, metric)
+    (dataset,) = parse_names("drop DATASET", option, name)
+    going, n_selections = removal.count_droppable_rows(installation, dataset, metric)
     meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
     if not as_json:
         print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
@@ -41,9 +41,9 @@ def drop(
             console.print("export them first to have references, durations and own fields in the exports", markup=False)
     is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
     if is_wanted and metric:
-        removal.drop_imported(installation, dataset, metric)
+        removal.remove_imported_scores(installation, dataset, metric)
     elif is_wanted:
-        removal.drop(installation, dataset)
+        removal.drop_dataset_everywhere(installation, dataset)
     if as_json:
         print_json({"dataset": dataset, "dropped": is_wanted, "goes": going, "selections_stay": n_selections})
     else:

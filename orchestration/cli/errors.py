@@ -15,55 +15,55 @@ import psycopg2
 import sqlalchemy as sa
 
 from db.server.conflicts import is_conflict
-from db.server.engine import NO_ROOM
-from orchestration.cli.fault_log import record
+from db.server.engine import DISK_FULL_TEXT
+from orchestration.cli.fault_log import write_fault_log
 from orchestration.cli.refusals import UsageError
-from orchestration.passwords import without_passwords
+from orchestration.passwords import hide_passwords
 
 MISTAKE, USAGE, FAULT = 1, 2, 70
 # Trouble of the machine, not of the program: no right to a file, no room, a read-only disk.
-_OF_MACHINE = {errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EROFS}
+_MACHINE_ERRORS = {errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EROFS}
 # The SQLSTATE of a full disk, for a server that speaks another language.
 _DISK_FULL = "53100"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ErrorReport:
     """The sentence that reports an error, without passwords, and the exit code of the command."""
 
     sentence: str
     exit_code: int
 
 
-def judge(error: BaseException) -> Verdict:
+def report_error(error: BaseException) -> ErrorReport:
     """The verdict on an error. The traceback of a fault goes to a log file, which the sentence names."""
-    sentence = explain(error)
+    sentence = explain_user_error(error)
     if sentence is None:
-        return Verdict(record(error), FAULT)
-    return Verdict(without_passwords(sentence), USAGE if isinstance(error, UsageError) else MISTAKE)
+        return ErrorReport(write_fault_log(error), FAULT)
+    return ErrorReport(hide_passwords(sentence), USAGE if isinstance(error, UsageError) else MISTAKE)
 
 
-def explain(error: BaseException) -> str | None:
+def explain_user_error(error: BaseException) -> str | None:
     """One sentence for an error that is no fault of the program, else None."""
-    for cause in _causes(error):
+    for cause in _list_causes(error):
         if getattr(cause, "plain", False):
             return str(cause)
-    for shown in _shown(error):
+    for shown in _list_shown_errors(error):
         if is_conflict(shown):
             return (
                 "this command and another one waited for each other, and the database ended this one: what was written "
                 "stays; run the same command again"
             )
         if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
-            return _of_database(shown)
+            return _explain_database_error(shown)
         if isinstance(shown, sa.exc.OperationalError | sa.exc.InterfaceError):
-            return _of_database(shown.orig or shown)
-        if isinstance(shown, OSError) and shown.errno in _OF_MACHINE:
+            return _explain_database_error(shown.orig or shown)
+        if isinstance(shown, OSError) and shown.errno in _MACHINE_ERRORS:
             return f"{shown.filename or 'the machine'}: {shown.strerror}; mend that and run the same command again"
     return None
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """The error, its declared cause (`raise .. from`), the cause of the cause, and so on.
 
     An error that came up while another one was handled is an error of its own: contexts are not followed.
@@ -76,7 +76,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__
 
 
-def _shown(error: BaseException) -> Iterator[BaseException]:
+def _list_shown_errors(error: BaseException) -> Iterator[BaseException]:
     """Every error of the traceback that Python would print.
 
     When a database goes away or a disk fills up, the clean-up fails too; its error has the real one only as context.
@@ -89,11 +89,11 @@ def _shown(error: BaseException) -> Iterator[BaseException]:
         shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
 
 
-def _of_database(answer: BaseException) -> str:
+def _explain_database_error(answer: BaseException) -> str:
     state = getattr(answer, "sqlstate", None) or getattr(answer, "pgcode", None)
     said = str(answer).strip().splitlines()
     # A server that cannot write its log dies; the line that says so comes without an SQLSTATE.
-    no_room = next((line for line in said if NO_ROOM in line), said[0] if state == _DISK_FULL else None)
+    no_room = next((line for line in said if DISK_FULL_TEXT in line), said[0] if state == _DISK_FULL else None)
     if no_room:
         return f"the disk of the database is full ({no_room}): make room there and run the same command again"
     # An answer of the server carries an SQLSTATE, as of a deadlock. 08 means no connection, 57P a server that stops.

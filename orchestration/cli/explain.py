@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
-from orchestration.cli.refusals import Refused
+from orchestration.cli.pass_installation import pass_installation
+from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
     from assets.scores.explain import ExplainedScore
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def explain(
     installation: Installation,
     sample: Annotated[str, typer.Argument(help="Id of a caption or question.")],
@@ -27,24 +27,24 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show why a sample has its scores: what the metrics compared, what decided, and the facts about text and video."""
-    from assets.datasets import dataset_of_key
-    from assets.reports.text import compact
-    from assets.scores.explain import explain_score, known_facts
-    from orchestration.cli.metric_names import shown_metrics
+    from assets.datasets import require_dataset
+    from assets.reports.text import format_compact
+    from assets.scores.explain import explain_score, load_facts_of_key
+    from orchestration.cli.metric_names import choose_dataset_metrics
 
-    dataset_row = dataset_of_key(installation.engine, dataset)
+    dataset_row = require_dataset(installation.engine, dataset)
     scorers = installation.curation.scorers
     explained = [
         explain_score(installation.engine, name, scorers.get(name), dataset_row, sample)
-        for name in shown_metrics(installation, dataset_row, metric)
+        for name in choose_dataset_metrics(installation, dataset_row, metric)
     ]
     scores = [score for score in explained if score is not None]
     if not scores:
-        raise Refused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")
-    facts = known_facts(installation.engine, dataset_row, sample)
+        raise RequestRefused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")
+    facts = load_facts_of_key(installation.engine, dataset_row, sample)
     has_scores = any(score.status is not None for score in scores)
     if not has_scores and not facts:
-        raise Refused(f"{sample!r} has no score yet: reelsieve score --dataset {dataset}")
+        raise RequestRefused(f"{sample!r} has no score yet: reelsieve score --dataset {dataset}")
     if as_json:
         print_json([{**score.as_dict(), "facts": facts} for score in scores])
         return
@@ -53,7 +53,7 @@ def explain(
     for score in scores if has_scores else ():
         _print(score)
     if facts:
-        shown = ", ".join(f"{name} {compact(value)}" for name, value in facts.items())
+        shown = ", ".join(f"{name} {format_compact(value)}" for name, value in facts.items())
         console.print("\n[bold]facts[/bold]")
         console.print(shown, markup=False)
 

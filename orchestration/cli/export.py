@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from orchestration.cli.installation import with_installation
-from orchestration.cli.output import AsJson, console, print_json, progress
+from orchestration.cli.output import AsJson, console, print_json, show_progress
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 # The values of ExportFormat, which is imported late.
 Format = Literal["parquet", "jsonl", "csv", "label-studio", "webdataset", "hf"]
 
 
-@with_installation
+@pass_installation
 def export(
     installation: Installation,
     selection: Annotated[int, typer.Argument(help="Number of the selection.")],
@@ -31,7 +31,7 @@ def export(
     from assets.selection.export import export_selection
     from assets.selection.export_target import ExportFormat
 
-    with progress() as tell:
+    with show_progress() as tell:
         done = export_selection(installation.engine, selection, to, ExportFormat(format) if format else None, tell=tell)
     if as_json:
         answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}

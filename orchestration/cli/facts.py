@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
     """Describe captions and videos without a model or a reference, and show how each fact spreads.
 
     Measures what is missing; the same command again goes on. View sample_scores has a column for each fact, and more
     of one is not better.
     """
-    from assets.datasets import dataset_of_key
-    from db.evidence.facts import fact_spreads
+    from assets.datasets import require_dataset
+    from db.evidence.facts import compute_fact_spreads
     from orchestration.launch import run_facts
 
     described = run_facts(installation, dataset)
     with installation.engine.connect() as connection:
         rows = [
-            spread._asdict() for spread in fact_spreads(connection, dataset_of_key(installation.engine, dataset).name)
+            spread._asdict()
+            for spread in compute_fact_spreads(connection, require_dataset(installation.engine, dataset).name)
         ]
     if as_json:
         print_json({"dataset": dataset, "described": described, "facts": rows})

@@ -14,25 +14,25 @@ from pathlib import Path
 from assets.own_home import open_home
 from assets.settings import SettingsError
 from db.server.urls import DatabaseUnavailable
-from orchestration.passwords import without_passwords
-from orchestration.settings import settings
-from orchestration.settings.files import is_home_asked
+from orchestration.passwords import hide_passwords
+from orchestration.settings import get_settings
+from orchestration.settings.files import is_home_chosen_by_user
 
 MOST_LOGS = 100
 """The logs of faults that a folder keeps."""
 
 
-def record(error: BaseException) -> str:
+def write_fault_log(error: BaseException) -> str:
     """Write the traceback of a fault into the home's folder `logs`, and return the sentence that names the file.
 
     Where that folder cannot be written to, the file goes to the temporary folder; where neither can, the traceback
     follows the sentence.
     """
-    said = without_passwords(" ".join(str(error).split()))
+    said = hide_passwords(" ".join(str(error).split()))
     fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(said)}{said[:200]})"
-    trace = without_passwords(_report(error))
+    trace = hide_passwords(_format_fault(error))
     refused = []
-    for folder in _folders():
+    for folder in _list_log_folders():
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             # Only this user may read the file: it may quote texts of the data.
@@ -55,14 +55,14 @@ def _remove_oldest(folder: Path) -> None:
             log.unlink(missing_ok=True)
 
 
-def _folders() -> Iterator[Path]:
+def _list_log_folders() -> Iterator[Path]:
     with suppress(SettingsError, DatabaseUnavailable):  # the settings are wrong too, or the home is no folder
-        open_home(settings().home_folder, is_asked=is_home_asked(settings()))
-        yield settings().home_folder / "logs"
+        open_home(get_settings().home_folder, is_named_by_user=is_home_chosen_by_user(get_settings()))
+        yield get_settings().home_folder / "logs"
     yield Path(tempfile.gettempdir())
 
 
-def _report(error: BaseException) -> str:
+def _format_fault(error: BaseException) -> str:
     """The command, where it ran, and the traceback."""
     lines = [
         f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",

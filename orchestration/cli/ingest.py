@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
     from assets.ingest.report import IngestReport
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def ingest(
     installation: Installation,
     folder: Annotated[Path, typer.Argument(help="Folder with videos, captions, ... as .jsonl, .csv or .parquet.")],
@@ -37,16 +37,16 @@ def ingest(
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
     from assets.datasets import BadDatasetName, check_dataset_name
-    from assets.ingest.manifest import find_manifest
+    from assets.ingest.manifest import read_manifest_folder
     from orchestration.launch import run_ingest
 
     try:
         check_dataset_name(dataset, folder, installation.settings.home_folder)
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
-    find_manifest(folder, rows)
+    read_manifest_folder(folder, rows)
     if dry_run:
-        _try(installation, folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
+        _run_trial(installation, folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
         return
     report = run_ingest(installation, folder.resolve(), dataset, rows.resolve() if rows else None, shards)
     if as_json:
@@ -57,10 +57,10 @@ def ingest(
         console.print(f"{report.rejected} rows refused: reelsieve rejects --dataset {dataset} says why")
 
 
-def _try(installation: Installation, folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
-    from assets.ingest.run import try_folder
+def _run_trial(installation: Installation, folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
+    from assets.ingest.run import try_ingest
 
-    report, refused = try_folder(installation.engine, folder, dataset, mixed_rows=rows)
+    report, refused = try_ingest(installation.engine, folder, dataset, mixed_rows=rows)
     if as_json:
         print_json({**report.as_dict(), "refused": refused})
         return

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.installation import with_installation
-from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows, progress
+from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows, show_progress
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from assets.new_manifest.make import Made
-    from orchestration.platform import Installation
+    from assets.new_manifest.make import NewManifest
+    from orchestration.installation import Installation
 
 MEDIA_ROOTS = "REELSIEVE_MEDIA_ROOTS"
 
 
-@with_installation
+@pass_installation
 def init(
     installation: Installation,
     source: Annotated[
@@ -44,31 +44,31 @@ def init(
     It reads videos with captions beside them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
     (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.
     """
-    from assets.new_manifest.columns import Named
-    from assets.new_manifest.make import make_manifest
+    from assets.new_manifest.columns import ColumnNames
+    from assets.new_manifest.make import create_manifest
 
     # A wrong setting ends the command before it writes anything.
     _ = installation.settings
-    named = Named(video_column, caption_column, tuple(rating or ()))
-    with progress() as tell:
-        made = make_manifest(source, to, named=named, is_trial=dry_run, tell=tell)
+    named = ColumnNames(video_column, caption_column, tuple(rating or ()))
+    with show_progress() as tell:
+        made = create_manifest(source, to, column_names=named, is_trial=dry_run, tell=tell)
     if as_json:
         print_json(_as_dict(installation, made, dry_run))
     else:
         _print(installation, made, dry_run)
 
 
-def next_commands(made: Made) -> list[str]:
+def list_next_commands(made: NewManifest) -> list[str]:
     """What to type next."""
     folder_shown = shlex.quote(str(made.folder))
     return [
-        *([f"export {MEDIA_ROOTS}={shlex.quote(roots_with(made.new_root))}"] if made.new_root else []),
-        f"reelsieve ingest {folder_shown} --dataset {made.dataset}",
-        f"reelsieve score --dataset {made.dataset}",
+        *([f"export {MEDIA_ROOTS}={shlex.quote(format_media_roots(made.new_root))}"] if made.new_root else []),
+        f"reelsieve ingest {folder_shown} --dataset {made.suggested_dataset}",
+        f"reelsieve score --dataset {made.suggested_dataset}",
     ]
 
 
-def roots_with(root: tuple[str, Path]) -> str:
+def format_media_roots(root: tuple[str, Path]) -> str:
     """Return the value of REELSIEVE_MEDIA_ROOTS that names this folder besides those that have a name already."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
@@ -77,59 +77,59 @@ def roots_with(root: tuple[str, Path]) -> str:
     return json.dumps({**read_settings(MediaSettings).media_roots, name: str(folder)})
 
 
-def print_findings(made: Made) -> None:
+def print_findings(made: NewManifest) -> None:
     """Print what a source was taken for, what was guessed, and what the manifest has."""
-    from assets.reports.text import plural
+    from assets.reports.text import format_count
 
-    systems, holdings, extracted = made.written.systems, made.holdings, made.extracted
-    console.print(f"found: {made.kind}", markup=False, soft_wrap=True)
+    systems, holdings, extracted = made.tables.systems, made.holdings, made.extractor
+    console.print(f"found: {made.source_description}", markup=False, soft_wrap=True)
     for guess in made.findings.guesses:
         console.print(f"guessed: {guess}", markup=False, soft_wrap=True)
-    captions = [f"{plural(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
-    captions += [plural(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
-    captions += [plural(holdings.references, "reference")] if holdings.references else []
-    captions += [plural(holdings.ratings, "rating")] if holdings.ratings else []
-    has = ", ".join([plural(holdings.videos, "video"), *captions])
+    captions = [f"{format_count(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
+    captions += [format_count(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
+    captions += [format_count(holdings.references, "reference")] if holdings.references else []
+    captions += [format_count(holdings.ratings, "rating")] if holdings.ratings else []
+    has = ", ".join([format_count(holdings.videos, "video"), *captions])
     console.print(f"manifest: {has}", markup=False, soft_wrap=True)
-    if extracted.n:
-        size = f"{plural(extracted.n, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
+    if extracted.n_videos:
+        size = f"{format_count(extracted.n_videos, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
         console.print(f"videos: {size}, in {made.folder / 'videos'}", markup=False, soft_wrap=True)
-    for offer in made.findings.offers():
+    for offer in made.findings.explain_possible_ratings():
         console.print(f"ratings: {offer}", markup=False, soft_wrap=True)
 
 
-def _print(installation: Installation, made: Made, dry_run: bool) -> None:
-    from orchestration.forecasts import plan_of
+def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None:
+    from orchestration.forecasts import build_holdings_plan
 
     print_findings(made)
-    print_rows(made.findings.rows(), empty="nothing was left out")
-    print_plan(plan_of(installation, made.holdings))
+    print_rows(made.findings.list_left_out(), empty="nothing was left out")
+    print_plan(build_holdings_plan(installation, made.holdings))
     if dry_run:
         console.print("nothing was written: the same command without --dry-run writes")
         return
-    tables = ", ".join(f"{table}.jsonl" for table in made.written.tables)
+    tables = ", ".join(f"{table}.jsonl" for table in made.tables.table_names)
     console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
-    for command in next_commands(made):
+    for command in list_next_commands(made):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
 
 
-def _as_dict(installation: Installation, made: Made, dry_run: bool) -> dict[str, Any]:
-    from orchestration.forecasts import plan_of
+def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> dict[str, Any]:
+    from orchestration.forecasts import build_holdings_plan
 
     holdings = made.holdings
     return {
         "folder": str(made.folder),
-        "kind": made.kind,
+        "kind": made.source_description,
         "guesses": made.findings.guesses,
         "videos": holdings.videos,
         "captions": holdings.captions,
         "references": holdings.references,
-        "systems": dict(made.written.systems),
+        "systems": dict(made.tables.systems),
         "ratings": holdings.ratings,
-        "offers": made.findings.offers(),
-        "needs": dict(plan_of(installation, made.holdings).needs),
-        "left_out": made.findings.rows(),
-        "extracted": made.extracted.n,
+        "offers": made.findings.explain_possible_ratings(),
+        "needs": dict(build_holdings_plan(installation, made.holdings).needs),
+        "left_out": made.findings.list_left_out(),
+        "extracted": made.extractor.n_videos,
         "written": not dry_run,
-        "next": next_commands(made),
+        "next": list_next_commands(made),
     }

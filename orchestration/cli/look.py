@@ -7,15 +7,15 @@ from urllib.parse import quote
 
 import typer
 
-from orchestration.cli.installation import with_installation
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.port import Port
 from orchestration.cli.served_pages import serve_pages
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def look(
     installation: Installation,
     dataset: Annotated[str | None, typer.Argument(help="Name of the dataset (default: a list of all).")] = None,

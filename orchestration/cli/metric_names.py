@@ -9,29 +9,29 @@ from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
     from db.manifest.datasets import Dataset
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-def known_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
+def choose_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
     """The chosen metrics and simple scores, or all that can be used where none is chosen. Opens the database then.
 
     UsageError for an unknown name.
     """
     from assets.scores.registry import METRICS
 
-    return _among(METRICS, chosen) if chosen else installation.usable_metrics
+    return _check_metric_names(METRICS, chosen) if chosen else installation.usable_metrics
 
 
-def shown_metrics(installation: Installation, dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
+def choose_dataset_metrics(installation: Installation, dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
     """The chosen metrics of a dataset, those imported into it among them, or all; UsageError for one that it lacks."""
-    from db.scores.present import known_metrics as metrics_of
+    from db.scores.sample_scores import list_dataset_metrics as metrics_of
 
     with installation.engine.connect() as connection:
-        return _among(metrics_of(connection, dataset), chosen, f" in dataset {dataset.name!r}")
+        return _check_metric_names(metrics_of(connection, dataset), chosen, f" in dataset {dataset.name!r}")
 
 
-def _among(metrics: Sequence[str], chosen: list[str] | None, where: str = "") -> list[str]:
-    from db.scores.present import SIMPLE_SCORES
+def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, where: str = "") -> list[str]:
+    from db.scores.sample_scores import SIMPLE_SCORES
 
     if unknown := [name for name in chosen or [] if name not in (*metrics, *SIMPLE_SCORES)]:
         simple = " or ".join(SIMPLE_SCORES)

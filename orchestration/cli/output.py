@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from assets.progress import sparsely
-from orchestration.cli.table_layout import Field, show
+from assets.progress import throttle_lines
+from orchestration.cli.table_layout import PrintedColumn, print_table_or_records
 
 if TYPE_CHECKING:
     from assets.plan import Plan
@@ -28,27 +28,27 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset.")]
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
 # writing, and halves of surrogate pairs, which no stream can encode.
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # Of numbers that are no whole ones, decimals that are shown; from so many digits on they are shown as powers of ten.
 _DECIMALS, _DIGITS = 4, 12
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text, with a JSON escape for every character that a terminal would obey instead of show.
 
-    >>> print(visible("a\\x1b[2Jb \\u202ec"))
+    >>> print(escape_controls("a\\x1b[2Jb \\u202ec"))
     a\\u001b[2Jb \\u202ec
     """
-    return _OBEYED.sub(lambda match: rf"\u{ord(match[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: rf"\u{ord(match[0]):04x}", text)
 
 
-def plain(text: str) -> Text:
+def make_plain_text(text: str) -> Text:
     """The text without markup and without characters that a terminal would obey."""
-    return Text(visible(text))
+    return Text(escape_controls(text))
 
 
-class Terminal(Console):
+class SafeConsole(Console):
     """A console that shows text of a dataset and never obeys it."""
 
     def __init__(self, *, stderr: bool = False) -> None:
@@ -57,30 +57,30 @@ class Terminal(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Rich passes every string of a message or a table through this method."""
-        return super().render_str(visible(text), **options)
+        return super().render_str(escape_controls(text), **options)
 
 
-console = Terminal()
+console = SafeConsole()
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
+def show_progress() -> Iterator[Callable[[str], None]]:
     """A function that shows on standard error what is being done; a terminal shows the last line alone."""
-    with Terminal(stderr=True).status("") as status:
+    with SafeConsole(stderr=True).status("") as status:
         if status.console.is_terminal:
-            yield lambda line: status.update(visible(escape(line)))
+            yield lambda line: status.update(escape_controls(escape(line)))
         else:
-            yield sparsely(lambda line: typer.echo(visible(line), err=True))
+            yield throttle_lines(lambda line: typer.echo(escape_controls(line), err=True))
 
 
 def print_error(sentence: str) -> None:
     """Print a sentence on standard error; file names and captions that it quotes are shown and not obeyed."""
-    typer.echo(visible(sentence), err=True)
+    typer.echo(escape_controls(sentence), err=True)
 
 
 def print_json(value: Any) -> None:
     """Print JSON on standard output; times and unknown types become text, and a terminal obeys none of it."""
-    typer.echo(visible(json.dumps(value, ensure_ascii=False, indent=2, default=as_json)))
+    typer.echo(escape_controls(json.dumps(value, ensure_ascii=False, indent=2, default=format_json_default)))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collection[str] = ()) -> None:
@@ -92,13 +92,16 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
         console.print(empty, markup=False)
         return
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    fields = [Field(plain(name), name in right or all(map(_is_number, values))) for name, values in columns.items()]
-    show(fields, ([cell(row[name]) for name in columns] for row in rows), console)
+    fields = [
+        PrintedColumn(make_plain_text(name), name in right or all(map(_is_number, values)))
+        for name, values in columns.items()
+    ]
+    print_table_or_records(fields, ([format_cell(row[name]) for name in columns] for row in rows), console)
 
 
 def print_plan(plan: Plan) -> None:
     """Print what can be made of a dataset, a sentence a line."""
-    for line in plan.lines():
+    for line in plan.format_lines():
         console.print(f"plan: {line}", markup=False, soft_wrap=True)
 
 
@@ -116,24 +119,26 @@ def _is_no_attempt(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Retrying failed database")
 
 
-def cell(value: Any) -> Text | None:
+def format_cell(value: Any) -> Text | None:
     """A value as it is shown: numbers to four decimals, text on one line, lists and objects as JSON; None stays None.
 
-    >>> [str(cell(value)) for value in (0.89251, Decimal("12.50"), 0.00001234, 7, " a  red\tcircle ", {"n": 1})]
+    >>> [str(format_cell(value)) for value in (0.89251, Decimal("12.50"), 0.00001234, 7, " a  red\tcircle ", {"n": 1})]
     ['0.8925', '12.50', '1.234e-05', '7', 'a red circle', '{"n": 1}']
     """
     if value is None:
         return None
     if isinstance(value, float | Decimal):
-        return Text(_number(value))
+        return Text(_format_number(value))
     if isinstance(value, dict | list):
-        return plain(json.dumps(value, ensure_ascii=False, default=as_json))
+        return make_plain_text(json.dumps(value, ensure_ascii=False, default=format_json_default))
     if isinstance(value, datetime):
         return Text(value.isoformat(sep=" ", timespec="seconds"))
-    return plain(_WHITE_SPACE.sub(" ", value if isinstance(value, str) else as_json(value)).strip(" "))
+    return make_plain_text(
+        _WHITE_SPACE.sub(" ", value if isinstance(value, str) else format_json_default(value)).strip(" ")
+    )
 
 
-def _number(value: float | Decimal) -> str:
+def _format_number(value: float | Decimal) -> str:
     if not math.isfinite(value):
         return str(Decimal(value))
     if isinstance(value, Decimal):
@@ -149,7 +154,7 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float | Decimal) and not isinstance(value, bool))
 
 
-def as_json(value: Any) -> str:
+def format_json_default(value: Any) -> str:
     """The text of a value that JSON does not know: times in ISO form, bytes in hexadecimal digits."""
     if isinstance(value, datetime | date):
         return value.isoformat()

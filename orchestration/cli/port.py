@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.refusals import Refused
+from orchestration.cli.refusals import RequestRefused
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")]
 
@@ -17,7 +17,7 @@ def check_port(port: int) -> None:
     import socket
 
     if importlib.util.find_spec("dagster_webserver") is None:
-        raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
+        raise RequestRefused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise Refused(f"port {port} is in use: choose another one with --port")
+            raise RequestRefused(f"port {port} is in use: choose another one with --port")

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def prune(
     installation: Installation,
     days: Annotated[int, typer.Option(min=1, help="How long runs and ticks of Dagster are kept.")] = 30,
@@ -26,9 +26,9 @@ def prune(
     """
     from orchestration import retention
 
-    found = retention.prunable(installation, days)
+    found = retention.load_prunable_data(installation, days)
     if yes:
-        retention.prune(installation, found)
+        retention.delete_prunable_data(installation, found)
     if as_json:
         print_json({"deleted": yes, "found": found.rows})
         return

@@ -7,18 +7,18 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import console
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.port import Port
 from orchestration.cli.refusals import UsageError
 from orchestration.cli.served_pages import serve_pages
 
 if TYPE_CHECKING:
-    from assets.agreement.settling import Draws
-    from orchestration.platform import Installation
+    from assets.agreement.questions import DrawCache
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def rate(
     installation: Installation,
     dataset: Annotated[str, typer.Argument(help="Name of the dataset.")],
@@ -71,14 +71,16 @@ def rate(
     )
 
 
-def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> Draws:
+def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> DrawCache:
     """Say what is known of a question so far; the draw serves the pages. Raises BadQuestion before they are served."""
-    from assets.agreement.settled import state_of
-    from assets.agreement.settling import Draws
-    from assets.datasets import dataset_of_key
+    from assets.agreement.question_state import compute_question_state
+    from assets.agreement.questions import DrawCache
+    from assets.datasets import require_dataset
 
-    dataset, draws = dataset_of_key(installation.engine, name), Draws(installation.engine)
-    drawn = draws.of(dataset, text, seed)
+    dataset, draws = require_dataset(installation.engine, name), DrawCache(installation.engine)
+    drawn = draws.load(dataset, text, seed)
     with installation.engine.connect() as connection:
-        console.print(state_of(connection, dataset, aspect, drawn).sentence(), soft_wrap=True, markup=False)
+        console.print(
+            compute_question_state(connection, dataset, aspect, drawn).explain(), soft_wrap=True, markup=False
+        )
     return draws

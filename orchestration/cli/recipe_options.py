@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 _OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
 
 
-def read_options(options: Mapping[str, Any]) -> Recipe:
+def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
     """The recipe of the file that option `recipe` names, or of the other options by name.
 
     Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
     """
     from assets.selection.recipe_file import read_recipe
-    from db.selection.recipes import SelectionError, recipe_of
+    from db.selection.recipes import SelectionError, parse_recipe
 
     said = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
     path = options["recipe"]
@@ -28,30 +28,30 @@ def read_options(options: Mapping[str, Any]) -> Recipe:
             raise SelectionError(f"--recipe says all of the rule: leave {given} out, or write them into {path}")
         return read_recipe(path)
     if "by" in said:
-        said["by"] = _pairs("by", [one if "=" in one else f"{one}=1" for one in said["by"]])
+        said["by"] = _parse_pairs("by", [one if "=" in one else f"{one}=1" for one in said["by"]])
     if "quota" in said:
-        quotas = _pairs("quota", said.pop("quota"))
+        quotas = _parse_pairs("quota", said.pop("quota"))
         said["quotas"] = {name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in quotas.items()}
     if "at_least" in said:
-        said["at_least"] = _pairs("at-least", said["at_least"])
+        said["at_least"] = _parse_pairs("at-least", said["at_least"])
     if "bands" in said:
-        said["bands"] = [_number("bands", part) for part in said["bands"].split(",")]
-    return recipe_of(said)
+        said["bands"] = [_parse_number("bands", part) for part in said["bands"].split(",")]
+    return parse_recipe(said)
 
 
-def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
+def _parse_pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
     from db.selection.recipes import SelectionError
 
     pairs: dict[str, float | str] = {}
     for text in texts:
-        name, value = _pair(option, text)
+        name, value = _parse_pair(option, text)
         if name in pairs:
             raise SelectionError(f"--{option} names {name[:40]!r} twice: leave one out")
         pairs[name] = value
     return pairs
 
 
-def _pair(option: str, text: str) -> tuple[str, float | str]:
+def _parse_pair(option: str, text: str) -> tuple[str, float | str]:
     """NAME=VALUE, where a value that reads as a number is one."""
     from db.selection.recipes import SelectionError
 
@@ -64,7 +64,7 @@ def _pair(option: str, text: str) -> tuple[str, float | str]:
         return name.strip(), value.strip()
 
 
-def _number(option: str, text: str) -> float:
+def _parse_number(option: str, text: str) -> float:
     from db.selection.recipes import SelectionError
 
     try:

@@ -9,7 +9,7 @@ class UsageError(ValueError):
     plain = True
 
 
-class Refused(RuntimeError):
+class RequestRefused(RuntimeError):
     """A correct request that cannot be carried out as things stand."""
 
     plain = True

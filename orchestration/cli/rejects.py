@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def rejects(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
     """List the rows that the last ingest of every file refused, with the reasons."""
-    from assets.datasets import dataset_of_key
+    from assets.datasets import require_dataset
     from db.manifest.rejects import list_rejects
 
-    dataset_row = dataset_of_key(installation.engine, dataset)
+    dataset_row = require_dataset(installation.engine, dataset)
     with installation.engine.connect() as connection:
         rows = list_rejects(connection, dataset_row.dataset_id)
     if as_json:

@@ -6,27 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.dataset_argument import DatasetToo, Name, read_names
-from orchestration.cli.installation import with_installation
+from orchestration.cli.dataset_argument import DatasetArgument, DatasetOption, parse_names
 from orchestration.cli.output import AsJson, console, print_json
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def rename(
     installation: Installation,
-    name: Name = None,
+    name: DatasetArgument = None,
     new_name: Annotated[str | None, typer.Argument(metavar="NEW", help="Its new name.")] = None,
-    option: DatasetToo = None,
+    option: DatasetOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a dataset another name. Nothing is scored again; frozen selections show the new name."""
     from orchestration import removal
 
-    old, new = read_names("rename DATASET NEW", option, name, new_name)
-    removal.rename(installation, old, new)
+    old, new = parse_names("rename DATASET NEW", option, name, new_name)
+    removal.rename_dataset_everywhere(installation, old, new)
     if as_json:
         print_json({"old": old, "new": new})
         return

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assets.home_files import private_files
-from orchestration.cli.installation import with_installation
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, progress
+from assets.home_files import keep_files_private
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, show_progress
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def report(
     installation: Installation,
     dataset: DatasetName,
@@ -26,16 +26,16 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write a page on a dataset: its systems, whether each metric agrees with people, and samples to look at."""
-    from assets.datasets import dataset_of_key
-    from assets.reports.report import make_report, report_folder
+    from assets.datasets import require_dataset
+    from assets.reports.report import choose_report_folder, create_report
 
-    found = dataset_of_key(installation.engine, dataset)
-    folder = to or report_folder(installation.curation.home, dataset)
-    with progress() as tell, nullcontext() if to else private_files():
-        files = make_report(installation.engine, found, installation.curation.scorers, folder, tell)
+    found = require_dataset(installation.engine, dataset)
+    folder = to or choose_report_folder(installation.curation.home, dataset)
+    with show_progress() as tell, nullcontext() if to else keep_files_private():
+        files = create_report(installation.engine, found, installation.curation.scorers, folder, tell)
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
         return
     places = (("page", str(files.page)), ("data", str(files.numbers)))
-    for name, line in (*files.answers.lines(), *places):
+    for name, line in (*files.answers.format_lines(), *places):
         console.print(f"{name + ':':<13}{line}", soft_wrap=True, markup=False)

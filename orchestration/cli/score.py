@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.installation import with_installation
-from orchestration.cli.metric_names import known_metrics
+from orchestration.cli.metric_names import choose_metrics
 from orchestration.cli.output import AsJson, DatasetName, print_json, print_plan, print_rows
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-class Engine(str, Enum):
+class ScoringEngine(str, Enum):
     """Where scores are computed."""
 
     PROCESS = "process"
     RAY = "ray"
 
 
-@with_installation
+@pass_installation
 def score(
     installation: Installation,
     dataset: DatasetName,
@@ -37,8 +37,9 @@ def score(
         list[int] | None, typer.Option(help="The number of a shard; may be given several times (default: all).")
     ] = None,
     engine: Annotated[
-        Engine, typer.Option(help="Score in this process, or on Ray: a cluster by RAY_ADDRESS, else this machine.")
-    ] = Engine.PROCESS,
+        ScoringEngine,
+        typer.Option(help="Score in this process, or on Ray: a cluster by RAY_ADDRESS, else this machine."),
+    ] = ScoringEngine.PROCESS,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only say the plan, what is pending and what model servers would be asked."),
@@ -49,35 +50,35 @@ def score(
 
     Commands that run at once, on this or other machines, share the shards among them.
     """
-    from assets.scores.registry import source_kinds
-    from orchestration.cluster.launch import run_on_ray
-    from orchestration.forecasts import forecast_scoring, metrics_without_values, plan_of_dataset
+    from assets.scores.registry import list_source_classes
+    from orchestration.cluster.launch import run_scoring_on_ray
+    from orchestration.forecasts import explain_unscorable_metrics, forecast_scoring, load_dataset_plan
     from orchestration.launch import run_scoring
-    from orchestration.terminal import warn
+    from orchestration.terminal import print_warning
 
-    metrics = known_metrics(installation, metric)
-    if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
+    metrics = choose_metrics(installation, metric)
+    if early_exit and not any("early_exit" in kind.options for kind in list_source_classes(metrics).values()):
         raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
-    for _, sentence in metrics_without_values(installation, dataset, metrics, shard):
-        warn(sentence)
+    for _, sentence in explain_unscorable_metrics(installation, dataset, metrics, shard):
+        print_warning(sentence)
     if dry_run:
         rows = forecast_scoring(installation, dataset, metrics, shard)
         if as_json:
             print_json(rows)
         else:
-            print_plan(plan_of_dataset(installation, dataset, metrics))
+            print_plan(load_dataset_plan(installation, dataset, metrics))
             print_rows(rows, empty="")
         return
     options = {"early_exit": True} if early_exit else {}
-    run = run_scoring if engine is Engine.PROCESS else run_on_ray
+    run = run_scoring if engine is ScoringEngine.PROCESS else run_scoring_on_ray
     shards = [{"shard": key, **written} for key, written in run(installation, dataset, metrics, options, shard)]
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:
-        print_rows(shards, empty=f"nothing to score: every sample of {_part(dataset, shard)} is scored")
+        print_rows(shards, empty=f"nothing to score: every sample of {_describe_scope(dataset, shard)} is scored")
 
 
-def _part(dataset: str, shards: list[int] | None) -> str:
+def _describe_scope(dataset: str, shards: list[int] | None) -> str:
     """The dataset, or the chosen shards of it."""
     if not shards:
         return dataset

@@ -12,16 +12,16 @@ MARKS = {"not_applicable": "–", "unscored": "·", "stale": "~", "failed": "!"}
 SHORTEST = 8
 
 
-def score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width: int) -> list[dict[str, str]]:
+def build_score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width: int) -> list[dict[str, str]]:
     """The rows as a table with one line for each sample: values to three decimals, and a mark where there is none.
 
     The longest names lose their middle where the table would be wider than the terminal.
 
     >>> row = {"sample": "clip_001__sys_faithful", "system": "brief", "kind": "caption", "vcs": 0.5, "vcs_status": "ok"}
-    >>> score_table([row], ["vcs"], 32)
+    >>> build_score_table([row], ["vcs"], 32)
     [{'sample': 'clip_001…faithful', 'system': 'brief', 'vcs': '0.500'}]
     """
-    marks = _marks(rows, metrics)
+    marks = _choose_marks(rows, metrics)
     values = {
         metric: [marks[_status(row, metric)] if row[metric] is None else f"{row[metric]:.3f}" for row in rows]
         for metric in metrics
@@ -33,13 +33,13 @@ def score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width
     while sum(sizes.values()) > room and max(sizes.values()) > SHORTEST:
         sizes[max(sizes, key=sizes.__getitem__)] -= 1
     return [
-        {name: _middle_cut(row[name], size) for name, size in sizes.items()}
+        {name: _shorten_middle(row[name], size) for name, size in sizes.items()}
         | {metric: cells[place] for metric, cells in values.items()}
         for place, row in enumerate(rows)
     ]
 
 
-def _middle_cut(text: str, width: int) -> str:
+def _shorten_middle(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     return f"{text[: width // 2]}…{text[len(text) - (width - width // 2 - 1) :]}"
@@ -49,14 +49,14 @@ def _status(row: Mapping[str, Any], metric: str) -> str:
     return row[f"{metric}_status"] or "unscored"
 
 
-def _marks(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, str]:
+def _choose_marks(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, str]:
     """A mark for each status of a missing value, in the order in which the statuses appear."""
     missing = dict.fromkeys(_status(row, metric) for row in rows for metric in metrics if row[metric] is None)
     letters = iter(ascii_lowercase)
     return {status: MARKS.get(status) or next(letters) for status in missing}
 
 
-def _left_out(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> Iterator[str]:
+def explain_left_out_metrics(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> Iterator[str]:
     """A line about the metrics without a value in the whole dataset, with the statuses that stand in their place."""
     statuses = {metric: dict.fromkeys(_status(row, metric).replace("_", " ") for row in rows) for metric in metrics}
     if rows and metrics:
@@ -64,9 +64,9 @@ def _left_out(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> Iter
         yield f"left out, since no sample has a value: {why}"
 
 
-def _legend(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[str]:
+def explain_marks(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[str]:
     """What the marks mean, and which metrics were made with a stand-in for a real model."""
-    if marks := _marks(rows, list(labels)):
+    if marks := _choose_marks(rows, list(labels)):
         yield "  ".join(f"{mark} {status.replace('_', ' ')}" for status, mark in marks.items())
     if stand_ins := [label for metric, label in labels.items() if label != metric]:
         yield ", ".join(stand_ins)

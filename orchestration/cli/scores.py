@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.installation import with_installation
-from orchestration.cli.metric_names import shown_metrics
+from orchestration.cli.metric_names import choose_dataset_metrics
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
-from orchestration.cli.score_table import _left_out, _legend, score_table
+from orchestration.cli.score_table import build_score_table, explain_left_out_metrics, explain_marks
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-class Kind(str, Enum):
+class SampleKind(str, Enum):
     """A kind of samples."""
 
     CAPTION = "caption"
@@ -30,14 +30,16 @@ class Kind(str, Enum):
 Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in the table; --json prints all.")]
 
 
-@with_installation
+@pass_installation
 def scores(
     installation: Installation,
     dataset: DatasetName,
     by: Annotated[
         str | None, typer.Option(help="Metric or simple score that orders the table (default: the first metric).")
     ] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Which samples; a table is of one kind, JSON of both.")] = None,
+    kind: Annotated[
+        SampleKind | None, typer.Option(help="Which samples; a table is of one kind, JSON of both.")
+    ] = None,
     limit: Limit = 20,
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
     as_json: AsJson = False,
@@ -46,31 +48,34 @@ def scores(
 
     A metric without any value is left out, with the reason.
     """
-    from assets.datasets import dataset_of_key
-    from assets.reports.labels import metric_label
-    from db.scores.present import active_scorers, list_scores
+    from assets.datasets import require_dataset
+    from assets.reports.labels import load_metric_label
+    from db.scores.sample_scores import list_scores, load_active_scorers
 
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
-    found = dataset_of_key(installation.engine, dataset)
-    metrics = shown_metrics(installation, found)
+    found = require_dataset(installation.engine, dataset)
+    metrics = choose_dataset_metrics(installation, found)
     if by is not None:
         # A simple score stands in the table that it orders.
-        metrics = list(dict.fromkeys([*metrics, *shown_metrics(installation, found, [by])]))
+        metrics = list(dict.fromkeys([*metrics, *choose_dataset_metrics(installation, found, [by])]))
     by, wanted = by or metrics[0], kind and kind.value
     with installation.engine.connect() as connection:
         if as_json:
             print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
             return
         rows = list_scores(connection, dataset, by, limit, kind=wanted)
-        captions = _captions(connection, dataset, by, rows) if wanted is None else []
+        captions = _load_best_captions(connection, dataset, by, rows) if wanted is None else []
         rows = captions or rows
-        has_values = {name for name, each in active_scorers(connection, found).items() if each.n_defined}
+        has_values = {name for name, each in load_active_scorers(connection, found).items() if each.n_defined}
         shown = [metric for metric in metrics if metric in has_values]
-        labels = {metric: metric_label(connection, metric) for metric in shown}
+        labels = {metric: load_metric_label(connection, metric) for metric in shown}
     empty = f"dataset {dataset} has no samples" + (f" of kind {wanted}" if wanted else "")
-    print_rows(score_table(rows, shown, console.width), empty=empty, right=shown)
-    for line in (*_legend(rows, labels), *_left_out(rows, [metric for metric in metrics if metric not in has_values])):
+    print_rows(build_score_table(rows, shown, console.width), empty=empty, right=shown)
+    for line in (
+        *explain_marks(rows, labels),
+        *explain_left_out_metrics(rows, [metric for metric in metrics if metric not in has_values]),
+    ):
         console.print(line, markup=False)
     if captions:
         console.print("captions alone: question-answer pairs have values of another scale; --kind qa lists them")
@@ -78,14 +83,16 @@ def scores(
         console.print(f"the first {limit}; --limit shows more, --json all")
 
 
-def _captions(connection: Connection, dataset: str, by: str, best: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _load_best_captions(
+    connection: Connection, dataset: str, by: str, best: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """The best captions, where question-answer pairs with values are among the best samples and captions have some too.
 
     One order of both would compare values of two scales.
     """
-    from db.scores.present import list_scores
+    from db.scores.sample_scores import list_scores
 
-    if not any(row["kind"] == Kind.QA.value and row[by] is not None for row in best):
+    if not any(row["kind"] == SampleKind.QA.value and row[by] is not None for row in best):
         return []
-    captions = list_scores(connection, dataset, by, len(best), kind=Kind.CAPTION.value)
+    captions = list_scores(connection, dataset, by, len(best), kind=SampleKind.CAPTION.value)
     return captions if captions and captions[0][by] is not None else []

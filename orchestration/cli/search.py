@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, print_error, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def search(
     installation: Installation,
     text: Annotated[str, typer.Argument(help="What to look for, such as `a red circle bounces`.")],
@@ -29,28 +29,28 @@ def search(
     Scoring stores the vectors: those of captions vcs, those of frames evqa. The similarity orders what was found; it is
     no score.
     """
-    from assets.datasets import dataset_of_key
-    from assets.search import SearchSettings, search_frames, search_texts
+    from assets.datasets import require_dataset
+    from assets.search import SearchSettings, search_captions, search_frames
 
     if not text.strip():
         raise UsageError("the text is empty: say what to look for")
-    chosen = dataset_of_key(installation.engine, dataset) if dataset is not None else None
-    find = search_frames if frames else search_texts
+    chosen = require_dataset(installation.engine, dataset) if dataset is not None else None
+    find = search_frames if frames else search_captions
     # The settings of all metrics hold those of all encoders.
     found = find(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
     if as_json:
         print_json({"encoder": found.encoder, "notes": list(found.notes), "found": found.rows})
         return
-    print_rows([_shown(row, chosen is None) for row in found.rows], empty="nothing is near")
+    print_rows([_format_hit(row, chosen is None) for row in found.rows], empty="nothing is near")
     for note in found.notes:
         print_error(f"note: {note}")
 
 
-def _shown(row: Mapping[str, Any], with_dataset: bool) -> dict[str, Any]:
+def _format_hit(row: Mapping[str, Any], with_dataset: bool) -> dict[str, Any]:
     """What of a row fits on a line or two."""
-    from assets.reports.tables import excerpt
+    from assets.reports.tables import shorten_text
 
     dataset = {"dataset": row["dataset"]} if with_dataset else {}
     if "text" not in row:
         return {"similarity": row["similarity"], **dataset, "video": row["video"], "time_s": row["time_s"]}
-    return {"similarity": row["similarity"], **dataset, "sample": row["sample"], "text": excerpt(row["text"], 90)}
+    return {"similarity": row["similarity"], **dataset, "sample": row["sample"], "text": shorten_text(row["text"], 90)}

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.installation import with_installation
-from orchestration.cli.output import AsJson, DatasetName, progress
-from orchestration.cli.recipe_options import read_options
-from orchestration.cli.selection_text import show_preview, show_selection
+from orchestration.cli.output import AsJson, DatasetName, show_progress
+from orchestration.cli.pass_installation import pass_installation
+from orchestration.cli.recipe_options import parse_recipe_options
+from orchestration.cli.selection_text import print_preview, print_selection
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def select(
     installation: Installation,
     context: typer.Context,
@@ -63,34 +63,34 @@ def select(
 
     One of --keep, --count, --quota and --at-least says how much to take.
     """
-    from assets.datasets import dataset_of_key
+    from assets.datasets import require_dataset
     from assets.selection.export import export_selection
-    from assets.selection.export_target import export_target
+    from assets.selection.export_target import require_export_target
     from assets.selection.select import make_selection, preview_selection
 
-    rule = read_options(context.params)
+    rule = parse_recipe_options(context.params)
     if export:
-        export_target(export)
-    dataset_row = dataset_of_key(installation.engine, dataset)
+        require_export_target(export)
+    dataset_row = require_dataset(installation.engine, dataset)
     if any(isinstance(least, str) for least in rule.at_least.values()):
         # Imported late: with it comes the machinery of runs.
-        from orchestration.launch import make_named_thresholds
+        from orchestration.launch import create_missing_thresholds
 
-        with progress() as tell:
-            make_named_thresholds(installation, dataset_row, rule, tell)
+        with show_progress() as tell:
+            create_missing_thresholds(installation, dataset_row, rule, tell)
     if preview:
-        with progress() as tell, _without_size_is_usage():
-            seen = preview_selection(installation.engine, dataset_row, rule, partial(_encoder, installation), tell)
-        show_preview(installation, seen, rule, dataset, as_json=as_json)
+        with show_progress() as tell, _raise_usage_error_without_size():
+            seen = preview_selection(installation.engine, dataset_row, rule, partial(_make_encoder, installation), tell)
+        print_preview(installation, seen, rule, dataset, as_json=as_json)
         return
-    with progress() as tell, _without_size_is_usage():
-        chosen = make_selection(installation.engine, dataset_row, rule, partial(_encoder, installation), tell)
+    with show_progress() as tell, _raise_usage_error_without_size():
+        chosen = make_selection(installation.engine, dataset_row, rule, partial(_make_encoder, installation), tell)
         path = export_selection(installation.engine, chosen.selection_id, export, tell=tell).path if export else None
-    show_selection(installation, chosen, rule, dataset, path, as_json=as_json)
+    print_selection(installation, chosen, rule, dataset, path, as_json=as_json)
 
 
 @contextmanager
-def _without_size_is_usage() -> Iterator[None]:
+def _raise_usage_error_without_size() -> Iterator[None]:
     """Refuse options that do not say how much to take as other options that cannot be used, by exit code 2."""
     from db.selection.recipes import SizeMissing
     from orchestration.cli.refusals import UsageError
@@ -101,8 +101,8 @@ def _without_size_is_usage() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def _encoder(installation: Installation) -> Any:
+def _make_encoder(installation: Installation) -> Any:
     # Imported late: with it comes the machinery of runs, which few selections need.
-    from assets.selection.vectors import text_encoder
+    from assets.selection.vectors import find_text_encoder
 
-    return text_encoder(installation.curation.scorers)
+    return find_text_encoder(installation.curation.scorers)

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from orchestration.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from db.selection.freeze import Selection, Summary
+    from db.selection.freeze import Selection, SelectionSummary
     from db.selection.preview import Preview
     from db.selection.recipes import Recipe
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-def show_selection(
+def print_selection(
     installation: Installation, chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool
 ) -> None:
     """Print a frozen selection. path: the file that it was written to, if any."""
-    numbers = _as_numbers(chosen)
+    numbers = _list_numbers(chosen)
     if as_json:
         numbers = {
             "selection_id": chosen.selection_id,
@@ -36,9 +36,9 @@ def show_selection(
     console.print(f"written to {path}" if path else hint, markup=False)
 
 
-def show_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
+def print_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
     """Print what a recipe would take."""
-    numbers = _as_numbers(seen.summary)
+    numbers = _list_numbers(seen.summary)
     systems, metrics = [asdict(row) for row in seen.systems], [asdict(row) for row in seen.metrics]
     if as_json:
         print_json({**numbers, "systems": systems, "metrics": metrics})
@@ -57,10 +57,10 @@ def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Ite
 
     numbers: the columns of its row in table `selection`, and `cuts`. recipe: as plain data.
     """
-    from assets.selection.wording import tell_thresholds, tell_ties
+    from assets.selection.wording import explain_thresholds, explain_ties
 
-    yield from tell_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"], recipe)
-    yield from tell_thresholds(numbers["cuts"])
+    yield from explain_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"], recipe)
+    yield from explain_thresholds(numbers["cuts"])
     n_duplicates, unjudged = numbers["n_duplicates"], numbers["unjudged"]
     if n_duplicates:
         yield f"{n_duplicates} near-duplicates of better samples are left out"
@@ -70,7 +70,7 @@ def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Ite
         )
 
 
-def _as_numbers(summary: Summary) -> dict[str, Any]:
+def _list_numbers(summary: SelectionSummary) -> dict[str, Any]:
     """Return what the command prints of a summary, in the order of --json."""
     shown = ("n", "n_eligible", "cutoff", "kind", "n_tied", "n_tied_left", "n_duplicates", "unjudged")
     cuts = {name: dict(cut) for name, cut in summary.cuts.items()}
@@ -106,8 +106,8 @@ def _describe_choice(installation: Installation, rule: Recipe, cutoff: float) ->
 
 def _label(installation: Installation, rule: Recipe) -> str:
     """Return what ranked the samples, with the models behind it where it is one metric."""
-    from assets.reports.labels import metric_label
+    from assets.reports.labels import load_metric_label
 
     with installation.engine.connect() as connection:
-        labels = [metric_label(connection, name) for name in rule.by]
+        labels = [load_metric_label(connection, name) for name in rule.by]
     return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"

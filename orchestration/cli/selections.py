@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.installation import with_installation
-from orchestration.cli.output import AsJson, console, print_json, print_rows, visible
+from orchestration.cli.output import AsJson, console, escape_controls, print_json, print_rows
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.selection_text import explain_choice
 
 if TYPE_CHECKING:
     from db.selection.diff import Difference
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 _SHOWN = 20
 selections = typer.Typer(help="List, show and compare frozen selections.", invoke_without_command=True)
 
 
 @selections.callback()
-@with_installation
-def list_all(
+@pass_installation
+def print_selections(
     installation: Installation,
     context: typer.Context,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Of this dataset alone.")] = None,
@@ -32,14 +32,14 @@ def list_all(
     """List selections, the newest first."""
     if context.invoked_subcommand is not None:
         return
-    from assets.datasets import dataset_of_key
-    from db.selection.frozen import list_selections
-    from db.selection.recipes import recipe_in
+    from assets.datasets import require_dataset
+    from db.selection.recipes import convert_rule
+    from db.selection.stored_selections import list_selections
 
     with installation.engine.connect() as connection:
         rows = list_selections(connection, dataset)
     if dataset and not rows:
-        dataset_of_key(installation.engine, dataset)
+        require_dataset(installation.engine, dataset)
     found = [
         {
             "selection": row["selection_id"],
@@ -47,11 +47,11 @@ def list_all(
             **(
                 {"n": row["n"], "n_eligible": row["n_eligible"]}
                 if as_json
-                else {"n": _size(row["n"], row["n_eligible"])}
+                else {"n": _format_size(row["n"], row["n_eligible"])}
             ),
             "cutoff": row["cutoff"],
             "made": row["created_at"].strftime("%Y-%m-%d %H:%M"),
-            "recipe": row["spec"] if as_json else _short(recipe_in(row["spec"])),
+            "recipe": row["spec"] if as_json else _format_recipe(convert_rule(row["spec"])),
         }
         for row in rows
     ]
@@ -62,26 +62,26 @@ def list_all(
 
 
 @selections.command()
-@with_installation
+@pass_installation
 def show(
     installation: Installation,
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")],
     as_json: AsJson = False,
 ) -> None:
     """Show the recipe of a selection, as a file that makes it again from the same scores."""
-    from db.selection.frozen import known_selection
-    from db.selection.recipes import recipe_in
+    from db.selection.recipes import convert_rule
+    from db.selection.stored_selections import require_selection
 
     with installation.engine.connect() as connection:
-        found = known_selection(connection, selection_id)
+        found = require_selection(connection, selection_id)
     if as_json:
-        print_json({**found, "recipe": recipe_in(found["spec"])})
+        print_json({**found, "recipe": convert_rule(found["spec"])})
         return
-    typer.echo(as_file(dict(found)), nl=False)
+    typer.echo(format_recipe_file(dict(found)), nl=False)
 
 
 @selections.command()
-@with_installation
+@pass_installation
 def diff(
     installation: Installation,
     first: Annotated[int, typer.Argument(help="Number of a selection.")],
@@ -91,10 +91,10 @@ def diff(
     """Show which samples only one of two selections holds, and why."""
     from dataclasses import asdict
 
-    from db.selection.diff import selection_diff
+    from db.selection.diff import compare_selections
 
     with installation.engine.connect() as connection:
-        found = list(selection_diff(connection, first, second))
+        found = list(compare_selections(connection, first, second))
     if as_json:
         print_json({"differences": [asdict(row) for row in found]})
         return
@@ -120,40 +120,40 @@ def _print_change(change: str, rows: Sequence[Difference]) -> None:
             console.print(f"and {len(alike) - _SHOWN} more: --json lists all of them")
 
 
-def _size(n: int, n_eligible: int) -> str:
+def _format_size(n: int, n_eligible: int) -> str:
     """How many samples a selection holds, and of how many eligible ones."""
     return f"{n} of {n_eligible}"
 
 
-def as_file(found: Mapping[str, Any]) -> str:
+def format_recipe_file(found: Mapping[str, Any]) -> str:
     """The recipe of a stored selection as a file of YAML, with comments. A terminal obeys nothing of it.
 
     Lines are as long as they are: one that is wrapped at the width of a terminal may be another recipe, or none.
     """
     import yaml
 
-    from db.selection.recipes import recipe_in
+    from db.selection.recipes import convert_rule
 
     number, spec = found["selection_id"], found["spec"]
-    size = _size(found["n"], found["n_eligible"])
+    size = _format_size(found["n"], found["n_eligible"])
     lines = [
         f"selection {number}: {size} samples, score hash {found['score_hash'][:16]}…",
         *explain_choice({**found, "cuts": spec.get("cuts", {})}, spec),
-        *_compared_by(spec),
+        *_explain_encoder(spec),
     ]
-    comments = "".join(f"# {visible(' '.join(line.split()))}\n" for line in lines)
+    comments = "".join(f"# {escape_controls(' '.join(line.split()))}\n" for line in lines)
     recipe, escaped = (
-        str(yaml.safe_dump(recipe_in(spec), sort_keys=False, width=math.inf, allow_unicode=allow_unicode))
+        str(yaml.safe_dump(convert_rule(spec), sort_keys=False, width=math.inf, allow_unicode=allow_unicode))
         for allow_unicode in (True, False)
     )
-    return comments + (recipe if visible(recipe) == recipe else escaped)
+    return comments + (recipe if escape_controls(recipe) == recipe else escaped)
 
 
-def _compared_by(spec: dict[str, Any]) -> Iterator[str]:
+def _explain_encoder(spec: dict[str, Any]) -> Iterator[str]:
     """What a recipe cannot say: whose vectors it compared."""
     if encoder := spec.get("encoder"):
         yield f"texts compared by {encoder['model_id']}, revision {encoder['revision'][:19]}"
 
 
-def _short(recipe: dict[str, object]) -> str:
+def _format_recipe(recipe: dict[str, object]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in recipe.items())

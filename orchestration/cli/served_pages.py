@@ -8,19 +8,19 @@ from orchestration.cli.output import console
 from orchestration.cli.port import check_port
 
 if TYPE_CHECKING:
-    from assets.agreement.settling import Draws
-    from orchestration.platform import Installation
+    from assets.agreement.questions import DrawCache
+    from orchestration.installation import Installation
 
 
 def serve_pages(
-    installation: Installation, path: str, dataset: str | None, port: int, draws: Draws | None = None
+    installation: Installation, path: str, dataset: str | None, port: int, draws: DrawCache | None = None
 ) -> None:
     """Serve the pages for ever, and say at which address one of them is."""
     check_port(port)
-    from assets.datasets import dataset_of_key
-    from orchestration.look.serving import serve
+    from assets.datasets import require_dataset
+    from orchestration.look.serving import serve_look_pages
 
     if dataset is not None:
-        dataset_of_key(installation.engine, dataset)
+        require_dataset(installation.engine, dataset)
     console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
-    serve(installation, port, draws)
+    serve_look_pages(installation, port, draws)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 from orchestration.cli.sql_answer import print_answer, print_csv, print_json_rows
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 STANDARD_INPUT = "-"
 
 
-@with_installation
+@pass_installation
 def sql(
     installation: Installation,
     query: Annotated[
@@ -33,29 +33,29 @@ def sql(
 
     Where to begin: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """
-    from db.server.reader import read_only_answer
+    from db.server.reader import open_read_only_query
 
     if as_csv and as_json:
         raise UsageError("--csv and --json are two forms of the answer: name one of them")
-    statement = _statement(query, file)
+    statement = _read_statement(query, file)
     url = installation.engine.url
-    with read_only_answer(url, statement, tell=lambda note: typer.echo(f"note: {note}", err=True)) as answer:
+    with open_read_only_query(url, statement, tell=lambda note: typer.echo(f"note: {note}", err=True)) as answer:
         (print_csv if as_csv else print_json_rows if as_json else print_answer)(answer)
 
 
-def _statement(query: str | None, file: Path | None) -> str:
+def _read_statement(query: str | None, file: Path | None) -> str:
     if query is not None and file is not None:
         raise UsageError("a query and --file are two queries: give one of them")
     if file is not None:
-        return _filled(_read(file), f"file {file}")
+        return _require_statement(_read_statement_file(file), f"file {file}")
     if query is not None and query != STANDARD_INPUT:
-        return _filled(query, "the query")
+        return _require_statement(query, "the query")
     if query is None and sys.stdin.isatty():
         raise UsageError('a query is missing: give it in quotes ("SELECT ..."), as --file FILE, or on standard input')
-    return _filled(sys.stdin.read(), "standard input")
+    return _require_statement(sys.stdin.read(), "standard input")
 
 
-def _read(file: Path) -> str:
+def _read_statement_file(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -64,7 +64,7 @@ def _read(file: Path) -> str:
         raise UsageError(f"file {file} is no text in UTF-8: save it as UTF-8") from None
 
 
-def _filled(text: str, where: str) -> str:
+def _require_statement(text: str, where: str) -> str:
     if not text.strip():
         raise UsageError(f"{where} is empty: write one SQL statement, such as SELECT * FROM dataset_summary")
     return text

@@ -9,38 +9,38 @@ import textwrap
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from orchestration.cli.output import as_json, cell, console, plain, visible
-from orchestration.cli.table_layout import Field, show
+from orchestration.cli.output import console, escape_controls, format_cell, format_json_default, make_plain_text
+from orchestration.cli.table_layout import PrintedColumn, print_table_or_records
 
 if TYPE_CHECKING:
-    from db.server.reader import Answer
+    from db.server.reader import QueryResult
 
 
-def print_answer(answer: Answer) -> None:
+def print_answer(answer: QueryResult) -> None:
     """Print an answer for people, or the sentence `no rows`."""
-    fields = [Field(plain(column.name), column.is_number) for column in answer.columns]
-    if not show(fields, ([cell(value) for value in row] for row in answer.rows), console):
+    fields = [PrintedColumn(make_plain_text(column.name), column.is_number) for column in answer.columns]
+    if not print_table_or_records(fields, ([format_cell(value) for value in row] for row in answer.rows), console):
         console.print("no rows")
 
 
-def print_csv(answer: Answer) -> None:
+def print_csv(answer: QueryResult) -> None:
     """Print an answer as CSV with a header. NULL is an empty field, and an empty text is a pair of quotes."""
     # Only a terminal obeys characters; a file gets them as they are.
-    shown = visible if sys.stdout.isatty() else str
+    shown = escape_controls if sys.stdout.isatty() else str
     if answer.columns:
         sys.stdout.write(shown(",".join(_csv_field(column.name) for column in answer.columns)) + "\n")
     for row in answer.rows:
         sys.stdout.write(shown(",".join(map(_csv_field, row))) + "\n")
 
 
-def print_json_rows(answer: Answer) -> None:
+def print_json_rows(answer: QueryResult) -> None:
     """Print an answer as a JSON list of objects."""
     names = [column.name for column in answer.columns]
     is_first = True
     for row in answer.rows:
         found = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
-        text = json.dumps(found, ensure_ascii=False, indent=2, default=as_json)
-        sys.stdout.write(("[\n" if is_first else ",\n") + visible(textwrap.indent(text, "  ")))
+        text = json.dumps(found, ensure_ascii=False, indent=2, default=format_json_default)
+        sys.stdout.write(("[\n" if is_first else ",\n") + escape_controls(textwrap.indent(text, "  ")))
         is_first = False
     sys.stdout.write("[]\n" if is_first else "\n]\n")
 
@@ -54,7 +54,7 @@ def _csv_field(value: Any) -> str:
     if value is None:
         return ""
     is_json = isinstance(value, bool | dict | list)
-    text = json.dumps(value, ensure_ascii=False, default=as_json) if is_json else as_json(value)
+    text = json.dumps(value, ensure_ascii=False, default=format_json_default) if is_json else format_json_default(value)
     if text and not any(character in text for character in ',"\r\n') and text == text.strip():
         return text
     return '"' + text.replace('"', '""') + '"'

@@ -6,43 +6,45 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows
+from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def status(installation: Installation, as_json: AsJson = False) -> None:
     """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
-    from orchestration.forecasts import plan_of_dataset
+    from orchestration.forecasts import load_dataset_plan
 
-    rows = _states(installation) if installation.has_database() else []
+    rows = _list_dataset_states(installation) if installation.has_database() else []
     if as_json:
         print_json(rows)
     else:
         print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve try FOLDER")
         for row in rows:
             console.print(f"\n[bold]{escape(row['dataset'])}[/bold]")
-            print_plan(plan_of_dataset(installation, row["dataset"]))
+            print_plan(load_dataset_plan(installation, row["dataset"]))
 
 
-def _states(installation: Installation) -> list[dict[str, Any]]:
+def _list_dataset_states(installation: Installation) -> list[dict[str, Any]]:
     """A row for every dataset."""
-    from assets.scores.pending import pending_by_shard
+    from assets.scores.pending import count_pending_by_shard
     from db.manifest.datasets import list_datasets
-    from db.reports.summary import dataset_summary
+    from db.reports.summary import load_dataset_summary
 
     rows = []
     with installation.engine.connect() as connection:
         datasets = list_datasets(connection)
     scorers = {metric: installation.curation.scorers[metric] for metric in installation.usable_metrics}
     # Counted first: the summary reads the counts that this look keeps.
-    pending = {metric: pending_by_shard(installation.engine, scorer, datasets) for metric, scorer in scorers.items()}
+    pending = {
+        metric: count_pending_by_shard(installation.engine, scorer, datasets) for metric, scorer in scorers.items()
+    }
     with installation.engine.connect() as connection:
         for dataset in datasets:
-            row = dataset_summary(connection, dataset.name)
+            row = load_dataset_summary(connection, dataset.name)
             for metric, counts in pending.items():
                 row[f"{metric}_pending"] = sum(n for (name, _), n in counts.items() if name == dataset.name)
             rows.append(row)

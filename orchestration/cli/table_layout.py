@@ -20,7 +20,7 @@ _NOTHING = Text("–", style="dim")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PrintedColumn:
     """A column as it is shown. is_number: it stands on the right, and none of its cells is folded."""
 
     name: Text
@@ -30,7 +30,7 @@ class Field:
 Cells = Sequence[Text | None]
 
 
-def show(fields: Sequence[Field], rows: Iterable[Cells], console: Console) -> int:
+def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells], console: Console) -> int:
     """Print the rows, a cell of None as a dash, and return how many there were."""
     widths: list[int] | None = []
     n_shown = 0
@@ -38,37 +38,37 @@ def show(fields: Sequence[Field], rows: Iterable[Cells], console: Console) -> in
     while some := [[_NOTHING if cell is None else cell for cell in row] for row in islice(remaining, ROWS_AT_A_TIME)]:
         before = widths
         # Once in records, always in records.
-        widths = None if widths is None else table_widths(fields, some, console.width, widths)
+        widths = None if widths is None else compute_table_widths(fields, some, console.width, widths)
         if widths is None:
-            lines = _records(fields, some, console, n_shown)
+            lines = _format_records(fields, some, console, n_shown)
         else:
-            lines = _table(fields, some, widths, console, has_header=widths != before)
+            lines = _format_table(fields, some, widths, console, has_header=widths != before)
         # All at once: each call costs a look at the terminal.
         console.print(Text("\n").join(lines), soft_wrap=True)
         n_shown += len(some)
     return n_shown
 
 
-def table_widths(
-    fields: Sequence[Field], rows: Sequence[Sequence[Text]], width: int, at_least: Sequence[int] = ()
+def compute_table_widths(
+    fields: Sequence[PrintedColumn], rows: Sequence[Sequence[Text]], width: int, at_least: Sequence[int] = ()
 ) -> list[int] | None:
     """The widths of the columns of a table of these rows, or None where it does not fit well.
 
     Numbers have all the room that they need; texts share what is left.
     at_least: widths that the columns have already.
 
-    >>> fields = [Field(Text("n"), True), Field(Text("text"), False)]
-    >>> table_widths(fields, [[Text("12"), Text("a red circle")]], 80)
+    >>> fields = [PrintedColumn(Text("n"), True), PrintedColumn(Text("text"), False)]
+    >>> compute_table_widths(fields, [[Text("12"), Text("a red circle")]], 80)
     [2, 12]
-    >>> table_widths(fields, [[Text("12"), Text("a red circle bounces " * 9)]], 80)
+    >>> compute_table_widths(fields, [[Text("12"), Text("a red circle bounces " * 9)]], 80)
     [2, 76]
-    >>> table_widths(fields, [[Text("12"), Text("a red circle bounces " * 9)]], 40) is None
+    >>> compute_table_widths(fields, [[Text("12"), Text("a red circle bounces " * 9)]], 40) is None
     True
     """
     columns = [[field.name, *cells] for field, cells in zip(fields, zip(*rows, strict=True), strict=True)]
     wanted = [max(cell_len(line) for cell in column for line in cell.plain.split("\n")) for column in columns]
     wanted = [max(pair) for pair in zip_longest(wanted, at_least, fillvalue=0)]
-    narrowest = [_narrowest(*column) for column in zip(fields, columns, wanted, strict=True)]
+    narrowest = [_compute_narrowest_width(*column) for column in zip(fields, columns, wanted, strict=True)]
     room = width - len(_GAP) * (len(fields) - 1) - sum(narrowest)
     if room < 0:
         return None
@@ -88,15 +88,15 @@ def table_widths(
     return None if is_crowded else widths
 
 
-def _narrowest(field: Field, cells: Sequence[Text], wanted: int) -> int:
+def _compute_narrowest_width(field: PrintedColumn, cells: Sequence[Text], wanted: int) -> int:
     if field.is_number:
         return wanted
     longest_word = max((cell_len(word) for cell in cells for word in cell.plain.split()), default=0)
     return max(min(wanted, NARROWEST), longest_word)
 
 
-def _table(
-    fields: Sequence[Field],
+def _format_table(
+    fields: Sequence[PrintedColumn],
     rows: Sequence[Sequence[Text]],
     widths: Sequence[int],
     console: Console,
@@ -105,16 +105,16 @@ def _table(
 ) -> Iterator[Text]:
     header = [Text(field.name.plain, style="bold") for field in fields]
     for row in [header, *rows] if has_header else rows:
-        folded = [_folded(cell, size, field, console) for cell, size, field in zip(row, widths, fields, strict=True)]
+        folded = [_fold_cell(cell, size, field, console) for cell, size, field in zip(row, widths, fields, strict=True)]
         for line in zip_longest(*folded, fillvalue=Text()):
             sized = zip(line, widths, fields, strict=True)
-            joined = Text(_GAP).join([_padded(cell, size, field.is_number) for cell, size, field in sized])
+            joined = Text(_GAP).join([_pad_cell(cell, size, field.is_number) for cell, size, field in sized])
             joined.rstrip()
             yield joined
 
 
-def _records(
-    fields: Sequence[Field], rows: Sequence[Sequence[Text]], console: Console, n_before: int
+def _format_records(
+    fields: Sequence[PrintedColumn], rows: Sequence[Sequence[Text]], console: Console, n_before: int
 ) -> Iterator[Text]:
     names = max(cell_len(field.name.plain) for field in fields)
     room = max(console.width - names - len(_GAP), NARROWEST)
@@ -122,14 +122,14 @@ def _records(
         head = f"── {number} "
         yield Text(head + "─" * (console.width - cell_len(head)), style="dim")
         for field, cell in zip(fields, row, strict=True):
-            for place, line in enumerate(_folded(cell, room, field, console)):
+            for place, line in enumerate(_fold_cell(cell, room, field, console)):
                 name = Text(field.name.plain if place == 0 else "", style="bold")
-                whole = Text(_GAP).join([_padded(name, names, False), line])
+                whole = Text(_GAP).join([_pad_cell(name, names, False), line])
                 whole.rstrip()
                 yield whole
 
 
-def _folded(cell: Text, width: int, field: Field, console: Console) -> list[Text]:
+def _fold_cell(cell: Text, width: int, field: PrintedColumn, console: Console) -> list[Text]:
     if field.is_number or (cell_len(cell.plain) <= width and "\n" not in cell.plain):
         return [cell]
     lines = list(cell.wrap(console, width, overflow="fold"))
@@ -138,6 +138,6 @@ def _folded(cell: Text, width: int, field: Field, console: Console) -> list[Text
     return lines
 
 
-def _padded(cell: Text, width: int, is_number: bool) -> Text:
+def _pad_cell(cell: Text, width: int, is_number: bool) -> Text:
     space = " " * (width - cell_len(cell.plain))
     return Text(space).append_text(cell) if is_number else cell.copy().append(space)

@@ -10,14 +10,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assets.home_files import make_home_folder, private_files
-from orchestration.cli.init import MEDIA_ROOTS, print_findings, roots_with
-from orchestration.cli.output import console, progress
+from assets.home_files import create_home_folder, keep_files_private
+from orchestration.cli.init import MEDIA_ROOTS, format_media_roots, print_findings
+from orchestration.cli.output import console, show_progress
 
 if TYPE_CHECKING:
     from assets.holdings import Holdings
-    from assets.new_manifest.make import Made
-    from orchestration.platform import Installation
+    from assets.new_manifest.make import NewManifest
+    from orchestration.installation import Installation
 
 _DIGITS = 8
 
@@ -31,7 +31,7 @@ class TriedManifest:
 
     folder: Path
     holdings: Holdings
-    export: str | None
+    export_command: str | None
 
 
 def find_or_make_manifest(installation: Installation, source: Path, home: Path) -> TriedManifest:
@@ -39,22 +39,22 @@ def find_or_make_manifest(installation: Installation, source: Path, home: Path) 
 
     Where the videos lie outside the manifest's folder, their folder gets a name for this process.
     """
-    from assets.holdings import of_manifest
-    from assets.new_manifest.make import dataset_named_after, existing_source
+    from assets.holdings import read_manifest_holdings
+    from assets.new_manifest.make import require_source, suggest_dataset_name
 
-    path = existing_source(source)
+    path = require_source(source)
     folder = path if path.is_dir() else path.parent
     # Folders of one name must not share a manifest, nor a dataset.
-    aside = home / "manifests" / f"{dataset_named_after(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
+    aside = home / "manifests" / f"{suggest_dataset_name(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
     for place in (folder, aside):
         if _has_manifest(place):
             there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
             console.print(there, markup=False, soft_wrap=True)
-            export = _name_root(_new_root(folder, place))
-            return TriedManifest(place, of_manifest(place), export)
-    is_in_home = not _has_room(folder)
-    made = _make(installation, path, aside if is_in_home else folder, is_in_home=is_in_home)
-    return TriedManifest(made.folder, made.holdings, _name_root(made.new_root))
+            export = _set_media_root(_find_new_root(folder, place))
+            return TriedManifest(place, read_manifest_holdings(place), export)
+    is_in_home = not _is_writable(folder)
+    made = _create_manifest(installation, path, aside if is_in_home else folder, is_in_home=is_in_home)
+    return TriedManifest(made.folder, made.holdings, _set_media_root(made.new_root))
 
 
 def _has_manifest(folder: Path) -> bool:
@@ -63,49 +63,49 @@ def _has_manifest(folder: Path) -> bool:
     return any((folder / f"videos{suffix}").is_file() for suffix in SUFFIXES)
 
 
-def _has_room(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     """Whether a manifest can be written into the folder."""
-    from assets.new_manifest.found import NoManifest
-    from assets.new_manifest.write import require_no_manifest
+    from assets.new_manifest.findings import NoManifest
+    from assets.new_manifest.write import check_no_manifest
 
     try:
-        require_no_manifest(folder)
+        check_no_manifest(folder)
     except NoManifest:
         return False
     return os.access(folder, os.W_OK, effective_ids=True)
 
 
-def _make(installation: Installation, source: Path, target: Path, *, is_in_home: bool) -> Made:
+def _create_manifest(installation: Installation, source: Path, target: Path, *, is_in_home: bool) -> NewManifest:
     """Make the manifest, and print what it was made of."""
-    from assets.new_manifest.make import make_manifest
+    from assets.new_manifest.make import create_manifest
 
     with ExitStack() as stack:
-        tell = stack.enter_context(progress())
+        tell = stack.enter_context(show_progress())
         if is_in_home:
-            make_home_folder(installation.home, "manifests")
-            stack.enter_context(private_files())
-        made = make_manifest(source, target, tell=tell)
+            create_home_folder(installation.home, "manifests")
+            stack.enter_context(keep_files_private())
+        made = create_manifest(source, target, tell=tell)
     print_findings(made)
     for why, left_out in made.findings.left_out.items():
         console.print(f"left out: {why} ({left_out.n}, such as {left_out.first})", markup=False, soft_wrap=True)
-    tables = ", ".join(f"{table}.jsonl" for table in made.written.tables)
+    tables = ", ".join(f"{table}.jsonl" for table in made.tables.table_names)
     console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
     return made
 
 
-def _new_root(folder: Path, manifest: Path) -> tuple[str, Path] | None:
+def _find_new_root(folder: Path, manifest: Path) -> tuple[str, Path] | None:
     """The name that the folder of the videos needs, with that folder; None where the manifest's own folder holds it."""
     from assets.media.settings import MediaSettings
-    from assets.new_manifest.videos import Places
+    from assets.new_manifest.videos import PathNaming
     from assets.settings import read_settings
 
-    name = Places.of(folder, manifest, read_settings(MediaSettings).media_roots).new_root
+    name = PathNaming.choose(folder, manifest, read_settings(MediaSettings).media_roots).new_root
     return None if name is None else (name, folder)
 
 
-def _name_root(root: tuple[str, Path] | None) -> str | None:
+def _set_media_root(root: tuple[str, Path] | None) -> str | None:
     """Give the folder of the videos its name for this process; return the command that does so for others."""
     if root is None:
         return None
-    os.environ[MEDIA_ROOTS] = roots_with(root)
+    os.environ[MEDIA_ROOTS] = format_media_roots(root)
     return f"export {MEDIA_ROOTS}={shlex.quote(os.environ[MEDIA_ROOTS])}"

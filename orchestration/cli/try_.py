@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assets.home_files import private_files
-from orchestration.cli.installation import with_installation
-from orchestration.cli.output import console, print_plan, print_rows, progress
+from assets.home_files import keep_files_private
+from orchestration.cli.output import console, print_plan, print_rows, show_progress
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.tried_manifest import find_or_make_manifest
 
 if TYPE_CHECKING:
     from assets.plan import Plan
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 # A table of the result has so many captions and these facts; sample_scores has them all.
 SHOWN = 10
@@ -25,7 +25,7 @@ SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
 NAMED = 3
 
 
-@with_installation
+@pass_installation
 def try_folder(
     installation: Installation,
     source: Annotated[
@@ -40,52 +40,52 @@ def try_folder(
     No reference and no model of yours is needed. A metric that can say nothing is left out, with what it lacks. The
     same command again goes on, and computes nothing twice.
     """
-    from assets.new_manifest.make import dataset_named_after
-    from orchestration.forecasts import plan_of, plan_of_dataset
+    from assets.new_manifest.make import suggest_dataset_name
+    from orchestration.forecasts import build_holdings_plan, load_dataset_plan
 
     started = time.monotonic()
     # A wrong setting ends the command before it writes anything.
     home = installation.settings.home_folder
     manifest = find_or_make_manifest(installation, source, home)
-    name = dataset or dataset_named_after(manifest.folder)
+    name = dataset or suggest_dataset_name(manifest.folder)
     _check_name(installation, name, manifest.folder, home)
-    plan = plan_of(installation, manifest.holdings.rename(name))
+    plan = build_holdings_plan(installation, manifest.holdings.rename(name))
     print_plan(plan)
     _print_time(installation, manifest.folder, plan)
     _ingest(installation, manifest.folder, name)
     # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
-    stored = plan_of_dataset(installation, name)
+    stored = load_dataset_plan(installation, name)
     _require_samples(name, stored)
     _describe(installation, name)
     scored = _score(installation, name, stored, plan.needs)
     page = _report(installation, name)
     _print_samples(installation, name, stored.holdings.samples, scored)
     console.print(f"page: {page}", markup=False, soft_wrap=True)
-    if manifest.export and plan.holdings.files:
-        console.print(f"later commands need: {manifest.export}", markup=False, soft_wrap=True)
-    for command in _next_commands(name, scored):
+    if manifest.export_command and plan.holdings.files:
+        console.print(f"later commands need: {manifest.export_command}", markup=False, soft_wrap=True)
+    for command in _list_next_commands(name, scored):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 
 def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
     """Print about how long everything takes, unless an earlier try has done some of it."""
-    from assets.timing import estimate
+    from assets.timing import estimate_time
     from db.manifest.datasets import list_datasets
 
     with installation.engine.connect() as connection:
         if plan.holdings.dataset in {each.name for each in list_datasets(connection)}:
             return
-    with progress() as tell:
+    with show_progress() as tell:
         tell("measuring the time on the first rows")
-        found = estimate(folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics])
-    console.print(f"plan: {found.line()}", markup=False, soft_wrap=True)
+        found = estimate_time(folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics])
+    console.print(f"plan: {found.format_line()}", markup=False, soft_wrap=True)
 
 
 def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
     """Raise UsageError for a name that cannot be used, or that videos of another folder have."""
     from assets.datasets import BadDatasetName, check_dataset_name
-    from db.manifest.datasets import first_file
+    from db.manifest.datasets import find_first_video_uri
     from orchestration.cli.refusals import UsageError
 
     try:
@@ -93,39 +93,41 @@ def _check_name(installation: Installation, dataset: str, folder: Path, home: Pa
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
     with installation.engine.connect() as connection:
-        file = first_file(connection, dataset)
+        file = find_first_video_uri(connection, dataset)
     if file is not None and file.startswith("/") and not Path(file).is_relative_to(folder):
         raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name by --dataset")
 
 
 def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     """Ingest the manifest, and print what is refused or damaged."""
-    from assets.datasets import dataset_of_key
+    from assets.datasets import require_dataset
     from db.manifest.rejects import list_rejects
-    from db.reports.summary import unreadable_videos
+    from db.reports.summary import list_unreadable_videos
     from orchestration.launch import run_ingest
 
     _stage(1, "ingest: every row is checked, and every clip decoded")
     run_ingest(installation, folder, dataset, None, None)
     with installation.engine.connect() as connection:
-        dataset_id = dataset_of_key(installation.engine, dataset).dataset_id
-        refused, unreadable = list_rejects(connection, dataset_id), unreadable_videos(connection, dataset_id)
+        dataset_id = require_dataset(installation.engine, dataset).dataset_id
+        refused, unreadable = list_rejects(connection, dataset_id), list_unreadable_videos(connection, dataset_id)
     # A video first: its captions are refused since it is.
     refused.sort(key=lambda row: not row["source"].startswith("videos."))
     for code in dict.fromkeys(row["code"] for row in refused):
-        _name_some(
+        _print_some(
             "refused",
             [f"{row['source']} line {row['line']}: {row['reason']}" for row in refused if row["code"] == code],
         )
-    _name_some("damaged", [f"{video}: {error}" for video, error in unreadable])
+    _print_some("damaged", [f"{video}: {error}" for video, error in unreadable])
 
 
 def _require_samples(dataset: str, stored: Plan) -> None:
     """Raise Refused where no sample is stored."""
-    from orchestration.cli.refusals import Refused
+    from orchestration.cli.refusals import RequestRefused
 
     if not stored.holdings.samples:
-        raise Refused(f"dataset {dataset} has no caption to describe: reelsieve rejects --dataset {dataset} says why")
+        raise RequestRefused(
+            f"dataset {dataset} has no caption to describe: reelsieve rejects --dataset {dataset} says why"
+        )
 
 
 def _describe(installation: Installation, dataset: str) -> None:
@@ -141,12 +143,12 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
 
     stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
     """
-    from assets.datasets import dataset_of_key
-    from db.scores.present import active_scorers
-    from orchestration.forecasts import metrics_without_values
+    from assets.datasets import require_dataset
+    from db.scores.sample_scores import load_active_scorers
+    from orchestration.forecasts import explain_unscorable_metrics
     from orchestration.launch import run_scoring
 
-    silent = dict(metrics_without_values(installation, dataset, stored.metrics))
+    silent = dict(explain_unscorable_metrics(installation, dataset, stored.metrics))
     later = {metric: f"{metric} needs {lacks}" for metric, lacks in stored.needs.items() if metric not in named}
     for sentence in (*later.values(), *silent.values()):
         console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
@@ -156,7 +158,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
         written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
         console.print(f"scored: {written} scores, or reasons why there is none, by this run")
     with installation.engine.connect() as connection:
-        scorers = active_scorers(connection, dataset_of_key(installation.engine, dataset))
+        scorers = load_active_scorers(connection, require_dataset(installation.engine, dataset))
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
@@ -167,23 +169,26 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
 
 def _report(installation: Installation, dataset: str) -> Path:
     """Write the page of the dataset, and return its path."""
-    from assets.datasets import dataset_of_key
-    from assets.reports.report import make_report, report_folder
+    from assets.datasets import require_dataset
+    from assets.reports.report import choose_report_folder, create_report
 
     _stage(4, "report: one page of what is there")
-    stored, folder = dataset_of_key(installation.engine, dataset), report_folder(installation.curation.home, dataset)
-    with progress() as tell, private_files():
-        return make_report(installation.engine, stored, installation.curation.scorers, folder, tell).page
+    stored, folder = (
+        require_dataset(installation.engine, dataset),
+        choose_report_folder(installation.curation.home, dataset),
+    )
+    with show_progress() as tell, keep_files_private():
+        return create_report(installation.engine, stored, installation.curation.scorers, folder, tell).page
 
 
 def _print_samples(installation: Installation, dataset: str, n: int, metrics: Collection[str]) -> None:
     """Print which columns have a number for all n samples, and the first samples with some of them."""
-    from db.evidence.facts import fact_spreads, some_samples
+    from db.evidence.facts import compute_fact_spreads, load_first_samples
 
     with installation.engine.connect() as connection:
-        spreads = fact_spreads(connection, dataset)
+        spreads = compute_fact_spreads(connection, dataset)
         facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]
-        rows = some_samples(connection, dataset, [*metrics, *facts], SHOWN)
+        rows = load_first_samples(connection, dataset, [*metrics, *facts], SHOWN)
     full = [each.fact for each in spreads if each.n == n and each.least is not None]
     console.print(f"\n{len(full)} facts have a number for each of the {n} samples: {', '.join(full)}\n")
     print_rows(rows, empty="")
@@ -191,7 +196,7 @@ def _print_samples(installation: Installation, dataset: str, n: int, metrics: Co
         console.print(f"the first {SHOWN}; view sample_scores has all samples and columns")
 
 
-def _next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, str]:
+def _list_next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, str]:
     """What to type next: look at everything, select, and see what further metrics need."""
     choice = f"--by {next(iter(metrics))}" if metrics else "--by words --choose random --seed 1"
     return (
@@ -201,7 +206,7 @@ def _next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, st
     )
 
 
-def _name_some(what: str, sentences: list[str]) -> None:
+def _print_some(what: str, sentences: list[str]) -> None:
     """Print the first sentences, and how many more there are."""
     for sentence in sentences[:NAMED]:
         console.print(f"{what}: {sentence}", markup=False, soft_wrap=True)

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from orchestration.cli.installation import with_installation
 from orchestration.cli.output import console
+from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.port import Port, check_port
 
 if TYPE_CHECKING:
-    from orchestration.platform import Installation
+    from orchestration.installation import Installation
 
 
-@with_installation
+@pass_installation
 def ui(installation: Installation, port: Port = 3000) -> None:
     """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
     check_port(port)
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
-    from orchestration.web.serving import serve
+    from orchestration.web.serving import serve_interface
 
-    serve(installation, port)
+    serve_interface(installation, port)
     raise typer.Exit(1)

@@ -11,9 +11,9 @@ _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
 
 
-def usage_sentence(error: typer.TyperException) -> str:
+def explain_usage_error(error: typer.TyperException) -> str:
     """Say what is wrong with the arguments, and where the right ones are listed; nothing where the help was shown."""
-    said = (_about_value(error) or error.format_message()).strip().removesuffix(".")
+    said = (_explain_value(error) or error.format_message()).strip().removesuffix(".")
     if not said:
         return ""
     context = getattr(error, "ctx", None)
@@ -21,7 +21,7 @@ def usage_sentence(error: typer.TyperException) -> str:
     return f"{said[0].lower()}{said[1:]} (see {command} --help)"
 
 
-def _about_value(error: typer.TyperException) -> str:
+def _explain_value(error: typer.TyperException) -> str:
     """Name the value that is refused, which Typer's own message often leaves out; nothing for other errors."""
     # The error of pydantic, by which Typer reads values; it is not imported, since most commands end without one.
     problems = getattr(error.__cause__, "errors", None)
@@ -31,14 +31,14 @@ def _about_value(error: typer.TyperException) -> str:
     problem = problems(include_url=False)[0]
     value, name = problem["input"], parameter.get_error_hint().split(" / ")[0].strip("'")
     if expected := _EXPECTED.get(problem["type"]):
-        return f"{name}: {value!r} {expected}{_as_number(str(value))}"
+        return f"{name}: {value!r} {expected}{_suggest_number(str(value))}"
     return f"{name}: {problem['msg'].removeprefix('Value error, ').replace('Input', repr(value), 1)}"
 
 
-def _as_number(text: str) -> str:
+def _suggest_number(text: str) -> str:
     """The remedy for a percentage or a decimal comma.
 
-    >>> _as_number("12.5%"), _as_number("0,5"), _as_number("half")
+    >>> _suggest_number("12.5%"), _suggest_number("0,5"), _suggest_number("half")
     (': write 0.125', ': write 0.5', '')
     """
     if percent := _PERCENT.fullmatch(text):

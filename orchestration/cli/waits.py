@@ -14,7 +14,7 @@ _FIRST_LOOK_S = 2.0
 def report_waits() -> Iterator[None]:
     """Report the waits of the block for locks of others. A block that ends soon imports and connects nothing for it."""
     ended = threading.Event()
-    thread = threading.Thread(target=_report, args=[ended], name="waits", daemon=True)
+    thread = threading.Thread(target=_report_until_end, args=[ended], name="waits", daemon=True)
     thread.start()
     try:
         yield
@@ -23,15 +23,16 @@ def report_waits() -> Iterator[None]:
         thread.join(1.0)
 
 
-def _report(ended: threading.Event) -> None:
+def _report_until_end(ended: threading.Event) -> None:
     while not ended.wait(_FIRST_LOOK_S):
         # Every command that uses the database has imported it by now, or is about to; its import may be under way.
-        installed = getattr(sys.modules.get("orchestration.platform"), "installed", None)
-        url = installed().known_url() if installed and installed.cache_info().currsize else None
+        get_installation = getattr(sys.modules.get("orchestration.installation"), "get_installation", None)
+        opened = get_installation is not None and get_installation.cache_info().currsize
+        url = get_installation().find_database_url() if get_installation and opened else None
         if url is not None:
-            from db.server.reader import READER
-            from db.server.waits import Watch
-            from orchestration.terminal import say
+            from db.server.reader import READER_ROLE
+            from db.server.waits import LockWatch
+            from orchestration.terminal import print_line
 
-            Watch(READER, lambda line: say("database", line)).run(url, ended)
+            LockWatch(READER_ROLE, lambda line: print_line("database", line)).run(url, ended)
             return

@@ -7,21 +7,21 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assets.datasets import dataset_of_key
-from assets.progress import sparsely
-from assets.scores.registry import source_kinds
-from assets.sources.base import Tell
+from assets.datasets import require_dataset
+from assets.progress import throttle_lines
+from assets.scores.registry import list_source_classes
+from assets.sources.base import LineWriter
 from assets.steps import Step
-from orchestration.cluster.plan import Machine, plan
-from orchestration.cluster.session import check_installed, session
+from orchestration.cluster.pool_size import Machine, choose_pool_sizes
+from orchestration.cluster.session import check_ray_installed, connect_to_ray
+from orchestration.installation import Installation
 from orchestration.launch import run_scoring
-from orchestration.platform import Installation
 
 if TYPE_CHECKING:
-    from orchestration.cluster.pool import Pool
+    from orchestration.cluster.pool import RayActorPool
 
 
-def run_on_ray(
+def run_scoring_on_ray(
     installation: Installation,
     dataset: str,
     metrics: Sequence[str],
@@ -32,49 +32,49 @@ def run_on_ray(
 
     Raises RayMissing, NoCluster, BadSize and SightDiffers too.
     """
-    check_installed()
-    dataset_of_key(installation.engine, dataset)
+    check_ray_installed()
+    require_dataset(installation.engine, dataset)
     resource = installation.curation
     with ExitStack() as stack:
-        resource.others = _Crew(installation, metrics, stack)
+        resource.step_runner = _ActorCrew(installation, metrics, stack)
         stack.callback(setattr, resource, "others", None)
         yield from run_scoring(installation, dataset, metrics, options, shards)
 
 
-class _Crew:
+class _ActorCrew:
     """Takes the steps of runs, each shard by an actor. Joins or starts the cluster when the first step comes."""
 
     def __init__(self, installation: Installation, metrics: Sequence[str], stack: ExitStack) -> None:
         self._installation, self._metrics, self._stack = installation, metrics, stack
-        self._pools: dict[str, Pool] = {}
+        self._pools: dict[str, RayActorPool] = {}
 
-    def __call__(self, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
-        self._pools = self._pools or self._started(step)
-        is_source = step.asset in source_kinds()
-        needs_model = is_source and "pytorch" in source_kinds()[step.asset].kinds
+    def __call__(self, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
+        self._pools = self._pools or self._start_pools(step)
+        is_source = step.asset in list_source_classes()
+        needs_model = is_source and "pytorch" in list_source_classes()[step.asset].kinds
         own, other = ("gpu", "cpu") if needs_model else ("cpu", "gpu")
         pool = self._pools.get(own) or self._pools[other]
         steps = [replace(step, shards=(shard,)) for shard in step.shards]
-        progress = sparsely(tell)
-        for done, results in enumerate(pool.take(steps, tell), 1):
+        progress = throttle_lines(tell)
+        for done, results in enumerate(pool.compute_steps(steps, tell), 1):
             progress(f"{step.asset} is done in {done} of {len(steps)} shards")
             yield from results
 
-    def _started(self, step: Step) -> dict[str, Pool]:
+    def _start_pools(self, step: Step) -> dict[str, RayActorPool]:
         wanted = self._installation.settings
         cores = wanted.ray_cpus * ((wanted.ray_actors or 0) + (wanted.ray_gpu_actors or 0))
-        self._stack.enter_context(session(cores))
-        sizes = plan(_machines(), self._metrics, wanted)
+        self._stack.enter_context(connect_to_ray(cores))
+        sizes = choose_pool_sizes(_list_machines(), self._metrics, wanted)
         # Imported here: Ray reads its variables when it is imported.
-        from orchestration.cluster.pool import Pool
-        from orchestration.cluster.worker import sight_of
+        from orchestration.cluster.pool import RayActorPool
+        from orchestration.cluster.worker import build_work_identity
 
         concerns = (step.shards[0].dataset, self._metrics)
-        sight = sight_of(self._installation.curation, *concerns)
-        return {kind: Pool(size, concerns, sight) for kind, size in sizes.items()}
+        sight = build_work_identity(self._installation.curation, *concerns)
+        return {kind: RayActorPool(size, concerns, sight) for kind, size in sizes.items()}
 
 
-def _machines() -> list[Machine]:
+def _list_machines() -> list[Machine]:
     import ray
 
     found = [node["Resources"] for node in ray.nodes() if node["Alive"]]

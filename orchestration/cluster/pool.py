@@ -10,11 +10,11 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from assets.sources.base import Tell
-from assets.steps import GivenUp, Step
+from assets.sources.base import LineWriter
+from assets.steps import Step, StepAbandoned
 from db.manifest.datasets import Dataset
-from orchestration.cluster.plan import Size
-from orchestration.cluster.worker import Worker
+from orchestration.cluster.pool_size import PoolSize
+from orchestration.cluster.worker import RayWorker
 
 # Seconds without an actor at work after which the pool says that it waits for room.
 PATIENCE_S = 30.0
@@ -24,7 +24,7 @@ STARTS_IN_VAIN = 4
 TRIES = 3
 
 
-class SightDiffers(RuntimeError):
+class WorkIdentityDiffers(RuntimeError):
     """An actor's machine has another database, other settings or another version."""
 
     plain = True
@@ -36,18 +36,18 @@ class NoActors(RuntimeError):
     plain = True
 
 
-class Pool:
+class RayActorPool:
     """Actors that take the steps of one run after the other. The end of the connection to Ray ends them."""
 
-    def __init__(self, size: Size, concerns: tuple[Dataset, Sequence[str]], sight: str) -> None:
+    def __init__(self, size: PoolSize, concerns: tuple[Dataset, Sequence[str]], work_identity: str) -> None:
         """concerns: the dataset and the metrics. sight: the sight on these that every actor must have."""
-        self._size, self._concerns, self._sight = size, concerns, sight
+        self._size, self._concerns, self._sight = size, concerns, work_identity
         self._n_in_vain = 0
         self._idle: list[Any] = []
         self._starting: dict[Any, Any] = {}
         self._working: dict[Any, tuple[Any, Step]] = {}
 
-    def take(self, steps: Sequence[Step], tell: Tell) -> Iterator[list[tuple[str, Any]]]:
+    def compute_steps(self, steps: Sequence[Step], tell: LineWriter) -> Iterator[list[tuple[str, Any]]]:
         """Have steps of one shard each taken; yields the results of each when it ends, in any order.
 
         Raises the error of a step at once, SightDiffers, NoActors, and at the end GivenUp.
@@ -56,7 +56,7 @@ class Pool:
         try:
             while left or self._working:
                 self._hand_out(left)
-                for future in self._ready(tell):
+                for future in self._wait_for_futures(tell):
                     if future in self._starting:
                         self._begin(self._starting.pop(future), future, tell)
                         continue
@@ -81,7 +81,9 @@ class Pool:
                 ray.kill(actor)
             self._working.clear()
         if lost := [key for key, n in died.items() if n == TRIES]:
-            raise GivenUp(lost, f"{TRIES} actors died one after the other at {steps[0].asset} of {', '.join(lost)}")
+            raise StepAbandoned(
+                lost, f"{TRIES} actors died one after the other at {steps[0].asset} of {', '.join(lost)}"
+            )
 
     def _hand_out(self, left: deque[Step]) -> None:
         """Give steps to idle actors, and start as many as lack."""
@@ -92,10 +94,10 @@ class Pool:
         while len(self._starting) < min(len(left), self._size.n - len(self._working)):
             # By hand instead of by Ray, which would let steps wait for an actor whose machine is gone.
             options = {"num_cpus": self._size.cpus, "num_gpus": self._size.gpus, "scheduling_strategy": "SPREAD"}
-            actor = ray.remote(Worker).options(**options, max_restarts=0).remote()
+            actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote()
             self._starting[actor.sight.remote(*self._concerns)] = actor
 
-    def _ready(self, tell: Tell) -> list[Any]:
+    def _wait_for_futures(self, tell: LineWriter) -> list[Any]:
         """Wait until an actor has begun, has ended a step, or has died."""
         futures, since = [*self._starting, *self._working], time.monotonic()
         while not (ready := ray.wait(futures, timeout=PATIENCE_S)[0]):
@@ -104,7 +106,7 @@ class Pool:
                 tell(f"no actor for {n:.0f} s: each needs {size.cpus:g} cores and {size.gpus:g} GPUs of the cluster")
         return list(ready)
 
-    def _begin(self, actor: Any, future: Any, tell: Tell) -> None:
+    def _begin(self, actor: Any, future: Any, tell: LineWriter) -> None:
         """Make a started actor an idle one. Raises the error of its sight, SightDiffers and NoActors."""
         try:
             place, sight = ray.get(future)
@@ -120,7 +122,7 @@ class Pool:
         if sight != self._sight:
             # The error that is raised holds this actor, and it its cores: the run's next step would wait for them.
             ray.kill(actor)
-            raise SightDiffers(
+            raise WorkIdentityDiffers(
                 f"{place} sees another database or makes other scorers than this command: set the same CURATION_DB_URL "
                 "(of an embedded server what `reelsieve db url --owner` prints) and the same REELSIEVE_ variables "
                 "there, and install the same version"

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from orchestration.stopping import dying_along
+from orchestration.stopping import clean_up_after_kill
 
 # Actors exchange counts, no data; this is the least that Ray takes.
 OBJECT_STORE_BYTES = 80 * 2**20
@@ -33,14 +33,14 @@ class NoCluster(RuntimeError):
     plain = True
 
 
-def check_installed() -> None:
+def check_ray_installed() -> None:
     """Raise RayMissing where Ray is not installed. Does not import it."""
     if importlib.util.find_spec("ray") is None:
         raise RayMissing("Ray is not installed: pip install 'reelsieve[ray]'")
 
 
 @contextmanager
-def session(cpus: float) -> Iterator[None]:
+def connect_to_ray(cpus: float) -> Iterator[None]:
     """Join the cluster of RAY_ADDRESS, or start one of this machine with at least so many cores for actors.
 
     The latter listens on loopback alone, asks for a token, has no dashboard and reports nothing to anybody. Raises
@@ -63,26 +63,26 @@ def session(cpus: float) -> Iterator[None]:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     with ExitStack() as stack:
         if address:
-            _knock(address)
+            _check_address(address)
             ray.init(address=address, **quiet)
         else:
-            folder = stack.enter_context(_own_folder())
+            folder = stack.enter_context(_create_session_folder())
             cores = max(math.ceil(cpus), os.cpu_count() or 1)
             quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
             ray.init("local", num_cpus=cores, _temp_dir=folder, **quiet)
-            stack.enter_context(dying_along(folder))
+            stack.enter_context(clean_up_after_kill(folder))
         stack.callback(ray.shutdown)
         # The errors of its processes, which the driver reports in its own words, Ray would print on standard output.
         stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         yield
 
 
-def _own_folder() -> TemporaryDirectory[str]:
+def _create_session_folder() -> TemporaryDirectory[str]:
     # Sockets lie in it, whose paths must be short.
     return TemporaryDirectory(prefix="ray-", dir=os.environ.get("RAY_TMPDIR"), ignore_cleanup_errors=True)
 
 
-def _knock(address: str) -> None:
+def _check_address(address: str) -> None:
     """Raise NoCluster where nobody listens, which Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     try:

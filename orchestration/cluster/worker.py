@@ -10,37 +10,41 @@ from typing import Any
 import sqlalchemy as sa
 
 from assets.curation import Curation
-from assets.home_files import private_files
-from assets.scores.pending import fingerprint_of
-from assets.steps import Step, take_step
+from assets.home_files import keep_files_private
+from assets.scores.pending import compute_scorer_fingerprint
+from assets.steps import Step, compute_step
 from db.manifest.datasets import Dataset
 from db.schema import dataset
-from orchestration.platform import installed
+from orchestration.installation import get_installation
 
 
-def sight_of(here: Curation, of: Dataset, metrics: Sequence[str]) -> str:
+def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: Sequence[str]) -> str:
     """What a process sees: the dataset in its database, and the scorers that its settings and its version make.
 
     Two processes with equal sights work on the same rows with the same models and parameters. Loads no model.
     """
-    with here.engine.connect() as connection:
-        query = sa.select(dataset.c.name, dataset.c.created_at).where(dataset.c.dataset_id == of.dataset_id)
+    with curation.engine.connect() as connection:
+        query = sa.select(dataset.c.name, dataset.c.created_at).where(
+            dataset.c.dataset_id == computed_dataset.dataset_id
+        )
         row = connection.execute(query).one_or_none()
-    return f"{row} {[fingerprint_of(here.scorers[metric]) for metric in metrics]}"
+    return f"{row} {[compute_scorer_fingerprint(curation.scorers[metric]) for metric in metrics]}"
 
 
-class Worker:
+class RayWorker:
     """An actor. Settings come from the environment of the machine that it runs on."""
 
     def __init__(self) -> None:
         """Open no connection and load no model yet."""
-        self._curation = installed().curation
+        self._curation = get_installation().curation
 
-    def sight(self, of: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
+    def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
         """Where this actor runs, and its sight."""
-        return f"process {os.getpid()} on host {socket.gethostname()}", sight_of(self._curation, of, metrics)
+        return f"process {os.getpid()} on host {socket.gethostname()}", build_work_identity(
+            self._curation, computed_dataset, metrics
+        )
 
-    def take(self, step: Step) -> list[tuple[str, Any]]:
+    def compute_step(self, step: Step) -> list[tuple[str, Any]]:
         """Take a step and return its results. Lines of progress only make sure that its leases are still held."""
-        with private_files():
-            return list(take_step(self._curation, step, lambda _: None))
+        with keep_files_private():
+            return list(compute_step(self._curation, step, lambda _: None))

@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from assets.dataset_changes import DatasetChanged, report_dataset_changes
 from assets.datasets import UnknownDataset
-from assets.reports.page import environment
-from assets.work import DatasetChanged, one_work
-from db.reports.sight import TIMEOUT_S
-from orchestration.cli.errors import explain
-from orchestration.cli.fault_log import record
+from assets.reports.page import make_template_environment
+from db.reports.sample_query import TIMEOUT_S
+from orchestration.cli.errors import explain_user_error
+from orchestration.cli.fault_log import write_fault_log
 
 CANCELLED = "57014"
 HEADERS = {
@@ -32,13 +32,13 @@ HEADERS = {
 }
 
 
-class NotFound(ValueError):
+class PageNotFound(ValueError):
     """A thing that an address names and that is not there."""
 
     plain = True
 
 
-class Headed:
+class HeaderMiddleware:
     """An ASGI application in front of another one: every answer has our headers, and no page is kept by the browser."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -57,44 +57,44 @@ class Headed:
         await self._app(scope, receive, send_headed)
 
 
-PAGES = environment(Path(__file__).parent / "templates")
+TEMPLATES = make_template_environment(Path(__file__).parent / "templates")
 
 
-def page(name: str, status: int = 200, **said: Any) -> Response:
+def render_look_page(name: str, status: int = 200, **said: Any) -> Response:
     """A page of a template."""
-    return HTMLResponse(PAGES.get_template(name).render(**said), status)
+    return HTMLResponse(TEMPLATES.get_template(name).render(**said), status)
 
 
-def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
+def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
     """Answer with one sentence where a page cannot be made: as HTML, or as JSON to a script."""
 
     @wraps(answer)
     def answered(request: Request) -> Response:
         try:
-            with one_work():
+            with report_dataset_changes():
                 return answer(request)
         except Exception as error:
-            status, sentence = _verdict(error)
+            status, sentence = _explain_failure(error)
             known = None if isinstance(error, UnknownDataset | DatasetChanged) else request.path_params.get("dataset")
         if request.method == "POST" or request.url.path.endswith((".jpg", "/file", "/histogram", "/progress")):
             return JSONResponse({"told": sentence}, status)
-        return page("error.html", status, told=sentence, dataset=known)
+        return render_look_page("error.html", status, told=sentence, dataset=known)
 
     return answered
 
 
-def _verdict(error: Exception) -> tuple[int, str]:
+def _explain_failure(error: Exception) -> tuple[int, str]:
     """Status and sentence of an error."""
     if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) == CANCELLED:
         return 400, f"the database took longer than {TIMEOUT_S} s for this: narrow it by a condition on a metric"
-    sentence = explain(error)
+    sentence = explain_user_error(error)
     if sentence is None:
-        return 500, record(error)
+        return 500, write_fault_log(error)
     if isinstance(error, OperationalError | psycopg.OperationalError | OSError):
         return 503, sentence  # trouble of the machine, such as a full disk
-    return (404 if isinstance(error, NotFound | UnknownDataset | DatasetChanged) else 400), sentence
+    return (404 if isinstance(error, PageNotFound | UnknownDataset | DatasetChanged) else 400), sentence
 
 
-def changed(is_done: bool, done: str, why: str) -> JSONResponse:
+def build_change_response(is_done: bool, done: str, why: str) -> JSONResponse:
     """What a change ends in: `done` where it was made, else status 409 and why it was not."""
     return JSONResponse({"told": done if is_done else why}, 200 if is_done else 409)

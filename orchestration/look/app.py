@@ -22,32 +22,39 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from assets.agreement.settling import Draws
-from assets.datasets import dataset_of_key
+from assets.agreement.questions import DrawCache
+from assets.datasets import require_dataset
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
 from assets.selection.select import make_selection, preview_selection
-from assets.selection.wording import tell_ties
+from assets.selection.wording import explain_ties
 from assets.sources.base import MissingEvidence
-from db.evidence.facts import facts_of
+from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset, list_datasets
-from db.reports.histograms import UNCOUNTED, Histogram, distribution_of, has_numbers
-from db.reports.pages import MOST_COUNTED, count, ids_of_video, page_of, rows_of
-from db.reports.samples import history_of, ratings_of, references_of, video_of
-from db.reports.sight import Ground, ground, suggested_columns
-from db.reports.sight_sql import build_sql
-from db.scores.present import SIMPLE_SCORES
+from db.reports.histograms import UNIQUE_COLUMNS, Histogram, count_values, has_number_values
+from db.reports.pages import MOST_COUNTED, count_samples, list_video_samples, load_page, load_rows
+from db.reports.sample_query import QueryContext, list_suggested_columns, prepare_query
+from db.reports.sample_query_sql import build_sql
+from db.reports.samples import find_video, load_judgements, load_references, load_score_history
+from db.scores.sample_scores import SIMPLE_SCORES
 from db.selection.conditions import FilterError
 from db.selection.recipes import Recipe, SelectionError
-from metrics_core.models.unusable import ModelUnusable
-from orchestration.look.answering import Headed, NotFound, page, told
+from metrics_core.models.errors import ModelUnusable
+from orchestration.look.answering import HeaderMiddleware, PageNotFound, catch_page_errors, render_look_page
 from orchestration.look.labelling import LabelPages
-from orchestration.look.media import VideoFile, no_file, sheet
+from orchestration.look.media import VideoFileResponse, explain_missing_file, render_frame_sheet
 from orchestration.look.rating import RatePages
-from orchestration.look.view import View, after, bars, equals, links, quoted
+from orchestration.look.view import (
+    PageView,
+    build_histogram_bars,
+    build_sentence_links,
+    format_equality,
+    format_place,
+    quote_column,
+)
 
 
-class RowId(Convertor[int]):
+class RowIdConvertor(Convertor[int]):
     """The number of a row in a path. Python reads no number of thousands of digits: one too long for a row is 2^63."""
 
     regex = "[0-9]+"
@@ -61,7 +68,7 @@ class RowId(Convertor[int]):
         return str(value)
 
 
-register_url_convertor("row", RowId())
+register_url_convertor("row", RowIdConvertor())
 FILES = Path(__file__).parent / "files"
 PER_PAGE = 24
 # Rows of an explanation on a page.
@@ -74,7 +81,7 @@ FOR_A_DAY = {"Cache-Control": "private, max-age=86400"}
 
 
 @dataclass(frozen=True)
-class Look:
+class LookPages:
     """What the pages rest on.
 
     make_scorers: of all metrics. has_lineage: whether Dagster serves beside. draws: those that are made already.
@@ -83,115 +90,135 @@ class Look:
     engine: Engine
     make_scorers: Callable[[], Mapping[str, Scorer]]
     has_lineage: bool
-    draws: Draws | None = None
-    explaining: Lock = field(default_factory=Lock, init=False)
+    draws: DrawCache | None = None
+    explain_lock: Lock = field(default_factory=Lock, init=False)
 
     @cached_property
     def scorers(self) -> Mapping[str, Scorer]:
         """One scorer for each metric; the models behind them load when they are first used, and here none is."""
         return self.make_scorers()
 
-    def app(self) -> ASGIApp:
+    def make_app(self) -> ASGIApp:
         """The pages below /look, as an ASGI application."""
         own = "/look/{dataset}"
         pages = {
-            "/look": self.datasets,
-            own: self.grid,
-            f"{own}/histogram": self.histogram,
-            f"{own}/sample/{{sample_id:row}}": self.sample,
-            f"{own}/video/{{video_id:row}}": self.video,
-            f"{own}/video/{{video_id:row}}/file": self.file,
-            f"{own}/video/{{video_id:row}}/frames.jpg": self.frames,
-            f"{own}/selection": self.selection,
-            f"{own}/sql": self.sql,
+            "/look": self.render_datasets,
+            own: self.render_grid,
+            f"{own}/histogram": self.render_histogram,
+            f"{own}/sample/{{sample_id:row}}": self.render_sample,
+            f"{own}/video/{{video_id:row}}": self.render_video,
+            f"{own}/video/{{video_id:row}}/file": self.send_video_file,
+            f"{own}/video/{{video_id:row}}/frames.jpg": self.send_frame_sheet,
+            f"{own}/selection": self.render_selection,
+            f"{own}/sql": self.render_sql,
         }
-        routes = [Route(path, told(answer)) for path, answer in pages.items()]
-        routes.append(Route(f"{own}/selection", told(self.freeze), methods=["POST"]))
-        draws = self.draws or Draws(self.engine)
-        routes += RatePages(self.engine, draws).routes(own) + LabelPages(self.engine).routes(own)
+        routes = [Route(path, catch_page_errors(answer)) for path, answer in pages.items()]
+        routes.append(Route(f"{own}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
+        draws = self.draws or DrawCache(self.engine)
+        routes += RatePages(self.engine, draws).list_routes(own) + LabelPages(self.engine).list_routes(own)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
-        return Starlette(routes=[files, *routes], middleware=[Middleware(Headed)])
+        return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
 
-    def dataset(self, request: Request) -> Dataset:
+    def require_dataset(self, request: Request) -> Dataset:
         """The dataset that the address names. Raises UnknownDataset."""
-        return dataset_of_key(self.engine, request.path_params["dataset"])
+        return require_dataset(self.engine, request.path_params["dataset"])
 
     @contextmanager
-    def _seen(self, request: Request) -> Iterator[tuple[View, Ground]]:
+    def _open_view(self, request: Request) -> Iterator[tuple[PageView, QueryContext]]:
         """The view of an address, and what its statements rest on, in one transaction."""
         # Looked up before: whoever held a connection and waited for a second one could wait for ever.
-        dataset = self.dataset(request)
+        dataset = self.require_dataset(request)
         with self.engine.connect() as connection, connection.begin():
-            yield self._ground(connection, request, dataset)
+            yield self._load_view(connection, request, dataset)
 
-    def _ground(self, connection: Connection, request: Request, dataset: Dataset) -> tuple[View, Ground]:
-        bare = ground(connection, View().sight(dataset))
+    def _load_view(self, connection: Connection, request: Request, dataset: Dataset) -> tuple[PageView, QueryContext]:
+        bare = prepare_query(connection, PageView().build_sight(dataset))
         shown = [metric for metric in bare.metrics if metric not in SIMPLE_SCORES]
         scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
-        view = View.of(request.query_params, scored)
-        return view, Ground(connection, view.sight(dataset), bare.metrics, bare.scorers)
+        view = PageView.parse(request.query_params, scored)
+        return view, QueryContext(connection, view.build_sight(dataset), bare.metrics, bare.scorers)
 
     # Pages.
 
-    def datasets(self, request: Request) -> Response:
+    def render_datasets(self, request: Request) -> Response:
         """All datasets."""
         with self.engine.connect() as connection:
-            found = [(each.name, count(ground(connection, View().sight(each)))) for each in list_datasets(connection)]
-        return page("datasets.html", datasets=found)
+            found = [
+                (each.name, count_samples(prepare_query(connection, PageView().build_sight(each))))
+                for each in list_datasets(connection)
+            ]
+        return render_look_page("datasets.html", datasets=found)
 
-    def grid(self, request: Request) -> Response:
+    def render_grid(self, request: Request) -> Response:
         """The cards of a page. A condition that does not hold is told beside its field, and everything else stays."""
-        with self._seen(request) as (view, on):
-            columns = suggested_columns(on)
+        with self._open_view(request) as (view, on):
+            columns = list_suggested_columns(on)
             said: dict[str, Any] = {
-                "dataset": on.sight.dataset.name,
+                "dataset": on.query.dataset.name,
                 "view": view,
                 "metrics": on.metrics,
                 "columns": columns,
             }
-            said["names"] = [quoted(name) for name in columns]
+            said["names"] = [quote_column(name) for name in columns]
             try:
-                rows, end = page_of(on, view.place(), PER_PAGE)
-                n = count(on)
+                rows, end = load_page(on, view.parse_place(), PER_PAGE)
+                n = count_samples(on)
             except (FilterError, SelectionError) as error:
                 # The field completes names, so that they need not be listed.
                 short = getattr(error, "brief", str(error))
-                return page("grid.html", 400, **said, **self._common(), error=short, rows=[], n=0, next=None)
-        following = view.query(after=after(end)) if end else None
-        return page("grid.html", **said, **self._common(), error=None, rows=rows, n=n, next=following)
+                return render_look_page(
+                    "grid.html", 400, **said, **self._list_common_values(), error=short, rows=[], n=0, next=None
+                )
+        following = view.format_query(after=format_place(end)) if end else None
+        return render_look_page(
+            "grid.html", **said, **self._list_common_values(), error=None, rows=rows, n=n, next=following
+        )
 
-    def _common(self) -> dict[str, Any]:
-        return {"most": MOST_COUNTED, "uncounted": UNCOUNTED, "has_lineage": self.has_lineage}
+    def _list_common_values(self) -> dict[str, Any]:
+        return {"most": MOST_COUNTED, "uncounted": UNIQUE_COLUMNS, "has_lineage": self.has_lineage}
 
-    def histogram(self, request: Request) -> Response:
+    def render_histogram(self, request: Request) -> Response:
         """The values of a column under the view's other conditions, as a part of a page."""
         column = request.query_params.get("column", "")
-        with self._seen(request) as (view, on):
-            found = distribution_of(on, column)
-        clear = view.query(only=view.others(column)) if view.others(column) != view.only else None
-        said: dict[str, Any] = {"dataset": on.sight.dataset.name, "view": view, "column": column, "clear": clear}
+        with self._open_view(request) as (view, on):
+            found = count_values(on, column)
+        clear = (
+            view.format_query(only=view.list_other_conditions(column))
+            if view.list_other_conditions(column) != view.only
+            else None
+        )
+        said: dict[str, Any] = {"dataset": on.query.dataset.name, "view": view, "column": column, "clear": clear}
         if isinstance(found, Histogram):
-            return page("histogram.html", **said, found=found, bars=bars(found), quoted=quoted(column))
-        return page("values.html", **said, values=found[:MOST_VALUES], n_more=len(found) - MOST_VALUES, equals=equals)
+            return render_look_page(
+                "histogram.html", **said, found=found, bars=build_histogram_bars(found), quoted=quote_column(column)
+            )
+        return render_look_page(
+            "values.html", **said, values=found[:MOST_VALUES], n_more=len(found) - MOST_VALUES, equals=format_equality
+        )
 
-    def sample(self, request: Request) -> Response:
+    def render_sample(self, request: Request) -> Response:
         """One sample with all that is known of it."""
-        dataset, sample_id = self.dataset(request), request.path_params["sample_id"]
-        with self._seen(request) as (view, on):
-            row = next(iter(rows_of(on, [sample_id] if sample_id < 2**63 else [])), None)
+        dataset, sample_id = self.require_dataset(request), request.path_params["sample_id"]
+        with self._open_view(request) as (view, on):
+            row = next(iter(load_rows(on, [sample_id] if sample_id < 2**63 else [])), None)
             if row is None:
-                raise NotFound(f"dataset {dataset.name} has no sample of this address: it was dropped, or never there")
-            video = self._video(on.connection, dataset, row["video_id"])
-            found: dict[str, Any] = {"references": references_of(on.connection, row["video_id"])}
-            found |= {"history": history_of(on.connection, sample_id), "ratings": ratings_of(on.connection, sample_id)}
-            found["facts"] = facts_of(on.connection, [sample_id])[sample_id]
-        scores = [self._explained(dataset, metric, row) for metric in on.metrics if metric in on.scorers]
-        return page(
+                raise PageNotFound(
+                    f"dataset {dataset.name} has no sample of this address: it was dropped, or never there"
+                )
+            video = self._require_video(on.connection, dataset, row["video_id"])
+            found: dict[str, Any] = {"references": load_references(on.connection, row["video_id"])}
+            found |= {
+                "history": load_score_history(on.connection, sample_id),
+                "ratings": load_judgements(on.connection, sample_id),
+            }
+            found["facts"] = load_facts(on.connection, [sample_id])[sample_id]
+        scores = [self._explain_score(dataset, metric, row) for metric in on.metrics if metric in on.scorers]
+        return render_look_page(
             "sample.html",
-            **(found | self._common() | _of_video(video)),
+            **(found | self._list_common_values() | _list_video_values(video)),
             dataset=dataset.name,
-            shard=dataset.shard_of(row["video"]),
+            shard=dataset.compute_shard(row["video"]),
             view=view,
             row=row,
             scores=scores,
@@ -201,11 +228,11 @@ class Look:
             few=FEW,
         )
 
-    def _explained(self, dataset: Dataset, metric: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _explain_score(self, dataset: Dataset, metric: str, row: Mapping[str, Any]) -> dict[str, Any]:
         """A score of a sample, and why."""
         try:
             # One at a time: each takes several connections, and scorers are made for one thread.
-            with self.explaining:
+            with self.explain_lock:
                 found = explain_score(
                     self.engine, metric, self.scorers.get(metric), dataset, row["sample"], row["kind"]
                 )
@@ -216,17 +243,17 @@ class Look:
                 "links": [],
             }
         if found is None:
-            raise NotFound(f"sample {row['sample']!r} was dropped meanwhile: go back and look again")
-        drawn = links(found.explanation.rows)
+            raise PageNotFound(f"sample {row['sample']!r} was dropped meanwhile: go back and look again")
+        drawn = build_sentence_links(found.explanation.rows)
         return {"metric": metric, "found": found, "explanation": found.explanation, "links": drawn}
 
-    def video(self, request: Request) -> Response:
+    def render_video(self, request: Request) -> Response:
         """All samples of a video side by side."""
-        dataset, video_id = self.dataset(request), request.path_params["video_id"]
-        with self._seen(request) as (view, on):
-            video = self._video(on.connection, dataset, video_id)
-            rows = rows_of(on, ids_of_video(on, video_id))
-            references = references_of(on.connection, video_id)
+        dataset, video_id = self.require_dataset(request), request.path_params["video_id"]
+        with self._open_view(request) as (view, on):
+            video = self._require_video(on.connection, dataset, video_id)
+            rows = load_rows(on, list_video_samples(on, video_id))
+            references = load_references(on.connection, video_id)
         said: dict[str, Any] = {
             "dataset": dataset.name,
             "view": view,
@@ -234,75 +261,81 @@ class Look:
             "references": references,
             "rows": rows,
         }
-        return page("video.html", **(said | self._common() | _of_video(video)))
+        return render_look_page("video.html", **(said | self._list_common_values() | _list_video_values(video)))
 
-    def _video(self, connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
+    def _require_video(self, connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
         """A video of a dataset. Raises NotFound."""
-        found = video_of(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
+        found = find_video(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
         if found is None:
-            raise NotFound(f"dataset {dataset.name} has no video of this address: it was dropped, or never there")
+            raise PageNotFound(f"dataset {dataset.name} has no video of this address: it was dropped, or never there")
         return found
 
-    def file(self, request: Request) -> Response:
+    def send_video_file(self, request: Request) -> Response:
         """The file of a video."""
-        return VideoFile(self._asked_video(request), FOR_A_DAY)  # type: ignore[return-value]  # an ASGI application
+        return VideoFileResponse(self._require_asked_video(request), FOR_A_DAY)  # type: ignore[return-value]  # an ASGI application
 
-    def frames(self, request: Request) -> Response:
+    def send_frame_sheet(self, request: Request) -> Response:
         """A sheet of frames of a video."""
-        return Response(sheet(self._asked_video(request)), media_type="image/jpeg", headers=FOR_A_DAY)
+        return Response(
+            render_frame_sheet(self._require_asked_video(request)), media_type="image/jpeg", headers=FOR_A_DAY
+        )
 
-    def _asked_video(self, request: Request) -> dict[str, Any]:
+    def _require_asked_video(self, request: Request) -> dict[str, Any]:
         """The video that an address names; while its file is read no connection is held."""
-        dataset = self.dataset(request)
+        dataset = self.require_dataset(request)
         with self.engine.connect() as connection:
-            return self._video(connection, dataset, request.path_params["video_id"])
+            return self._require_video(connection, dataset, request.path_params["video_id"])
 
     # What one sees, as a selection and as SQL.
 
-    def selection(self, request: Request) -> Response:
+    def render_selection(self, request: Request) -> Response:
         """The recipe that takes what is seen, and what it takes; nothing is frozen."""
-        dataset, recipe, view = self._recipe(request)
+        dataset, recipe, view = self._build_recipe(request)
         seen = preview_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         command = ["reelsieve", "select", "--dataset", dataset.name, "--by", *recipe.by, "--keep", "1"]
         command += ["--where", recipe.where] if recipe.where else []
         command += ["--kind", recipe.kind] if recipe.kind else []
         summary = seen.summary
-        ties = [*tell_ties(summary.n, summary.n_tied, summary.n_tied_left, recipe.spec())]
+        ties = [*explain_ties(summary.n, summary.n_tied, summary.n_tied_left, recipe.spec())]
         said: dict[str, Any] = {"dataset": dataset.name, "view": view, "seen": seen, "ties": ties}
         said["command"] = shlex.join(command)
-        return page("selection.html", **said, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False))
+        return render_look_page(
+            "selection.html", **said, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False)
+        )
 
-    def freeze(self, request: Request) -> Response:
+    def freeze_selection(self, request: Request) -> Response:
         """Freeze it."""
-        dataset, recipe, _ = self._recipe(request)
+        dataset, recipe, _ = self._build_recipe(request)
         made = make_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         known = "" if made.is_new else ", made before and unchanged"
         export = f"reelsieve export {made.selection_id} --to FILE.parquet writes them"
         return JSONResponse({"told": f"selection {made.selection_id} has {made.n:,} samples{known}: {export}"})
 
-    def _recipe(self, request: Request) -> tuple[Dataset, Recipe, View]:
+    def _build_recipe(self, request: Request) -> tuple[Dataset, Recipe, PageView]:
         """What takes all that a view shows, best first where it is in the order of a number."""
-        with self._seen(request) as (view, on):
-            rows, _ = page_of(on, None, 1)
-            by = view.sort if view.sort and has_numbers(on, view.sort) else "n_characters"
-            kinds = distribution_of(on, "kind")
+        with self._open_view(request) as (view, on):
+            rows, _ = load_page(on, None, 1)
+            by = view.sort if view.sort and has_number_values(on, view.sort) else "n_characters"
+            kinds = count_values(on, "kind")
         if not rows:
             raise SelectionError("the view has no sample that could be frozen: loosen its conditions")
         assert isinstance(kinds, list)
         said: dict[str, Any] = {"by": {by: 1.0}, "keep": 1.0, "where": view.condition or None}
-        return on.sight.dataset, Recipe(**said, kind="all" if len(kinds) > 1 else None), view
+        return on.query.dataset, Recipe(**said, kind="all" if len(kinds) > 1 else None), view
 
-    def sql(self, request: Request) -> Response:
+    def render_sql(self, request: Request) -> Response:
         """The statement that gives the same samples."""
-        with self._seen(request) as (view, on):
+        with self._open_view(request) as (view, on):
             statement = build_sql(on)
         command = shlex.join(["reelsieve", "sql", statement])
-        return page("sql.html", dataset=on.sight.dataset.name, view=view, statement=statement, command=command)
+        return render_look_page(
+            "sql.html", dataset=on.query.dataset.name, view=view, statement=statement, command=command
+        )
 
 
-def _of_video(video: Mapping[str, Any]) -> dict[str, Any]:
+def _list_video_values(video: Mapping[str, Any]) -> dict[str, Any]:
     """What a page says of a video."""
-    return {"video": video, "no_file": no_file(video)}
+    return {"video": video, "no_file": explain_missing_file(video)}
 
 
 def _no_encoder() -> Any:

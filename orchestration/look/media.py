@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
-from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.reports.thumbnails import jpeg, thumbnails
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.reports.thumbnails import encode_jpeg, read_thumbnails
 
 FRAME_HEIGHT = 144
 # Pixels between frames of a sheet, which has two columns.
@@ -30,7 +30,7 @@ class NoPicture(ValueError):
     plain = True
 
 
-class VideoFile:
+class VideoFileResponse:
     """An ASGI response: the file of a video, or the asked range of it.
 
     It is the file that was ingested, wherever it lies; the database alone names it, and no request can.
@@ -38,12 +38,12 @@ class VideoFile:
 
     def __init__(self, video: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         """Open the file of a row of table `video`, its key as "video". Raises NoPicture where there is none to show."""
-        if reason := no_file(video):
+        if reason := explain_missing_file(video):
             raise NoPicture(reason)
         self._stack = ExitStack()
         named = SimpleNamespace(**{**video, "key": video["video"]})
         try:
-            path = self._stack.enter_context(ingested_file(named))
+            path = self._stack.enter_context(hold_ingested_file(named))
         except IngestedFileUnreadable as error:
             raise NoPicture(f"the file cannot be shown: {error}") from error
         guessed, _ = mimetypes.guess_type(PurePosixPath(video["uri"]).name)
@@ -61,7 +61,7 @@ class VideoFile:
                 await run_in_threadpool(self._stack.close)
 
 
-def no_file(video: Mapping[str, Any]) -> str | None:
+def explain_missing_file(video: Mapping[str, Any]) -> str | None:
     """Why the database has no file of a video that could be shown; None where it names one."""
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return "this video came without a file"
@@ -70,18 +70,18 @@ def no_file(video: Mapping[str, Any]) -> str | None:
     return None
 
 
-def sheet(video: Mapping[str, Any]) -> bytes:
+def render_frame_sheet(video: Mapping[str, Any]) -> bytes:
     """Some frames of a video in one JPEG, two beside two. Raises NoPicture."""
-    return _sheet(tuple(video.items()))
+    return _render_frame_sheet(tuple(video.items()))
 
 
 @lru_cache(_SHEETS)
-def _sheet(columns: tuple[tuple[str, Any], ...]) -> bytes:
+def _render_frame_sheet(columns: tuple[tuple[str, Any], ...]) -> bytes:
     """By all that the database knows of the file, so that another file has another sheet."""
     import numpy as np
     from PIL import Image
 
-    frames, reason = thumbnails(dict(columns), FRAME_HEIGHT)
+    frames, reason = read_thumbnails(dict(columns), FRAME_HEIGHT)
     if reason is not None:
         raise NoPicture(reason)
     pictures = [Image.open(io.BytesIO(data)) for _, data in frames]
@@ -90,4 +90,4 @@ def _sheet(columns: tuple[tuple[str, Any], ...]) -> bytes:
     whole = Image.new("RGB", (2 * width + _GAP, n_rows * (height + _GAP) - _GAP), "white")
     for place, picture in enumerate(pictures):
         whole.paste(picture, (place % 2 * (width + _GAP), place // 2 * (height + _GAP)))
-    return jpeg(np.asarray(whole))
+    return encode_jpeg(np.asarray(whole))

@@ -15,18 +15,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from assets.agreement.progress import Progress, progress_of
-from assets.agreement.settled import state_of
-from assets.agreement.settling import Draw, Draws
-from assets.datasets import dataset_of_key
-from assets.ingest.hygiene import check
+from assets.agreement.progress import Progress, compute_progress
+from assets.agreement.question_state import compute_question_state
+from assets.agreement.questions import DrawCache, QuestionDraw
+from assets.datasets import require_dataset
+from assets.ingest.hygiene import find_fault
 from assets.ingest.rows import RatingRow
 from db.manifest.datasets import Dataset
-from db.manifest.drawn_ratings import DRAWN
-from db.manifest.rating import Item, Key, Rater, asked, n_rated, scale_of, store_answer, take_back
-from db.reports.samples import references_of, video_of
-from orchestration.look.answering import changed, page, told
-from orchestration.look.media import no_file
+from db.manifest.rating import (
+    CaptionIds,
+    CaptionToRate,
+    Rater,
+    count_answers,
+    delete_last_answer,
+    find_scale,
+    list_next_captions,
+    store_answer,
+)
+from db.manifest.rating_draws import DRAW_FIELD
+from db.reports.samples import find_video, load_references
+from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
+from orchestration.look.media import explain_missing_file
 
 # By name, the answers and their value from 1 to 5, which ratings everywhere have: 5 is best.
 SCALES: Mapping[str, Mapping[str, float]] = {
@@ -50,7 +59,7 @@ class BadAnswer(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class RatingSession:
     """What the address of a rating page says. scale: None for pairs. skipped: what is left for later.
 
     to_settle: the question that captions are drawn for; "" for a random order.
@@ -58,7 +67,7 @@ class Session:
 
     rater: Rater
     scale: str | None
-    skipped: tuple[Key, ...] = ()
+    skipped: tuple[CaptionIds, ...] = ()
     to_settle: str = ""
 
     @property
@@ -66,7 +75,7 @@ class Session:
         """The answers that can be given, and what they are worth."""
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
-    def query(self, *, skip: Sequence[Item] = (), with_skipped: bool = True) -> str:
+    def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
         """The part of the address behind the path; skip: what else to skip."""
         rater = self.rater
         said = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
@@ -76,10 +85,10 @@ class Session:
         skipped += [tuple(sorted(item.sample_id for item in skip))] if skip else []
         return f"?{urlencode([*said, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
 
-    def about(self, items: Sequence[Item]) -> str:
+    def format_answer_query(self, items: Sequence[CaptionToRate]) -> str:
         """What an address adds to say which captions an answer is about."""
-        said = [(name, text) for each in items for name, text in _about(each)]
-        return f"{self.query()}&{urlencode(said)}"
+        said = [(name, text) for each in items for name, text in _list_item_fields(each)]
+        return f"{self.format_query()}&{urlencode(said)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,49 +96,55 @@ class RatePages:
     """The pages where people rate."""
 
     engine: Engine
-    draws: Draws
+    draws: DrawCache
 
-    def routes(self, own: str) -> list[Route]:
+    def list_routes(self, own: str) -> list[Route]:
         """Where they stand, below the path of a dataset's pages."""
         return [
-            Route(f"{own}/rate", told(self.item)),
-            Route(f"{own}/rate", told(self.answer), methods=["POST"]),
-            Route(f"{own}/rate/undo", told(self.undo), methods=["POST"]),
-            Route(f"{own}/rate/progress", told(self.progress)),
+            Route(f"{own}/rate", catch_page_errors(self.render_item)),
+            Route(f"{own}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
+            Route(f"{own}/rate/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
+            Route(f"{own}/rate/progress", catch_page_errors(self.render_progress)),
         ]
 
-    def item(self, request: Request) -> Response:
+    def render_item(self, request: Request) -> Response:
         """The next caption or two; without a rater or an aspect, the question who rates what."""
-        dataset, said = dataset_of_key(self.engine, request.path_params["dataset"]), request.query_params
+        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         if not said.get("rater") or not said.get("aspect"):
-            return page("rater.html", dataset=dataset.name, said=said, scales=SCALES)
+            return render_look_page("rater.html", dataset=dataset.name, said=said, scales=SCALES)
         with self.engine.connect() as connection:
-            session = _session(connection, dataset, said)
-        drawn = self._drawn(session)
+            session = _parse_session(connection, dataset, said)
+        drawn = self._load_draw(session)
         with self.engine.connect() as connection:
-            items = asked(connection, session.rater, session.skipped, drawn.order if drawn else None)
-            n, total = n_rated(connection, session.rater)
-            shown = beside(connection, dataset, items[0].video_id) if items else {}
-            shown["settled"] = state_of(connection, dataset, session.rater.aspect, drawn).blind() if drawn else None
-        return page("rate.html", dataset=dataset.name, session=session, items=items, n=n, total=total, **shown)
+            items = list_next_captions(connection, session.rater, session.skipped, drawn.ordered_ids if drawn else None)
+            n, total = count_answers(connection, session.rater)
+            shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
+            shown["settled"] = (
+                compute_question_state(connection, dataset, session.rater.aspect, drawn).explain_blindly()
+                if drawn
+                else None
+            )
+        return render_look_page(
+            "rate.html", dataset=dataset.name, session=session, items=items, n=n, total=total, **shown
+        )
 
-    def progress(self, request: Request) -> Response:
+    def render_progress(self, request: Request) -> Response:
         """How far the metrics agree with people so far, as a part of a page."""
-        dataset, said = dataset_of_key(self.engine, request.path_params["dataset"]), request.query_params
+        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         # One state of the database, in one transaction.
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            rater = _session(connection, dataset, said).rater
-            found: Progress = progress_of(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
-        return page("progress.html", found=found, aspect=rater.aspect)
+            rater = _parse_session(connection, dataset, said).rater
+            found: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
+        return render_look_page("progress.html", found=found, aspect=rater.aspect)
 
-    def answer(self, request: Request) -> Response:
+    def accept_answer(self, request: Request) -> Response:
         """Store an answer."""
-        dataset, said = dataset_of_key(self.engine, request.path_params["dataset"]), request.query_params
+        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
-            session = _session(connection, dataset, said)
-        drawn = self._drawn(session)
+            session = _parse_session(connection, dataset, said)
+        drawn = self._load_draw(session)
         with self.engine.begin() as connection:
-            value, about = session.answers.get(said.get("answer", "")), _answered(said)
+            value, about = session.answers.get(said.get("answer", "")), _parse_answered_captions(said)
             if value is None or len(about) != 1 + session.rater.pairs:
                 raise BadAnswer(f"this is no answer to the question about {session.rater.aspect}: open the page again")
             extra: dict[str, Any] = {"answer": said["answer"], "seed": session.rater.seed}
@@ -138,71 +153,73 @@ class RatePages:
                 value = value if about[0] < about[1] else -value
             else:
                 extra["scale"] = session.scale
-            if drawn and (mark := drawn.mark_of(about[0][0])):
-                extra[DRAWN] = mark._asdict()
+            if drawn and (mark := drawn.build_mark(about[0][0])):
+                extra[DRAW_FIELD] = mark._asdict()
             is_stored = store_answer(connection, session.rater, about, value, extra, session.skipped)
         why = "this was answered in another window, changed or dropped meanwhile: that answer was not stored"
-        return changed(is_stored, "stored", why)
+        return build_change_response(is_stored, "stored", why)
 
-    def _drawn(self, session: Session) -> Draw | None:
+    def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
         """The draw of a session; None for a random order. Raises BadQuestion."""
         rater = session.rater
-        return self.draws.of(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
+        return self.draws.load(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
 
-    def undo(self, request: Request) -> Response:
+    def undo_answer(self, request: Request) -> Response:
         """Take the rater's last answer back."""
-        dataset = dataset_of_key(self.engine, request.path_params["dataset"])
+        dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.begin() as connection:
-            is_gone = take_back(connection, _session(connection, dataset, request.query_params).rater)
-        return changed(is_gone, "taken back", NOTHING_GIVEN)
+            is_gone = delete_last_answer(connection, _parse_session(connection, dataset, request.query_params).rater)
+        return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
 
 
-def _session(connection: Connection, dataset: Dataset, said: QueryParams) -> Session:
+def _parse_session(connection: Connection, dataset: Dataset, said: QueryParams) -> RatingSession:
     """The session of an address. Raises BadAnswer, also where this aspect was rated on another scale."""
     pairs = said.get("pairs") == "1"
-    rater = Rater(dataset, said.get("rater", ""), said.get("aspect", ""), whole_number(said.get("seed", "0")), pairs)
+    rater = Rater(
+        dataset, said.get("rater", ""), said.get("aspect", ""), parse_whole_number(said.get("seed", "0")), pairs
+    )
     check_names(rater.name, rater.aspect)
-    skipped = tuple(tuple(map(whole_number, text.split("-"))) for text in said.getlist("skip"))
+    skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in said.getlist("skip"))
     if any(len(key) != 1 + pairs for key in skipped):
         raise BadAnswer("what the address skips is no caption, or no pair: open the page again")
     if pairs and said.get("to-settle"):
         raise BadAnswer("what settles a question is drawn one caption at a time: leave pairs out of the address")
     if pairs:
-        return Session(rater, None, skipped)
-    known = scale_of(connection, dataset, rater.aspect)
+        return RatingSession(rater, None, skipped)
+    known = find_scale(connection, dataset, rater.aspect)
     scale = said.get("scale") or known or next(iter(SCALES))
     if scale not in SCALES:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     if known is not None and known != scale:
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
-    return Session(rater, scale, skipped, said.get("to-settle", ""))
+    return RatingSession(rater, scale, skipped, said.get("to-settle", ""))
 
 
-def _about(item: Item) -> list[tuple[str, str]]:
+def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:
     return [("sample", str(item.sample_id)), ("text", item.text_sha256.hex())]
 
 
-def _answered(said: QueryParams) -> list[tuple[int, bytes]]:
+def _parse_answered_captions(said: QueryParams) -> list[tuple[int, bytes]]:
     """The captions that an answer is about: ids and hashes of texts. Raises BadAnswer."""
-    ids, digests = [whole_number(text) for text in said.getlist("sample")], said.getlist("text")
+    ids, digests = [parse_whole_number(text) for text in said.getlist("sample")], said.getlist("text")
     if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):
         raise BadAnswer("this answer is about no caption: open the page again")
     return list(zip(ids, map(bytes.fromhex, digests), strict=True))
 
 
-def beside(connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
+def load_caption_context(connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
     """What people see beside captions: the video, or where it has no file its references."""
-    video = video_of(connection, dataset.dataset_id, video_id)
+    video = find_video(connection, dataset.dataset_id, video_id)
     assert video is not None, "a foreign key says that every sample has one"
-    reason = no_file(video)
-    references = [text for _, text in references_of(connection, video_id)] if reason else []
+    reason = explain_missing_file(video)
+    references = [text for _, text in load_references(connection, video_id)] if reason else []
     return {"video": video, "no_file": reason, "references": references}
 
 
 def check_names(rater: str, aspect: str) -> None:
     """Raise BadAnswer for a rater or an aspect that no manifest could name."""
     names = {"rater": rater, "aspect": aspect}
-    if refused := check(names):
+    if refused := find_fault(names):
         raise BadAnswer(refused.reason)
     try:
         RatingRow(caption_id="any", value=1, **names)
@@ -211,7 +228,7 @@ def check_names(rater: str, aspect: str) -> None:
         raise BadAnswer(f"the {problem['loc'][0]} {problem['msg']}") from error
 
 
-def whole_number(text: str) -> int:
+def parse_whole_number(text: str) -> int:
     """A number of an address. Raises BadAnswer."""
     if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
         raise BadAnswer(f"{text[:40]!r} is no whole number of the address: open the page again")

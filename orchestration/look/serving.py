@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import uvicorn
 
-from assets.agreement.settling import Draws
-from orchestration.look.app import Look
-from orchestration.platform import Installation
-from orchestration.web.guard import Guard
+from assets.agreement.questions import DrawCache
+from orchestration.installation import Installation
+from orchestration.look.app import LookPages
+from orchestration.web.guard import RequestGuard
 
 # How long open requests may take to end.
 PATIENCE_S = 1
 
 
-def look(installation: Installation, *, has_lineage: bool, draws: Draws | None = None) -> Look:
+def make_look_pages(installation: Installation, *, has_lineage: bool, draws: DrawCache | None = None) -> LookPages:
     """The pages of this installation."""
-    return Look(installation.engine, lambda: installation.curation.scorers, has_lineage, draws)
+    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws)
 
 
-def serve(installation: Installation, port: int, draws: Draws | None) -> None:
+def serve_look_pages(installation: Installation, port: int, draws: DrawCache | None) -> None:
     """Serve the pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt.
 
     draws: those that are made already.
     """
     config = uvicorn.Config(
-        Guard(look(installation, has_lineage=False, draws=draws).app(), port),
+        RequestGuard(make_look_pages(installation, has_lineage=False, draws=draws).make_app(), port),
         host="127.0.0.1",
         port=port,
         log_level="warning",

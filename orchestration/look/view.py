@@ -12,17 +12,17 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from assets.ingest.hygiene import is_storable
-from assets.reports.text import number
+from assets.reports.text import format_number
 from db.manifest.datasets import Dataset
 from db.reports.histograms import Histogram
-from db.reports.pages import NO_PLACE, Place
-from db.reports.sight import Sight
+from db.reports.pages import NO_PLACE, PageEnd
+from db.reports.sample_query import SampleQuery
 from db.selection.conditions import FilterError
-from db.selection.filters import names_in
+from db.selection.filters import list_column_names
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     """The state of a page.
 
     where: a condition of the filter language. only: further ones, each by a brush on one column. sort: a column, ""
@@ -37,7 +37,7 @@ class View:
     after: str = ""
 
     @classmethod
-    def of(cls, said: QueryParams, metrics: Sequence[str]) -> View:
+    def parse(cls, said: QueryParams, metrics: Sequence[str]) -> PageView:
         """The view of an address. Without columns it shows the metrics; without an order, the best by the first."""
         show = said.getlist("show") if "show" in said else metrics
         return cls(
@@ -49,7 +49,7 @@ class View:
             after=said.get("after", ""),
         )
 
-    def query(self, **changes: Any) -> str:
+    def format_query(self, **changes: Any) -> str:
         """The part of the address behind the path, after changes; a change of what is seen begins at the first page."""
         said = replace(self, **{"after": "", **changes})
         # One empty name says that no column is shown, where nothing would stand for all metrics.
@@ -60,24 +60,24 @@ class View:
         pairs += [("after", said.after)] if said.after else []
         return f"?{urlencode(pairs)}"
 
-    def others(self, column: str) -> tuple[str, ...]:
+    def list_other_conditions(self, column: str) -> tuple[str, ...]:
         """The conditions of brushes on other columns."""
-        return tuple(text for text in self.only if names_in(text) != {column.lower()})
+        return tuple(text for text in self.only if list_column_names(text) != {column.lower()})
 
-    def without(self, condition: str) -> str:
+    def format_query_without(self, condition: str) -> str:
         """The query without this brush."""
-        return self.query(only=tuple(text for text in self.only if text != condition))
+        return self.format_query(only=tuple(text for text in self.only if text != condition))
 
-    def brushed(self, column: str, condition: str) -> str:
+    def format_query_with_condition(self, column: str, condition: str) -> str:
         """The query with this condition on the column in place of what was brushed there."""
-        return self.query(only=(*self.others(column), condition))
+        return self.format_query(only=(*self.list_other_conditions(column), condition))
 
-    def sight(self, dataset: Dataset) -> Sight:
+    def build_sight(self, dataset: Dataset) -> SampleQuery:
         """What the database is asked."""
         conditions = tuple(filter(None, (self.where, *self.only)))
-        return Sight(dataset, conditions, self.sort or None, self.descending, self.show)
+        return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show)
 
-    def place(self) -> Place | None:
+    def parse_place(self) -> PageEnd | None:
         """Where the page begins. Raises FilterError where the address says nothing that can be such a place."""
         if not self.after:
             return None
@@ -90,7 +90,7 @@ class View:
         )
         if not is_plain or type(sample_id) is not int or not 0 <= sample_id < 2**63:
             raise FilterError(NO_PLACE)
-        return Place(value, sample_id)
+        return PageEnd(value, sample_id)
 
     @property
     def condition(self) -> str:
@@ -99,34 +99,34 @@ class View:
         return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
 
 
-def after(place: Place) -> str:
+def format_place(place: PageEnd) -> str:
     """A place as an address has it."""
     return json.dumps([place.value, place.sample_id])
 
 
-def quoted(column: str) -> str:
+def quote_column(column: str) -> str:
     """The name of a column as a condition has it.
 
-    >>> quoted("vcs"), quoted("extra_my year")
+    >>> quote_column("vcs"), quote_column("extra_my year")
     ('vcs', '"extra_my year"')
     """
     return column if column.isidentifier() and column.isascii() else '"{}"'.format(column.replace('"', '""'))
 
 
-def equals(column: str, value: str | bool | None) -> str:
+def format_equality(column: str, value: str | bool | None) -> str:
     """The condition that a column has this value.
 
-    >>> equals("system", "o'brien"), equals("has_sound", True), equals("language", None)
+    >>> format_equality("system", "o'brien"), equals("has_sound", True), equals("language", None)
     ("system = 'o''brien'", 'has_sound = true', 'language is null')
     """
     if value is None:
-        return f"{quoted(column)} is null"
+        return f"{quote_column(column)} is null"
     written = str(value).lower() if isinstance(value, bool) else "'{}'".format(value.replace("'", "''"))
-    return f"{quoted(column)} = {written}"
+    return f"{quote_column(column)} = {written}"
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
+class HistogramBar:
     """A bar of a histogram in a drawing of 240 times 60: its place, and the heights of all and of what is kept."""
 
     x: float
@@ -135,10 +135,10 @@ class Bin:
     kept: float
     low: str
     high: str
-    told: str
+    tooltip: str
 
 
-def bars(found: Histogram) -> list[Bin]:
+def build_histogram_bars(found: Histogram) -> list[HistogramBar]:
     """The bars of a histogram. The least of them can be seen."""
     width, most = 240 / max(1, len(found.counts)), max(found.counts, default=1)
     drawn = []
@@ -146,12 +146,12 @@ def bars(found: Histogram) -> list[Bin]:
         low, high = (f"{(found.first + place + i) * found.step:.10g}" for i in (0, 1))
         told = f"{low} to {high}: {n:,} samples" + (f", {kept:,} of them kept" if kept != n else "")
         of_all, of_kept = (math.ceil(60 * count / most) for count in (n, kept))
-        drawn.append(Bin(round(place * width, 2), round(width - 1, 2), of_all, of_kept, low, high, told))
+        drawn.append(HistogramBar(round(place * width, 2), round(width - 1, 2), of_all, of_kept, low, high, told))
     return drawn
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class SentenceLink:
     """A line from a sentence of the caption to the one of the reference that it meets; whether the order breaks there.
 
     Both are counted from 1.
@@ -160,10 +160,10 @@ class Link:
     caption: int
     reference: int
     is_broken: bool
-    told: str
+    tooltip: str
 
 
-def links(rows: Sequence[Any]) -> list[Link]:
+def build_sentence_links(rows: Sequence[Any]) -> list[SentenceLink]:
     """The lines of an explanation whose rows join two texts, as that of VCS; none of others."""
     if not rows or "meets in the reference" not in rows[0]:
         return []
@@ -171,6 +171,6 @@ def links(rows: Sequence[Any]) -> list[Link]:
     for row in rows:
         of_caption, met = (int(row[name].partition(" ")[0]) for name in ("caption", "meets in the reference"))
         broken = f", {row['order']}" if row["order"] else ""
-        told = f"{of_caption} meets {met}, similarity {number(row['similarity'])}{broken}"
-        found.append(Link(of_caption, met, bool(broken), told))
+        told = f"{of_caption} meets {met}, similarity {format_number(row['similarity'])}{broken}"
+        found.append(SentenceLink(of_caption, met, bool(broken), told))
     return found

@@ -7,19 +7,19 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.partitions import DATASET
-from assets.scores.registry import SCORERS, asset_name
+from assets.scores.registry import SCORERS, build_score_asset_name
 from db.manifest.datasets import list_datasets
 from db.scores.quality import has_good_score
-from orchestration.attempts import LIMIT, Attempts
-from orchestration.conclusions import newest, of_dataset
+from orchestration.attempts import MAX_RUN_ATTEMPTS, Attempts
+from orchestration.conclusions import compute_newest_id, load_newest_materialization_ids
 from orchestration.dead_runs import close_dead_runs
-from orchestration.jobs import CONCLUSIONS, dataset_job
-from orchestration.requests import busy_datasets
+from orchestration.jobs import CONCLUSION_ASSETS, dataset_job
+from orchestration.requests import list_busy_datasets
 
 # The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
-KNOWS = ".dagster/reelsieve_knows"
+NEWEST_EVENT_TAG = ".dagster/reelsieve_knows"
 # What people said is read by agreement and report as well.
-JUDGEMENTS = ("rating", "keypoint_label")
+JUDGEMENT_ASSETS = ("rating", "keypoint_label")
 
 
 @dg.sensor(
@@ -33,20 +33,24 @@ def conclusions(
     """Ask for the conclusions of every dataset whose scores, ratings or labels are newer than they are."""
     close_dead_runs(context.instance, curation.engine.url)
     asked = False
-    busy = busy_datasets(context.instance)
-    known = newest(context.instance, [*map(asset_name, SCORERS), *JUDGEMENTS])
-    drawn = newest(context.instance, CONCLUSIONS)
+    busy = list_busy_datasets(context.instance)
+    known = load_newest_materialization_ids(
+        context.instance, [*map(build_score_asset_name, SCORERS), *JUDGEMENT_ASSETS]
+    )
+    drawn = load_newest_materialization_ids(context.instance, CONCLUSION_ASSETS)
     with curation.engine.connect() as connection:
         for dataset in list_datasets(connection):
-            latest = of_dataset(known, dataset, latest=True)
-            if dataset.name in busy or latest <= of_dataset(drawn, dataset, latest=False):
+            latest = compute_newest_id(known, dataset, any_asset=True)
+            if dataset.name in busy or latest <= compute_newest_id(drawn, dataset, any_asset=False):
                 continue
             if not has_good_score(connection, dataset.dataset_id):
                 continue
-            tags = {KNOWS: f"{dataset.name}:{latest}"}
-            attempts = Attempts.of(context.instance, dataset_job.name, tags)
-            if attempts.n_failed >= LIMIT:
-                context.log.warning(f"conclusions of {dataset.name} failed {LIMIT} times: they wait for newer scores")
+            tags = {NEWEST_EVENT_TAG: f"{dataset.name}:{latest}"}
+            attempts = Attempts.load(context.instance, dataset_job.name, tags)
+            if attempts.n_failed >= MAX_RUN_ATTEMPTS:
+                context.log.warning(
+                    f"conclusions of {dataset.name} failed {MAX_RUN_ATTEMPTS} times: they wait for newer scores"
+                )
             if attempts.is_due(datetime.now(timezone.utc)):
                 asked = True
                 key = f"{dataset.name}:{latest}:{attempts.n_failed}"

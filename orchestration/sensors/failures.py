@@ -9,16 +9,16 @@ from typing import Any
 
 import dagster as dg
 
-from assets.partitions import partitions_named
-from orchestration.passwords import without_passwords
-from orchestration.settings import settings
+from assets.partitions import format_tagged_partitions
+from orchestration.passwords import hide_passwords
+from orchestration.settings import get_settings
 
 PATIENCE_S = 20
 # A message is read by a person; the run in the web interface has the whole error.
-LENGTH = 2000
+MAX_NOTICE_LENGTH = 2000
 
 
-class NotDelivered(RuntimeError):
+class NoticeNotDelivered(RuntimeError):
     """A notice that did not arrive; the message names the variable to look at, and no URL."""
 
     plain = True
@@ -33,51 +33,58 @@ class NotDelivered(RuntimeError):
 )
 def failures(context: dg.RunFailureSensorContext) -> None:
     """Tell of one failed run. Raises NotDelivered."""
-    chosen = settings()
+    chosen = get_settings()
     if chosen.failure_command:
-        call(chosen.failure_command, notice(context))
+        run_failure_command(chosen.failure_command, build_notice(context))
     if chosen.failure_url:
-        post(chosen.failure_url.get_secret_value(), notice(context))
+        post_notice(chosen.failure_url.get_secret_value(), build_notice(context))
 
 
-def notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
+def build_notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
     """What is told: run, job, partitions, and the error of the first step that failed, without passwords."""
     run = context.dagster_run
-    of_steps = [_message(event) for event in context.get_step_failure_events()]
-    error = without_passwords((of_steps[0] if of_steps else context.failure_event.message or "").strip())[:LENGTH]
-    work = f"{run.job_name} of {partitions_named(run.tags)}"
-    return {"run_id": run.run_id, "job": run.job_name, "partitions": partitions_named(run.tags), "error": error} | {
+    of_steps = [_find_error_message(event) for event in context.get_step_failure_events()]
+    error = hide_passwords((of_steps[0] if of_steps else context.failure_event.message or "").strip())[
+        :MAX_NOTICE_LENGTH
+    ]
+    work = f"{run.job_name} of {format_tagged_partitions(run.tags)}"
+    return {
+        "run_id": run.run_id,
+        "job": run.job_name,
+        "partitions": format_tagged_partitions(run.tags),
+        "error": error,
+    } | {
         # The key that chat services show.
         "text": f"Reelsieve: {work} failed: {error}"
     }
 
 
-def call(command: str, told: dict[str, str]) -> None:
+def run_failure_command(command: str, content: dict[str, str]) -> None:
     """Run a command, without a shell, with the notice as JSON on its standard input."""
     try:
         done = subprocess.run(
-            shlex.split(command), input=json.dumps(told), text=True, capture_output=True, timeout=PATIENCE_S
+            shlex.split(command), input=json.dumps(content), text=True, capture_output=True, timeout=PATIENCE_S
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise NotDelivered(f"REELSIEVE_FAILURE_COMMAND cannot be run: {type(error).__name__}") from None
+        raise NoticeNotDelivered(f"REELSIEVE_FAILURE_COMMAND cannot be run: {type(error).__name__}") from None
     if done.returncode:
-        raise NotDelivered(f"the command of REELSIEVE_FAILURE_COMMAND ended with exit code {done.returncode}")
+        raise NoticeNotDelivered(f"the command of REELSIEVE_FAILURE_COMMAND ended with exit code {done.returncode}")
 
 
-def post(url: str, told: dict[str, str]) -> None:
+def post_notice(url: str, content: dict[str, str]) -> None:
     """Send the notice as JSON. A redirect is not followed: the notice is meant for this address alone."""
     # Their own messages hold the URL, so they are not passed on.
     try:
-        request = urllib.request.Request(url, json.dumps(told).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
         if request.type not in ("http", "https"):
-            raise NotDelivered("REELSIEVE_FAILURE_URL is no address of a web server: it must begin with https://")
+            raise NoticeNotDelivered("REELSIEVE_FAILURE_URL is no address of a web server: it must begin with https://")
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE_S):
             return
     except urllib.error.HTTPError as error:
         why = f"answered with status {error.code}"
     except (OSError, ValueError) as error:
         why = f"does not answer ({type(error).__name__})"
-    raise NotDelivered(f"the server of REELSIEVE_FAILURE_URL {why}")
+    raise NoticeNotDelivered(f"the server of REELSIEVE_FAILURE_URL {why}")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -85,7 +92,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _message(event: dg.DagsterEvent) -> str:
+def _find_error_message(event: dg.DagsterEvent) -> str:
     error = event.step_failure_data.error
     # The asset's own error; the one around it is Dagster's.
     return "" if error is None else (error.cause or error).message

@@ -12,18 +12,18 @@ import dagster as dg
 from assets.curation import Curation
 from assets.datasets import BadDatasetName, check_dataset_name
 from assets.ingest.dimensions import DIMENSIONS_FILE
-from assets.ingest.files import file_in, readable
-from assets.ingest.manifest import find_tables
+from assets.ingest.files import convert_os_errors, find_manifest_file
+from assets.ingest.manifest import list_table_files
 from assets.ingest.rejects import ManifestError
 from assets.partitions import DATASET, DATASETS
-from orchestration.attempts import LIMIT, Attempts
+from orchestration.attempts import MAX_RUN_ATTEMPTS, Attempts
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import ingest_job
 
 # A folder that changed a moment ago may still be on its way.
 SETTLED_AFTER_S = 10.0
 # The state of a folder that a run ingests.
-STATE = ".dagster/reelsieve_inbox"
+FOLDER_STATE_TAG = ".dagster/reelsieve_inbox"
 
 
 @dg.sensor(
@@ -37,10 +37,10 @@ def inbox(
     """Ask for an ingest of every folder in the inbox that changed since it was last ingested, or failed to be."""
     close_dead_runs(context.instance, curation.engine.url)
     asked = False
-    for folder in sorted(path for path in curation.folder("inbox").iterdir() if path.is_dir()):
+    for folder in sorted(path for path in curation.create_folder("inbox").iterdir() if path.is_dir()):
         try:
             check_dataset_name(folder.name, folder, curation.home)
-            digest, changed = state_of_folder(folder)
+            digest, changed = compute_folder_state(folder)
         except BadDatasetName as error:
             context.log.warning(f"inbox folder {folder.name!r} is left alone: {error}")
             continue
@@ -49,10 +49,12 @@ def inbox(
             continue
         if time.time() - changed < SETTLED_AFTER_S:
             continue
-        tags = {STATE: f"{folder.name}:{digest}"}
-        attempts = Attempts.of(context.instance, ingest_job.name, tags)
-        if attempts.n_failed >= LIMIT:
-            context.log.warning(f"inbox folder {folder.name!r} failed {LIMIT} times: it is tried again once it changed")
+        tags = {FOLDER_STATE_TAG: f"{folder.name}:{digest}"}
+        attempts = Attempts.load(context.instance, ingest_job.name, tags)
+        if attempts.n_failed >= MAX_RUN_ATTEMPTS:
+            context.log.warning(
+                f"inbox folder {folder.name!r} failed {MAX_RUN_ATTEMPTS} times: it is tried again once it changed"
+            )
         if attempts.is_due(datetime.now(timezone.utc)):
             asked = True
             context.instance.add_dynamic_partitions(str(DATASETS.name), [folder.name])
@@ -67,21 +69,21 @@ def inbox(
         yield dg.SkipReason("no folder in the inbox has changed and settled")
 
 
-def state_of_folder(folder: Path) -> tuple[str, float]:
+def compute_folder_state(folder: Path) -> tuple[str, float]:
     """A digest that changes with any file below a folder, and when the last of them changed in seconds of the epoch.
 
     Media count like tables: a row whose file came too late was refused, and the next ingest accepts it. Names, sizes
     and times go in, no content. Raises ManifestError when the folder is no manifest.
     """
-    for path in filter(None, [*find_tables(folder).values(), file_in(folder, DIMENSIONS_FILE)]):
-        with readable(path):
+    for path in filter(None, [*list_table_files(folder).values(), find_manifest_file(folder, DIMENSIONS_FILE)]):
+        with convert_os_errors(path):
             path.stat()
-    states = sorted(_files(folder))
+    states = sorted(_list_files(folder))
     digest = sha256(repr(states).encode("utf-8", "surrogateescape")).hexdigest()
     return digest, max(changed_ns for _, _, changed_ns in states) / 1e9
 
 
-def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
+def _list_files(folder: Path) -> Iterator[tuple[str, int, int]]:
     """Path in the folder, size in bytes and time of change in nanoseconds of every file; some may vanish meanwhile."""
     for where, _, names in os.walk(folder):
         for name in names:

@@ -17,14 +17,21 @@ from typing import Any
 import tomli
 from pydantic.fields import FieldInfo
 
-from assets.home import find_home, nearest
-from assets.models.profiles import CHOSEN, PROFILES
+from assets.home import find_home, find_nearest_path
+from assets.models.profiles import PROFILE_SETTINGS, PROFILES
 from assets.own_home import is_own_home
 from assets.scores.registry import BROKEN
-from assets.settings import SettingsError, place_of, variable_of
-from assets.trust import config_folder, is_trusted
-from db.spelling import did_you_mean
-from orchestration.settings.groups import FILE, OF_ENVIRONMENT, PROFILE, Settings, fields, is_of_file
+from assets.settings import SettingsError, find_setting_place, format_variable_name
+from assets.trusted_files import find_config_folder, is_trusted
+from db.spelling import find_similar_name
+from orchestration.settings.groups import (
+    ENVIRONMENT_ONLY,
+    PROFILE,
+    SETTINGS_FILE,
+    Settings,
+    is_allowed_in_file,
+    list_setting_fields,
+)
 from orchestration.settings.harmless import is_harmless
 
 # Python's reader takes minutes for a key of a megabyte.
@@ -39,7 +46,7 @@ class SettingsFile:
 
     path: Path
     content: bytes
-    is_of_stranger: bool
+    is_foreign: bool
 
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
@@ -50,34 +57,34 @@ class SettingsFile:
             raise SettingsError(f"{self.path}: write profiles as tables, such as [profile.gpu]")
         return {"": values, **profiles}
 
-    def needing_trust(self) -> dict[str, Any]:
+    def list_values_needing_trust(self) -> dict[str, Any]:
         """The values that count only in a file of the user's own or in a trusted one, by key with its table.
 
         Raises SettingsError for a file with a mistake.
         """
-        _values_of(self)
-        known = fields()
+        _parse_values(self)
+        known = list_setting_fields()
         return {
-            f"{_in_table(table)}{key}": value
+            f"{_format_table_prefix(table)}{key}": value
             for table, values in self.tables.items()
             for key, value in values.items()
             if key in known and not is_harmless(key, known[key], value)
         }
 
 
-def own_file() -> Path | None:
+def own_settings_path() -> Path | None:
     """Return the settings file of this account, which counts in every folder and may not exist."""
-    folder = config_folder()
-    return folder / FILE if folder else None
+    folder = find_config_folder()
+    return folder / SETTINGS_FILE if folder else None
 
 
-def settings_file() -> Path | None:
+def find_settings_file() -> Path | None:
     """The file of the current folder or the nearest one above, else the file in the home folder; None without any.
 
     Raises SettingsError where both are there: a person could not tell which one counts.
     """
-    of_project, of_home = nearest(FILE, Path.is_file), _home() / FILE
-    if of_project == own_file():
+    of_project, of_home = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
+    if of_project == own_settings_path():
         of_project = None
     if not of_home.is_file():
         return of_project
@@ -86,7 +93,7 @@ def settings_file() -> Path | None:
     return of_home
 
 
-def read_file(path: Path) -> SettingsFile:
+def read_settings_file(path: Path) -> SettingsFile:
     """Read a settings file. Raises SettingsError for one that cannot be read, or that is too long to be one."""
     try:
         with path.open("rb") as file:
@@ -99,75 +106,75 @@ def read_file(path: Path) -> SettingsFile:
     return SettingsFile(path, content, owner not in (os.geteuid(), 0))
 
 
-def is_home_asked(chosen: Settings) -> bool:
+def is_home_chosen_by_user(chosen: Settings) -> bool:
     """Whether the user named the home folder of these settings in the environment or in a file of their own."""
-    place = place_of(variable_of("home"))
-    return chosen.is_home_named and (place is None or place.startswith(f"{own_file()}: "))
+    place = find_setting_place(format_variable_name("home"))
+    return chosen.is_home_named and (place is None or place.startswith(f"{own_settings_path()}: "))
 
 
-def _home() -> Path:
+def _find_home_folder() -> Path:
     """The home folder as the environment, the user's own file or the current folder has it."""
-    named = _home_of_environment()
-    if not named and (own := _own()):
-        named = own[0].get(variable_of("home"), ("", ""))[0]
+    named = _read_home_variable()
+    if not named and (own := _read_own_values()):
+        named = own[0].get(format_variable_name("home"), ("", ""))[0]
     return Path(named or find_home()).expanduser().resolve()
 
 
-def _home_of_environment() -> str | None:
+def _read_home_variable() -> str | None:
     """The home that the environment names, and no settings file by it."""
-    variable = variable_of("home")
-    return os.environ.get(variable) if place_of(variable) is None else None
+    variable = format_variable_name("home")
+    return os.environ.get(variable) if find_setting_place(variable) is None else None
 
 
 Values = dict[str, tuple[str, str]]
 
 
-def _own() -> tuple[Values, dict[str, Values]] | None:
+def _read_own_values() -> tuple[Values, dict[str, Values]] | None:
     """The values of the user's own file, and those of its profiles."""
-    path = own_file()
+    path = own_settings_path()
     # Not by the path's own method, which fails where the account may not look.
     if path is None or not os.path.isfile(path):
         return None
-    own = read_file(path)
-    if own.is_of_stranger:
+    own = read_settings_file(path)
+    if own.is_foreign:
         raise SettingsError(f"{path} belongs to another account: make it yours, or unset XDG_CONFIG_HOME")
-    return _values_of(own)
+    return _parse_values(own)
 
 
-def read_values_of_files() -> Values:
+def read_settings_values() -> Values:
     """By variable, its text and its place: of the chosen profile before the others, of a folder before the user's."""
-    chosen, path = os.environ.get(variable_of(PROFILE), ""), settings_file()
+    chosen, path = os.environ.get(format_variable_name(PROFILE), ""), find_settings_file()
     # All profiles are looked at, so that a mistake does not wait for the day when one is chosen.
-    read = [values for values in (_own(), _of_folder(path) if path else None) if values]
+    read = [values for values in (_read_own_values(), _read_folder_values(path) if path else None) if values]
     profiles = dict.fromkeys(name for _, by_profile in read for name in by_profile)
     if chosen and chosen not in {*PROFILES, *profiles}:
         there = ", ".join(dict.fromkeys([*PROFILES, *profiles]))
         raise SettingsError(
-            f"{variable_of(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into {path or FILE}"
+            f"{format_variable_name(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into {path or SETTINGS_FILE}"
         )
     values: Values = {}
     for plain, _ in read:
         values |= plain
-    values |= _of_profile(chosen)
+    values |= _list_profile_values(chosen)
     for _, by_profile in read:
         values |= by_profile.get(chosen, {})
     return values
 
 
-def _of_folder(path: Path) -> tuple[Values, dict[str, Values]]:
+def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
     """The values of a file that came with a folder, perhaps somebody else's. Raises SettingsError for what may harm."""
-    file, quoted = read_file(path), shlex.quote(str(path))
-    values = _values_of(file)
-    home = _home()
+    file, quoted = read_settings_file(path), shlex.quote(str(path))
+    values = _parse_values(file)
+    home = _find_home_folder()
     # Whose home is trusted may already run programs in this user's name.
-    is_of_home = path.parent == home and (bool(_home_of_environment()) or is_own_home(home))
+    is_of_home = path.parent == home and (bool(_read_home_variable()) or is_own_home(home))
     if is_of_home or is_trusted(path, file.content):
         return values
-    if file.is_of_stranger:
+    if file.is_foreign:
         raise SettingsError(
             f"{path} belongs to another account: read it, and if you trust it, run reelsieve config trust {quoted}"
         )
-    if names := list(file.needing_trust()):
+    if names := list(file.list_values_needing_trust()):
         raise SettingsError(
             f"{path} sets {', '.join(names)}, which only a file that you trust may: read it, and if you trust it, run "
             f"reelsieve config trust {quoted}"
@@ -175,13 +182,13 @@ def _of_folder(path: Path) -> tuple[Values, dict[str, Values]]:
     return values
 
 
-def _of_profile(chosen: str) -> dict[str, tuple[str, str]]:
+def _list_profile_values(chosen: str) -> dict[str, tuple[str, str]]:
     """The values of a profile that Reelsieve brings; nothing for another one."""
     if chosen not in PROFILES:
         return {}
-    defaults = {name: field.default for name, field in fields().items() if name in CHOSEN}
+    defaults = {name: field.default for name, field in list_setting_fields().items() if name in PROFILE_SETTINGS}
     values = defaults | PROFILES[chosen].settings
-    return {variable_of(name): (value, f"profile {chosen}: {name}") for name, value in values.items()}
+    return {format_variable_name(name): (value, f"profile {chosen}: {name}") for name, value in values.items()}
 
 
 def _parse(path: Path, content: bytes) -> dict[str, Any]:
@@ -191,10 +198,12 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
         raise SettingsError(f"{path} is no TOML: {error}") from None
     except (ValueError, RecursionError) as error:
         why = "is nested too deep" if isinstance(error, RecursionError) else "has too many digits"
-        raise SettingsError(f"{path}: line {_line_of(content.decode(), type(error))} {why}: shorten it") from None
+        raise SettingsError(
+            f"{path}: line {_find_faulty_line(content.decode(), type(error))} {why}: shorten it"
+        ) from None
 
 
-def _line_of(text: str, kind: type[Exception]) -> int:
+def _find_faulty_line(text: str, kind: type[Exception]) -> int:
     """The line at which the reader gives up with an error of this kind, which none but the rest of the file mends."""
     lines = text.splitlines(keepends=True)
 
@@ -210,37 +219,39 @@ def _line_of(text: str, kind: type[Exception]) -> int:
     return bisect.bisect_left(range(1, len(lines) + 1), True, key=fails) + 1
 
 
-def _values_of(file: SettingsFile) -> tuple[Values, dict[str, Values]]:
+def _parse_values(file: SettingsFile) -> tuple[Values, dict[str, Values]]:
     """The values of a file, and those of its profiles."""
     plain, *profiles = file.tables.items()
-    return _texts(file.path, *plain), {name: _texts(file.path, name, table) for name, table in profiles}
+    return _format_values(file.path, *plain), {name: _format_values(file.path, name, table) for name, table in profiles}
 
 
-def _in_table(table: str) -> str:
-    return f"[{PROFILE}.{_short(table)}] " if table else ""
+def _format_table_prefix(table: str) -> str:
+    return f"[{PROFILE}.{_shorten(table)}] " if table else ""
 
 
-def _texts(path: Path, table: str, values: Mapping[str, Any]) -> Values:
+def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
     """By variable, the text of the key's value and its place."""
-    known = fields()
+    known = list_setting_fields()
     found = {}
     for key, value in values.items():
-        place = f"{path}: {_in_table(table)}{_short(key)}"
+        place = f"{path}: {_format_table_prefix(table)}{_shorten(key)}"
         if key not in known and BROKEN:
             # It may be a setting of a broken metric, which nobody can ask for its own.
             continue
         if key not in known:
-            meant = did_you_mean(key, known)
+            meant = find_similar_name(key, known)
             raise SettingsError(f"{place} is no setting{f', did you mean {meant}?' if meant else ''}")
-        if not is_of_file(key):
-            raise SettingsError(f"{place} {OF_ENVIRONMENT[key]}: set the variable {variable_of(key)} instead")
+        if not is_allowed_in_file(key):
+            raise SettingsError(
+                f"{place} {ENVIRONMENT_ONLY[key]}: set the variable {format_variable_name(key)} instead"
+            )
         if key == "curation_db_url":
             _refuse_password(place, str(value))
-        found[variable_of(key)] = (_text(path.parent, known[key], value, place), place)
+        found[format_variable_name(key)] = (_format_value(path.parent, known[key], value, place), place)
     return found
 
 
-def _short(key: str) -> str:
+def _shorten(key: str) -> str:
     """A key as a sentence shows it, however long it is and whatever letters it has."""
     shown = key if key.isprintable() else ascii(key)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}.."
@@ -258,7 +269,7 @@ def _refuse_password(place: str, url: str) -> None:
         raise SettingsError(f"{place} holds a password: set PGPASSWORD, or the variable CURATION_DB_URL")
 
 
-def _text(folder: Path, field: FieldInfo, value: Any, place: str) -> str:
+def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str:
     """The value as a variable has it; a path of the file stands beside the file."""
     if isinstance(value, str):
         text = str(folder / Path(value).expanduser()) if field.annotation in (Path, Path | None) else value

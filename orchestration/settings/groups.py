@@ -17,9 +17,9 @@ from assets.scores.registry import SCORERS
 from assets.settings import PREFIX
 from assets.thresholds.settings import RatingSettings
 
-FILE = "reelsieve.toml"
+SETTINGS_FILE = "reelsieve.toml"
 PROFILE = "profile"
-OF_ENVIRONMENT = {"failure_url": "is a secret", PROFILE: "chooses in the file"}
+ENVIRONMENT_ONLY = {"failure_url": "is a secret", PROFILE: "chooses in the file"}
 
 
 class Settings(BaseSettings):
@@ -37,7 +37,7 @@ class Settings(BaseSettings):
         default=(), description='owners of all assets in Dagster, as JSON: ["team:data", "ada@example.org"]'
     )
     profile: str = Field(
-        default="", description=f"{', '.join(PROFILES)} or one of {FILE}: its values come before the others"
+        default="", description=f"{', '.join(PROFILES)} or one of {SETTINGS_FILE}: its values come before the others"
     )
     failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
     failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
@@ -57,24 +57,24 @@ class Settings(BaseSettings):
         return "home" in self.model_fields_set
 
     @property
-    def database(self) -> str | None:
+    def database_url(self) -> str | None:
         """The configured database URL, or None for the embedded server."""
         return self.curation_db_url.get_secret_value() or None if self.curation_db_url else None
 
 
 @cache
-def groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings]]:
+def list_settings_groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings]]:
     """All groups of settings; the first has the fields of the installation and of every metric."""
     of_metrics = dict.fromkeys(scorer.settings for scorer in SCORERS.values())
     # create_model takes several bases, but its type stub knows only one.
     return create_model("AllSettings", __base__=cast(Any, (Settings, *of_metrics))), MediaSettings, RatingSettings
 
 
-def fields() -> dict[str, FieldInfo]:
+def list_setting_fields() -> dict[str, FieldInfo]:
     """Every setting by its name, which is its key in the settings file."""
-    return {name: field for group in reversed(groups()) for name, field in group.model_fields.items()}
+    return {name: field for group in reversed(list_settings_groups()) for name, field in group.model_fields.items()}
 
 
-def is_of_file(name: str) -> bool:
+def is_allowed_in_file(name: str) -> bool:
     """Whether a settings file may hold the setting."""
-    return name not in OF_ENVIRONMENT
+    return name not in ENVIRONMENT_ONLY

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 # Settings that name a model, beside those that end in _model.
 _MODELS = {"text_encoder", "image_text_encoder", "image_text_checkpoint", "ecs_verifier", "sentence_splitter"}
 _MODEL_NAME = re.compile(r"(sat:)?(?P<name>[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?)(@\w+)?")
-_OF_MONEY = {"chat_budget", "chat_prices"}
+_MONEY_SETTINGS = {"chat_budget", "chat_prices"}
 
 
 def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
@@ -21,9 +21,9 @@ def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
 
     All else may name a server, a key, a file, a folder, a command or somebody's money.
     """
-    if key in _OF_MONEY:
+    if key in _MONEY_SETTINGS:
         return False
-    if set(_kinds(field.annotation)) <= {bool, int, float, NoneType}:
+    if set(_list_value_types(field.annotation)) <= {bool, int, float, NoneType}:
         return True
     is_model = key in _MODELS or key.endswith("_model")
     named = _MODEL_NAME.fullmatch(value) if is_model and isinstance(value, str) else None
@@ -31,13 +31,13 @@ def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
     return is_model and (value == "" or bool(named and not os.path.lexists(named["name"])))
 
 
-def _kinds(annotation: Any) -> Iterator[type]:
+def _list_value_types(annotation: Any) -> Iterator[type]:
     """The types of the values that an annotation allows; a choice from a list has none, and neither have keys."""
     if (origin := get_origin(annotation)) is None:
         yield annotation
     elif origin is Annotated:
-        yield from _kinds(get_args(annotation)[0])
+        yield from _list_value_types(get_args(annotation)[0])
     elif origin is not Literal:
         for argument in get_args(annotation)[1 if origin is dict else 0 :]:
             if argument is not ...:
-                yield from _kinds(argument)
+                yield from _list_value_types(argument)

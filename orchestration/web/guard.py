@@ -13,7 +13,7 @@ HTTP_PORT = 80
 POLICY_VIOLATION = 1008
 
 
-class Guard:
+class RequestGuard:
     """An ASGI application in front of another one: it passes on only requests of our own pages and of programs.
 
     A request must name this server as its host, so that no foreign name can be pointed here. It must come from no other
@@ -33,7 +33,7 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is None:
-            await self._app(scope, receive, _unframed(send))
+            await self._app(scope, receive, _forbid_framing(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
@@ -49,10 +49,10 @@ class Guard:
         # Programs send no origin; browsers send one with every request that could change something.
         if not self._origins.issuperset(origins):
             return 403, "a page of another site may not use this server"
-        return _fault_of_request(scope, headers) if scope["type"] == "http" else None
+        return _explain_refused_request(scope, headers) if scope["type"] == "http" else None
 
 
-def _fault_of_request(scope: Scope, headers: Headers) -> tuple[int, str] | None:
+def _explain_refused_request(scope: Scope, headers: Headers) -> tuple[int, str] | None:
     """Why a request names nothing, or might change something although any link or form can send it, else None."""
     path = scope["path"]
     parts = path.split("/")[1:]
@@ -69,7 +69,7 @@ def _fault_of_request(scope: Scope, headers: Headers) -> tuple[int, str] | None:
     return None
 
 
-def _unframed(send: Send) -> Send:
+def _forbid_framing(send: Send) -> Send:
     """Send with a header that forbids other sites to frame the page, where they could lead a click astray."""
 
     async def send_unframed(message: Message) -> None:

@@ -25,7 +25,7 @@ location.replace("/asset-groups");
 """
 
 
-class Landing:
+class LandingRouter:
     """In front of Dagster's application: answers for the address without a path, and leads to the pages of look."""
 
     def __init__(self, app: ASGIApp, look: ASGIApp) -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import psutil
 
-from orchestration.stopping import cleans_up
+from orchestration.stopping import is_cleanup_process
 
 # How long open requests, and then the other processes, may take to end: after a signal there are some seconds for both.
 PATIENCE_S = 1
 
 
 @contextmanager
-def process(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def run_dagster_program(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """One of Dagster's programs as a process, which is stopped at the end with all that it started."""
     started = subprocess.Popen([str(Path(sys.executable).with_name(program)), *arguments])
     try:
@@ -32,6 +32,6 @@ def process(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         started.kill()
         for child in family:
             with suppress(psutil.Error):
-                if not cleans_up(child):
+                if not is_cleanup_process(child):
                     child.kill()
         started.wait()

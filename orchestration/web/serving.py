@@ -19,14 +19,14 @@ import uvicorn
 from dagster_webserver import cli as webserver
 from dagster_webserver.app import create_app_from_workspace_process_context
 
-from assets.home_files import make_home_folder, private_files
-from orchestration.look.serving import look
-from orchestration.platform import PROJECT, Installation
-from orchestration.stopping import dying_along
-from orchestration.web.guard import Guard
-from orchestration.web.landing import Landing
-from orchestration.web.process import PATIENCE_S, process
-from orchestration.web.terminal import Terminal
+from assets.home_files import create_home_folder, keep_files_private
+from orchestration.installation import PROJECT_FOLDER, Installation
+from orchestration.look.serving import make_look_pages
+from orchestration.stopping import clean_up_after_kill
+from orchestration.web.guard import RequestGuard
+from orchestration.web.landing import LandingRouter
+from orchestration.web.process import PATIENCE_S, run_dagster_program
+from orchestration.web.terminal import LoggedTerminal
 
 DEFINITIONS = "orchestration.definitions"
 PAUSE_S = 0.1
@@ -43,52 +43,52 @@ class NotGuarded(RuntimeError):
     """This version of Dagster's web server cannot be guarded."""
 
 
-def serve(installation: Installation, port: int) -> None:
+def serve_interface(installation: Installation, port: int) -> None:
     """Serve the interface on 127.0.0.1 for ever. It returns when another process ends, and one line says so.
 
     From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
     """
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
     installation.instance.dispose()
-    terminal = Terminal(make_home_folder(installation.home, "logs") / LOG)
+    terminal = LoggedTerminal(create_home_folder(installation.home, "logs") / LOG)
     try:
-        with private_files():
+        with keep_files_private():
             _serve(installation, port, terminal)
     except Exception:
-        terminal.say(f"error: the web interface ended; {terminal.log} says why")
+        terminal.print_line(f"error: the web interface ended; {terminal.log} says why")
         raise
 
 
-def _serve(installation: Installation, port: int, terminal: Terminal) -> None:
+def _serve(installation: Installation, port: int, terminal: LoggedTerminal) -> None:
     # With these variables Dagster shows errors in the definitions without its own frames.
     os.environ.update({"DAGSTER_IS_DEV_CLI": "1", "DAGSTER_verbose": ""})
     # Sockets have short paths.
     with TemporaryDirectory(prefix="ui-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         socket_file, workspace = Path(folder, "code"), Path(folder, "workspace.yaml")
         at = ["--socket", str(socket_file), "--location-name", DEFINITIONS]
-        what = ["--module-name", DEFINITIONS, "--working-directory", str(PROJECT), "--log-level", "warning"]
-        code = stack.enter_context(process("dagster", "code-server", "start", *at, *what))
+        what = ["--module-name", DEFINITIONS, "--working-directory", str(PROJECT_FOLDER), "--log-level", "warning"]
+        code = stack.enter_context(run_dagster_program("dagster", "code-server", "start", *at, *what))
         # JSON is YAML.
         server_of_code = {"location_name": DEFINITIONS, "socket": str(socket_file)}
         workspace.write_text(json.dumps({"load_from": [{"grpc_server": server_of_code}]}))
         _wait_for(socket_file, code)
         daemon = stack.enter_context(
-            process("dagster-daemon", "run", "--workspace", str(workspace), "--log-level", "warning")
+            run_dagster_program("dagster-daemon", "run", "--workspace", str(workspace), "--log-level", "warning")
         )
-        stack.enter_context(dying_along(folder))
+        stack.enter_context(clean_up_after_kill(folder))
         others = {"code server": code, "daemon": daemon}
         if not hasattr(webserver, LAST_STEP):
             raise NotGuarded(f"Dagster's command has no {LAST_STEP} any more")
-        setattr(webserver, LAST_STEP, partial(_host, installation, port, terminal, others))
+        setattr(webserver, LAST_STEP, partial(_host_behind_guard, installation, port, terminal, others))
         command, arguments = webserver.dagster_webserver, ["--workspace", str(workspace), "--host", NO_HOST]
         with command.make_context("dagster-webserver", arguments) as context:
             command.invoke(context)
 
 
-def _host(
+def _host_behind_guard(
     installation: Installation,
     port: int,
-    terminal: Terminal,
+    terminal: LoggedTerminal,
     others: Mapping[str, subprocess.Popen[bytes]],
     context: Any,
     *_: Any,
@@ -98,9 +98,9 @@ def _host(
     context: Dagster's sight of the code server.
     """
     dagsters = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS)
-    app = Landing(dagsters, look(installation, has_lineage=True).app())
+    app = LandingRouter(dagsters, make_look_pages(installation, has_lineage=True).make_app())
     config = uvicorn.Config(
-        Guard(app, port),
+        RequestGuard(app, port),
         host="127.0.0.1",
         port=port,
         log_level="warning",
@@ -111,12 +111,12 @@ def _host(
     server = uvicorn.Server(config)
     for other in others.values():
         threading.Thread(target=_end_together, args=(other, server), daemon=True).start()
-    terminal.say(f"ready: http://127.0.0.1:{port} (what Dagster says is in {terminal.log})")
+    terminal.print_line(f"ready: http://127.0.0.1:{port} (what Dagster says is in {terminal.log})")
     server.run()
     # A signal leaves this block as KeyboardInterrupt.
     for name, other in others.items():
         if other.poll() is not None:
-            terminal.say(f"error: Dagster's {name} ended with exit code {other.poll()}; {terminal.log} says why")
+            terminal.print_line(f"error: Dagster's {name} ended with exit code {other.poll()}; {terminal.log} says why")
 
 
 def _wait_for(socket_file: Path, code: subprocess.Popen[bytes]) -> None:

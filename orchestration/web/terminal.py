@@ -6,20 +6,20 @@ import os
 from pathlib import Path
 from typing import TextIO
 
-from assets.home_files import private_files
+from assets.home_files import keep_files_private
 
 
-class Terminal:
+class LoggedTerminal:
     """The terminal, apart from standard output and error, which from then on lead to the log."""
 
     def __init__(self, log: Path) -> None:
         """Send standard output and error of this process and of those that it starts to a new log file."""
         self.log = log
         self._shown: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        with private_files(), log.open("w") as file:
+        with keep_files_private(), log.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Show one line."""
         print(line, file=self._shown, flush=True)

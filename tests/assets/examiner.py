@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from assets.qeva.roles import Roles
+from assets.qeva.roles import QEVAModelFactory
 from assets.qeva.scorer import QEVAScorer
 from assets.qeva.settings import QEVASettings
 from metrics_core.models.chat.client import HttpChatModel
@@ -16,8 +16,8 @@ from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.retries import RetryPolicy
-from metrics_core.models.server.spending import Prices, Spending
-from metrics_core.qeva.by_chat.requests import CATEGORIES, CLOSED_BOOK
+from metrics_core.models.server.spending import Prices, SpendingLimit
+from metrics_core.qeva.by_chat.requests import CATEGORY_MEANINGS, CLOSED_BOOK
 from tests.assets.verifying import HashEncoder, ToldVerifier
 from tests.metrics_core.chat_server import Answer, Script, completion
 
@@ -53,7 +53,7 @@ def _data(body: Mapping[str, Any]) -> Data:
     if "same" in members:
         return {"same": True}
     if "entities" in members:
-        return {name: _about(FACTS[name]) if name in FACTS else None for name in CATEGORIES}
+        return {name: _about(FACTS[name]) if name in FACTS else None for name in CATEGORY_MEANINGS}
     is_closed = CLOSED_BOOK in str(body["messages"][0]["content"])
     return {"answer": "cannot tell" if is_closed else _answer(asked, members["answer"].get("enum"))}
 
@@ -79,7 +79,7 @@ def _texts(content: str | list[Data]) -> str:
 
 
 def chat(
-    url: str, *, name: str = "tiny", spending: Spending | None = None, key_variable: str | None = None
+    url: str, *, name: str = "tiny", spending: SpendingLimit | None = None, key_variable: str | None = None
 ) -> HttpChatModel:
     """A chat model that gives up soon."""
     server = Server(url, key_variable)
@@ -92,7 +92,7 @@ def qeva(
     """A scorer with these chat models by role, and a verifier whose threshold is 0.5."""
     chosen = QEVASettings(**settings)
     return QEVAScorer(
-        chosen, Roles(chosen, chats or {}, verifier or ToldVerifier(), 0.5, HashEncoder(), RuleSplitter())
+        chosen, QEVAModelFactory(chosen, chats or {}, verifier or ToldVerifier(), 0.5, HashEncoder(), RuleSplitter())
     )
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from assets.media_file import FileState
+from assets.file_state import FileState
 from assets.scores.registry import METRICS
 from db import schema
 from db.manifest.datasets import Dataset
-from db.selection.recipes import recipe_of
+from db.selection.recipes import parse_recipe
 from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores
 from tests.db.freezing import freeze_recipe
 
@@ -85,7 +85,7 @@ def make_clips(engine: Engine, media: Path) -> Clips:
         path = folder / f"clip {number}.MP4"
         path.write_bytes(media_bytes(number))
         video = add_video(engine, clips, f"v{number}", content=media_bytes(number))
-        state = FileState.of(path.stat())
+        state = FileState.from_stat(path.stat())
         columns = {
             "uri": str(path),
             "size_bytes": state.size_bytes,
@@ -103,7 +103,7 @@ def make_clips(engine: Engine, media: Path) -> Clips:
     set_scores(engine, {sample: 1 - place / 10 for place, sample in enumerate(samples)})
     set_scores(engine, dict.fromkeys(samples[:3]), metric="evqa")
     with engine.begin() as connection:
-        rule = recipe_of({"by": "vcs", "keep": 1, "kind": "all", "where": "system != '; \"--'"})
+        rule = parse_recipe({"by": "vcs", "keep": 1, "kind": "all", "where": "system != '; \"--'"})
         chosen = freeze_recipe(connection, clips, rule)
     return Clips(clips, chosen.selection_id, media, tuple(samples), tuple(videos))
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assets.new_manifest.make import Made
+from assets.new_manifest.make import NewManifest
 
 Row = dict[str, Any]
 Files = Mapping[str, bytes | str]
@@ -36,14 +36,14 @@ def shard(path: Path, members: Sequence[tuple[str, bytes | str]], *, compressed:
     return path
 
 
-def rows(made: Made, table: str) -> list[Row]:
+def rows(made: NewManifest, table: str) -> list[Row]:
     return [json.loads(line) for line in (made.folder / f"{table}.jsonl").read_text().splitlines()]
 
 
-def texts(made: Made) -> dict[str, str]:
+def texts(made: NewManifest) -> dict[str, str]:
     """The captions by their ids."""
     return {row["caption_id"]: row["text"] for row in rows(made, "captions")}
 
 
-def left_out(made: Made) -> dict[str, int]:
-    return {row["left out"]: row["n"] for row in made.findings.rows()}
+def left_out(made: NewManifest) -> dict[str, int]:
+    return {row["left out"]: row["n"] for row in made.findings.list_left_out()}

@@ -128,7 +128,7 @@ def google_store(folder: Path) -> Generator[GoogleBucket, None, None]:
 @contextmanager
 def _environment(folder: Path, variables: Mapping[str, str]) -> Generator[None, None, None]:
     # This process may have a client of another test's server, which is gone.
-    store._file_system.cache_clear()
+    store._make_file_system.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REELSIEVE_MEDIA_PRIVATE_NETWORKS", LOOPBACK)
         patch.setenv("REELSIEVE_MEDIA_CACHE", str(folder))

@@ -13,9 +13,9 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import load_judged
-from assets.agreement.table import StoredRow, store_agreement
-from assets.reports.report import make_report
+from assets.agreement.judged import load_judged_samples
+from assets.agreement.table import StoredAgreementRow, store_agreement
+from assets.reports.report import create_report
 from assets.scores.base import Explanation, Scorer
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
@@ -81,7 +81,7 @@ def report_on(
 ) -> MadeReport:
     """Make the report of a dataset with these metrics."""
     scorers: Mapping[str, Scorer] = {name: cast(Any, ToldScorer(name, told.get(name))) for name in metrics}
-    files = make_report(engine, dataset, scorers, folder)
+    files = create_report(engine, dataset, scorers, folder)
     html = files.page.read_text(encoding="utf-8")
     reader = PageReader()
     reader.feed(html)
@@ -89,10 +89,10 @@ def report_on(
     return MadeReport(files.page, html, numbers, reader.tags, re.sub(r"\s+", " ", " ".join(reader.pieces)))
 
 
-def agree(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredRow]:
+def agree(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredAgreementRow]:
     """Store how far these metrics of a dataset agree with people."""
     with engine.connect() as connection:
-        judged = load_judged(connection, dataset, metrics)
+        judged = load_judged_samples(connection, dataset, metrics)
     return store_agreement(engine, dataset, judged)
 
 

@@ -9,8 +9,16 @@ import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS, LENGTH, MAJORITY, Judgements, load_judged
-from assets.agreement.table import StoredAgreement, compute_agreement, read_agreement
+from assets.agreement.judged import (
+    COMMON_WORDS,
+    COSINE,
+    LABELS_ASPECT,
+    LENGTH,
+    MAJORITY,
+    RunJudgements,
+    load_judged_samples,
+)
+from assets.agreement.table import StoredAgreement, compute_agreement, load_agreement
 from db import schema
 from db.manifest.datasets import Dataset
 from tests.assets.reporting import agree
@@ -144,11 +152,11 @@ def test_labels_are_an_aspect_and_a_judges_are_not(engine: Engine, clips: Datase
             add_label(engine, keypoint, samples[1], True, source="judge")
         shares[sample_id] = place / 4
     agree(engine, clips, ["vcs"])
-    row = stored(engine)["vcs", LABELS, "pooled", "pearson"]
+    row = stored(engine)["vcs", LABELS_ASPECT, "pooled", "pearson"]
     assert row.n == 4
     # Keypoints are an input of ECS, not of VCS, so no score is stale.
     assert row.value == pytest.approx(stats.pearsonr(VALUES[::2], list(shares.values())).statistic)
-    assert not any(key[0] == "one rater" and key[1] == LABELS for key in stored(engine))
+    assert not any(key[0] == "one rater" and key[1] == LABELS_ASPECT for key in stored(engine))
 
 
 def test_new_rows_replace_the_old_ones_of_this_dataset(engine: Engine, clips: Dataset, samples: list[int]) -> None:
@@ -232,17 +240,17 @@ def test_no_judgement_reads_no_score(engine: Engine, clips: Dataset) -> None:
     sample_id = add_sample(engine, clips, add_video(engine, clips, "v"), "c")
     set_scores(engine, {sample_id: 0.5})
     with engine.connect() as connection:
-        judged = load_judged(connection, clips, ["vcs"])
-    assert (judged.samples, judged.metrics, compute_agreement(judged)) == ([], {}, [])
+        judged = load_judged_samples(connection, clips, ["vcs"])
+    assert (judged.samples, judged.metric_values, compute_agreement(judged)) == ([], {}, [])
 
 
 def test_what_is_read_is_what_was_computed(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     set_scores(engine, dict(zip(samples, VALUES, strict=True)))
     with engine.connect() as connection:
-        assert read_agreement(connection, clips) == StoredAgreement((), None)
+        assert load_agreement(connection, clips) == StoredAgreement((), None)
     rows = agree(engine, clips, ["vcs"])
     with engine.connect() as connection:
-        found = read_agreement(connection, clips)
+        found = load_agreement(connection, clips)
     assert found.rows == tuple(rows)
     assert found.made_at is not None
     change_text(engine, samples[0], "another text")
@@ -251,9 +259,9 @@ def test_what_is_read_is_what_was_computed(engine: Engine, clips: Dataset, sampl
 
 def test_a_run_reads_the_judgements_once(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     """So the conclusions of a run rest on one state; the next run looks again."""
-    judgements = Judgements()
-    first = judgements.read("run", engine, clips)
+    judgements = RunJudgements()
+    first = judgements.load("run", engine, clips)
     assert [each.sample_id for each in first.samples] == samples
     rate(engine, samples[0], "cid", 5)
-    assert judgements.read("run", engine, clips) is first
-    assert judgements.read("next run", engine, clips).rated["quality"].raters == ("a", "b", "cid")
+    assert judgements.load("run", engine, clips) is first
+    assert judgements.load("next run", engine, clips).aspect_ratings["quality"].raters == ("a", "b", "cid")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from assets.reports.labels import model_names
-from assets.scores.checks import merged, sentences
-from assets.scores.said import mean_line, scored_lines
-from assets.shards import check_result, in_shards
+from assets.reports.labels import format_models
+from assets.scores.checks import format_check_sentences, merge_qualities
+from assets.scores.sentences import format_mean, format_score_counts
+from assets.shards import build_check_result, format_shards
 from db.scores.quality import MeanScore, ShardQuality, StatusCount
 
 FINE = ShardQuality(
@@ -30,7 +30,7 @@ RANGE = (0.0, 1.0)
 
 
 def test_all_samples_with_a_score_take_one_line() -> None:
-    assert scored_lines([StatusCount("caption", "ok", 40, None)]) == "All 40 captions have a score."
+    assert format_score_counts([StatusCount("caption", "ok", 40, None)]) == "All 40 captions have a score."
 
 
 def test_every_status_without_a_score_has_a_line_with_its_reason() -> None:
@@ -40,7 +40,7 @@ def test_every_status_without_a_score_has_a_line_with_its_reason() -> None:
         StatusCount("caption", "too_short", 9, "texts of this shape score 0"),
         StatusCount("caption", "unscored", 1, None),
     ]
-    assert scored_lines(counts).splitlines() == [
+    assert format_score_counts(counts).splitlines() == [
         "30 of 40 captions have a score.",
         "",
         "- 9 captions have none, too short: texts of this shape score 0",
@@ -51,7 +51,7 @@ def test_every_status_without_a_score_has_a_line_with_its_reason() -> None:
 
 def test_a_shard_without_a_sample_for_the_metric_says_so() -> None:
     pairs = StatusCount("qa", "not_applicable", 1, "no caption")
-    assert scored_lines([pairs]).splitlines() == [
+    assert format_score_counts([pairs]).splitlines() == [
         "There is no sample that the metric concerns.",
         "",
         "- 1 question-answer pair has none, not applicable: no caption",
@@ -60,10 +60,10 @@ def test_a_shard_without_a_sample_for_the_metric_says_so() -> None:
 
 def test_a_reason_is_text_whatever_is_in_it() -> None:
     hostile = StatusCount("caption", "failed", 1, "<img src=x> [a](b)\n\n# title " + "x" * 500)
-    tokens = MarkdownIt("commonmark").parse(scored_lines([hostile]))
+    tokens = MarkdownIt("commonmark").parse(format_score_counts([hostile]))
     inline = [token for token in tokens if token.type == "inline"]
     assert [child.type for token in inline for child in token.children or []] == ["text"] * len(inline)
-    assert len(scored_lines([hostile])) < 400
+    assert len(format_score_counts([hostile])) < 400
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_reason_is_text_whatever_is_in_it() -> None:
     ],
 )  # fmt: skip
 def test_a_mean_has_an_interval_or_words_for_why_not(mean: MeanScore, said: str) -> None:
-    assert mean_line(mean, (-1.0, 1.0)) == said
+    assert format_mean(mean, (-1.0, 1.0)) == said
 
 
 def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for_real_ones() -> None:
@@ -101,7 +101,7 @@ def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for
         "text_encoder": {"model_id": "org/minilm", "revision": "0123456789abcdef0123"},
         "image_text_encoder": {"model_id": "demo encoder", "revision": "sha256:fedcba9876543210"},
     }
-    real, demo = model_names(models).split("; ")
+    real, demo = format_models(models).split("; ")
     assert real == "text encoder org/minilm (revision 0123456789ab)"
     assert demo == (
         "image text encoder demo encoder (revision fedcba987654, a stand-in: it knows the demo's clips alone)"
@@ -113,12 +113,12 @@ def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for
 
 def test_shards_are_added_up_with_the_least_and_the_greatest_score() -> None:
     nothing = replace(FINE, n_ok=0, n_distinct=0, minimum=None, maximum=None)
-    found = merged([FINE, replace(FINE, minimum=0.5, maximum=2.0), nothing])
+    found = merge_qualities([FINE, replace(FINE, minimum=0.5, maximum=2.0), nothing])
     assert (found.n_samples, found.n_ok, found.minimum, found.maximum) == (120, 80, 0.125, 2.0)
 
 
 def said(*qualities: ShardQuality) -> dict[str, tuple[str, str]]:
-    return sentences(qualities, RANGE, "text or reference")
+    return format_check_sentences(qualities, RANGE, "text or reference")
 
 
 def test_what_passed_checks_say() -> None:
@@ -154,9 +154,9 @@ def test_what_failed_checks_say() -> None:
 
 def test_a_check_names_the_shards_that_fail_and_no_more_than_some() -> None:
     keys = [f"mine:{number:04d}" for number in range(12)]
-    assert in_shards(keys, 250) == f"in 12 of 250 shards: {', '.join(keys[:10])}, …"
+    assert format_shards(keys, 250) == f"in 12 of 250 shards: {', '.join(keys[:10])}, …"
     good, bad = "All is well", "2 of 9 captions failed"
-    passed = check_result("vcs_score", "coverage", [], 2, warns=False, good=good, bad=bad)
-    failed = check_result("vcs_score", "coverage", keys[:1], 2, warns=False, good=good, bad=bad)
+    passed = build_check_result("vcs_score", "coverage", [], 2, warns=False, good=good, bad=bad)
+    failed = build_check_result("vcs_score", "coverage", keys[:1], 2, warns=False, good=good, bad=bad)
     assert (passed.passed, passed.description) == (True, "All is well.")
     assert (failed.passed, failed.description) == (False, "2 of 9 captions failed, in 1 of 2 shards: mine:0000.")

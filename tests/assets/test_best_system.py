@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from assets.agreement.judged import LABELS
-from assets.reports.best_system import find_best_system
-from assets.reports.facts import AspectFacts, SystemTable, TrustFacts
-from metrics_core.agreement.same_items import Coefficient
-from metrics_core.agreement.verdicts import Level, Verdict, order_verdict
+from assets.agreement.judged import LABELS_ASPECT
+from assets.reports.best_system import answer_best_system
+from assets.reports.records import AspectAgreement, SystemTable, TrustSummary
+from metrics_core.agreement.baseline_comparison import Coefficient
+from metrics_core.agreement.conclusions import Conclusion, TrustLevel, explain_system_order
 from metrics_core.intervals import ClusterMean
 
 LABEL = {"vcs": "VCS", "ecs": "ECS"}
-NO_TRUST = TrustFacts((), 0, {})
+NO_TRUST = TrustSummary((), 0, {})
 FIVE = "Of 5 systems, τ-b below 1.00 may be chance; the very same order has p 0.017."
 
 
@@ -39,17 +39,17 @@ def table(
 def aspect(
     name: str = "overall",
     *,
-    level: Level = "baseline",
+    level: TrustLevel = "baseline",
     orders: Mapping[str, Coefficient] | None = None,
     synthetic: bool = False,
     n_videos: int = 30,
-) -> AspectFacts:
+) -> AspectAgreement:
     """An aspect with 90 ratings; orders: how alike metrics and people rank systems."""
     found = orders or {}
     nothing: dict[str, Any] = dict.fromkeys(
         ("missing", "baselines", "raters", "ties", "beside_rater", "fewer", "orders", "rows", "scatters"), ()
     )
-    return AspectFacts(
+    return AspectAgreement(
         aspect=name,
         n_samples=30,
         n_ratings=90,
@@ -58,18 +58,18 @@ def aspect(
         coefficients={},
         strongest=None,
         ceiling=None,
-        verdicts={metric: Verdict(level, "", "") for metric in found},
+        verdicts={metric: Conclusion(level, "", "") for metric in found},
         n_videos=dict.fromkeys(found, n_videos),
         rivals={},
         system_coefficients=found,
-        order_verdicts={metric: order_verdict(each, n_videos) for metric, each in found.items()},
+        order_verdicts={metric: explain_system_order(each, n_videos) for metric, each in found.items()},
         references={},
         **nothing,
     )
 
 
-def trust(*aspects: AspectFacts) -> TrustFacts:
-    return TrustFacts(aspects, 30, {})
+def trust(*aspects: AspectAgreement) -> TrustSummary:
+    return TrustSummary(aspects, 30, {})
 
 
 ALIKE = Coefficient("vcs", 1.0, 0.9, 1.0, 5, 0.017)
@@ -81,7 +81,7 @@ SCORED = table({"vcs": [0.5, 0.6, 0.3, 0.2, 0.1]}, {"vcs": 0.01})
 
 
 def test_people_come_before_a_metric_that_says_otherwise() -> None:
-    found = find_best_system(trust(aspect(orders={"vcs": OPEN})), [SCORED], [RATED], LABEL)
+    found = answer_best_system(trust(aspect(orders={"vcs": OPEN})), [SCORED], [RATED], LABEL)
     assert (found.light, found.headline) == ("good", "a")
     assert found.sentences == (
         "Best by 90 ratings of people (4.70 against 4.00), more than chance.",
@@ -92,20 +92,20 @@ def test_people_come_before_a_metric_that_says_otherwise() -> None:
 
 
 def test_ratings_of_a_program_are_named_as_such() -> None:
-    found = find_best_system(trust(aspect(synthetic=True)), [], [RATED], LABEL)
+    found = answer_best_system(trust(aspect(synthetic=True)), [], [RATED], LABEL)
     assert found.sentences == ("Best by 90 synthetic ratings (4.70 against 4.00), more than chance.",)
 
 
 def test_several_metrics_stand_in_one_sentence_and_one_against_people_is_named() -> None:
     orders = {"vcs": ALIKE, "ecs": AGAINST}
-    found = find_best_system(trust(aspect(orders=orders)), [SCORED], [RATED], LABEL)
+    found = answer_best_system(trust(aspect(orders=orders)), [SCORED], [RATED], LABEL)
     assert found.sentences[2:4] == (
         "VCS (τ-b 1.00) ranks the 5 systems as people do.",
         "ECS (τ-b −1.00) ranks the 5 systems against people's order.",
     )
-    both = find_best_system(trust(aspect(orders={"vcs": ALIKE, "ecs": ALIKE})), [SCORED], [RATED], LABEL)
+    both = answer_best_system(trust(aspect(orders={"vcs": ALIKE, "ecs": ALIKE})), [SCORED], [RATED], LABEL)
     assert both.sentences[2] == "VCS (τ-b 1.00) and ECS (τ-b 1.00) rank the 5 systems as people do."
-    neither = find_best_system(trust(aspect(orders={"vcs": OPEN, "ecs": OPEN})), [SCORED], [RATED], LABEL)
+    neither = answer_best_system(trust(aspect(orders={"vcs": OPEN, "ecs": OPEN})), [SCORED], [RATED], LABEL)
     assert neither.sentences[2:] == ("No metric is shown to rank systems as people do.", FIVE)
 
 
@@ -113,7 +113,7 @@ def test_many_metrics_and_aspects_without_a_claim_are_one_sentence() -> None:
     orders = {"vcs": OPEN, "ecs": OPEN}
     rated = table({name: [4.1, 4.0] for name in ("accuracy", "style")}, {"accuracy": 0.4, "style": 0.4})
     aspects = trust(aspect("accuracy", orders=orders), aspect("style", orders=orders))
-    found = find_best_system(aspects, [SCORED], [rated], LABEL)
+    found = answer_best_system(aspects, [SCORED], [rated], LABEL)
     assert found.sentences == (
         "By 180 ratings of people no system clearly leads.",
         "b is best by VCS, which people do not confirm.",
@@ -121,7 +121,7 @@ def test_many_metrics_and_aspects_without_a_claim_are_one_sentence() -> None:
         FIVE,
     )
     one = trust(aspect("accuracy", orders=orders), aspect("style", orders={"vcs": ALIKE, "ecs": OPEN}))
-    assert find_best_system(one, [SCORED], [rated], LABEL).sentences[2:] == (
+    assert answer_best_system(one, [SCORED], [rated], LABEL).sentences[2:] == (
         "VCS (τ-b 1.00) ranks the 5 systems as people do by style.",
         FIVE,
     )
@@ -129,7 +129,7 @@ def test_many_metrics_and_aspects_without_a_claim_are_one_sentence() -> None:
 
 def test_aspects_that_disagree_depend() -> None:
     rated = table({"accuracy": [4.7, 4.0], "style": [2.0, 4.0]}, {"accuracy": 0.001, "style": 0.001})
-    found = find_best_system(trust(aspect("accuracy"), aspect("style")), [], [rated], LABEL)
+    found = answer_best_system(trust(aspect("accuracy"), aspect("style")), [], [rated], LABEL)
     assert (found.light, found.headline) == ("middle", "It depends")
     assert found.sentences == (
         "a is best by 90 ratings of people for accuracy.",
@@ -138,21 +138,21 @@ def test_aspects_that_disagree_depend() -> None:
 
 
 def test_an_aspect_without_a_clear_lead_takes_nothing_from_a_clear_one() -> None:
-    rated = table({"accuracy": [4.7, 4.0], LABELS: [0.5, 0.6]}, {"accuracy": 0.001, LABELS: 0.5})
-    found = find_best_system(trust(aspect("accuracy"), aspect(LABELS)), [], [rated], LABEL)
+    rated = table({"accuracy": [4.7, 4.0], LABELS_ASPECT: [0.5, 0.6]}, {"accuracy": 0.001, LABELS_ASPECT: 0.5})
+    found = answer_best_system(trust(aspect("accuracy"), aspect(LABELS_ASPECT)), [], [rated], LABEL)
     assert (found.headline, found.sentences[0]) == (
         "a", "Best by 90 ratings of people for accuracy (4.70 against 4.00), more than chance."
     )  # fmt: skip
 
 
 def test_labels_are_no_ratings() -> None:
-    rated = table({LABELS: [0.9, 0.6]}, {LABELS: 0.001})
-    found = find_best_system(trust(aspect(LABELS)), [], [rated], LABEL)
+    rated = table({LABELS_ASPECT: [0.9, 0.6]}, {LABELS_ASPECT: 0.001})
+    found = answer_best_system(trust(aspect(LABELS_ASPECT)), [], [rated], LABEL)
     assert found.sentences == ("Best by labelled coverage (0.90 against 0.60), more than chance.",)
 
 
 def test_systems_without_a_rating_are_counted() -> None:
-    found = find_best_system(
+    found = answer_best_system(
         trust(aspect()), [SCORED], [table({"overall": [4.7, 4.0, None, None]}, {"overall": 0.001})], LABEL
     )
     assert (found.light, found.headline) == ("middle", "a")
@@ -163,7 +163,7 @@ def test_systems_without_a_rating_are_counted() -> None:
 
 
 def test_where_people_leave_it_open_a_metric_that_ranks_systems_as_they_do_answers() -> None:
-    found = find_best_system(trust(aspect(orders={"vcs": ALIKE})), [SCORED], [CLOSE], LABEL)
+    found = answer_best_system(trust(aspect(orders={"vcs": ALIKE})), [SCORED], [CLOSE], LABEL)
     assert (found.light, found.headline) == ("good", "b")
     assert found.sentences == (
         "By 90 ratings of people no system clearly leads.",
@@ -186,29 +186,29 @@ def test_where_people_leave_it_open_a_metric_that_ranks_systems_as_they_do_answe
     ],
 )
 def test_what_a_metric_knows_of_captions_is_no_evidence_on_systems(
-    level: Level, light: str, headline: str, second: str
+    level: TrustLevel, light: str, headline: str, second: str
 ) -> None:
-    found = find_best_system(trust(aspect(level=level, orders={"vcs": OPEN})), [SCORED], [CLOSE], LABEL)
+    found = answer_best_system(trust(aspect(level=level, orders={"vcs": OPEN})), [SCORED], [CLOSE], LABEL)
     assert (found.light, found.headline, found.sentences[1]) == (light, headline, second)
 
 
 def test_a_metric_against_people_is_not_trusted_for_systems_whatever_it_knows_of_captions() -> None:
-    found = find_best_system(trust(aspect(level="ceiling", orders={"vcs": AGAINST})), [SCORED], [CLOSE], LABEL)
+    found = answer_best_system(trust(aspect(level="ceiling", orders={"vcs": AGAINST})), [SCORED], [CLOSE], LABEL)
     assert (found.light, found.headline) == ("open", "Open")
 
 
 def test_few_videos_and_one_rated_system_leave_it_open() -> None:
     few = table({"overall": [4.7, 4.0]}, {"overall": 1e-9}, n_videos=9)
-    found = find_best_system(trust(aspect()), [], [few], LABEL)
+    found = answer_best_system(trust(aspect()), [], [few], LABEL)
     assert (found.light, found.sentences[0]) == ("open", "By 90 ratings of people it is open: 9 videos, 10 needed.")
     one = table({"overall": [4.7, None]}, {"overall": 1e-9})
-    found = find_best_system(trust(aspect()), [SCORED], [one], LABEL)
+    found = answer_best_system(trust(aspect()), [SCORED], [one], LABEL)
     assert found.sentences[0] == "By 90 ratings of people nothing can be compared: a is the only judged system."
 
 
 def test_without_people_metrics_name_a_system_as_an_open_question() -> None:
-    found = find_best_system(NO_TRUST, [SCORED], [], LABEL)
+    found = answer_best_system(NO_TRUST, [SCORED], [], LABEL)
     assert (found.light, found.headline) == ("open", "Open")
     assert found.sentences == ("b is best by VCS, which nobody compared with people here.",)
-    assert find_best_system(NO_TRUST, [], [], LABEL).headline == "Open"
-    assert find_best_system(NO_TRUST, [table({"vcs": [0.5]}, {})], [], LABEL).headline == "Nothing to compare"
+    assert answer_best_system(NO_TRUST, [], [], LABEL).headline == "Open"
+    assert answer_best_system(NO_TRUST, [table({"vcs": [0.5]}, {})], [], LABEL).headline == "Nothing to compare"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.scores.brought import ENTRY_POINTS, BroughtMetrics, load_brought
+from assets.scores.installed_metrics import ENTRY_POINTS, InstalledMetrics, import_installed_metrics
 from assets.vcs.scorer import VCSScorer, VCSShortScorer
 from tests.outside.letters import LetterScorer
 from tests.outside.words import words
@@ -17,8 +17,10 @@ GOOD = (("letters", "tests.outside.letters:LetterScorer"), ("words", "tests.outs
 NUMBERS = itertools.count()
 
 
-def load(*named: tuple[str, str]) -> BroughtMetrics:
-    return load_brought([EntryPoint(name, value, ENTRY_POINTS) for name, value in named], [VCSScorer, VCSShortScorer])
+def load(*named: tuple[str, str]) -> InstalledMetrics:
+    return import_installed_metrics(
+        [EntryPoint(name, value, ENTRY_POINTS) for name, value in named], [VCSScorer, VCSShortScorer]
+    )
 
 
 def test_good_metrics_are_loaded_in_order() -> None:

@@ -12,13 +12,19 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ecs.calibrate import TOTAL, Calibration, NoLabels, calibrate, evaluate
-from assets.ecs.calibration_tables import evaluation_rows, threshold_rows
+from assets.ecs.calibrate import TOTAL_NAME, Calibration, NoLabels, calibrate_thresholds, compute_confusions
+from assets.ecs.calibration_tables import build_evaluation_rows, build_threshold_rows
 from assets.ecs.scorer import ECSScorer
-from assets.scores.pending import register
-from db.evidence.verdicts import MANIFEST_LABELS, LabelledVerdict
-from db.scores.thresholds import label_thresholds
-from metrics_core.calibration import CalibrationWarning, Confusion, Threshold, split_position, thresholds_by_dimension
+from assets.scores.pending import store_scorer
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, LabelledVerdict
+from db.scores.thresholds import load_label_thresholds
+from metrics_core.calibration import (
+    CalibrationWarning,
+    Confusion,
+    Threshold,
+    compute_split_position,
+    find_dimension_thresholds,
+)
 from metrics_core.calibration.result import Objective
 from tests.assets.manifests import Row, candidate, keypoint, label
 from tests.assets.verifying import Bench, ToldVerifier, ecs, no_model
@@ -27,7 +33,7 @@ EVENTS, CAMERA = "segment_detail", "camera_state"
 # A keypoint each. Events have labels enough in the fifth of the videos that thresholds are chosen on, the camera not.
 ASPECTS = {"a": EVENTS, "b": EVENTS, "c": EVENTS, "d": EVENTS, "camera": CAMERA}
 VIDEOS = [f"v{i:02d}" for i in range(60)]
-CHOSEN_ON = [video for video in VIDEOS if split_position(video) < 0.2]
+CHOSEN_ON = [video for video in VIDEOS if compute_split_position(video) < 0.2]
 Labels = Literal["calibration", "all"]
 Item = tuple[str, str, float, bool]
 
@@ -88,7 +94,7 @@ def idle() -> ECSScorer:
 
 
 def calibrated(bench: Bench, objective: Objective = "f1", part: Labels = "calibration") -> Calibration:
-    return calibrate(bench.engine, idle(), bench.dataset, objective, part)
+    return calibrate_thresholds(bench.engine, idle(), bench.dataset, objective, part)
 
 
 def stored(bench: Bench) -> list[Any]:
@@ -103,7 +109,7 @@ def stored(bench: Bench) -> list[Any]:
 
 def in_force(bench: Bench) -> dict[str, float]:
     with bench.engine.connect() as connection:
-        return label_thresholds(connection, register(bench.engine, idle()), bench.dataset.dataset_id)
+        return load_label_thresholds(connection, store_scorer(bench.engine, idle()), bench.dataset.dataset_id)
 
 
 def of(videos: Iterable[str]) -> list[Item]:
@@ -115,7 +121,7 @@ def by_metric(items: Sequence[Item], objective: Objective = "f1") -> dict[str, T
     videos, dimensions, probabilities, covered = zip(*items, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        found = thresholds_by_dimension(probabilities, covered, dimensions, objective, groups=videos)
+        found = find_dimension_thresholds(probabilities, covered, dimensions, objective, groups=videos)
     return dict(found.by_dimension)
 
 
@@ -143,26 +149,31 @@ def test_the_data_is_worth_something() -> None:
 def test_thresholds_are_those_of_the_metrics_own_calibration(bench: Bench) -> None:
     found = calibrated(bench)
     assert (found.objective, found.part) == ("f1", "calibration")
-    assert dict(found.by_dimension) == by_metric(of(CHOSEN_ON))
-    events, camera = found.by_dimension[EVENTS], found.by_dimension[CAMERA]
+    assert dict(found.threshold_by_dimension) == by_metric(of(CHOSEN_ON))
+    events, camera = found.threshold_by_dimension[EVENTS], found.threshold_by_dimension[CAMERA]
     assert (events.n, camera.n) == (4 * len(CHOSEN_ON), len(CHOSEN_ON))
     assert events.value == best_f1([item for item in of(CHOSEN_ON) if item[1] == EVENTS])
     # Too few labels of its own.
     assert (events.pooled, camera.pooled) == (False, True)
     assert camera.value == best_f1(of(CHOSEN_ON))
-    assert found.warnings == [f"{name}: {text}" for name, each in found.by_dimension.items() for text in each.warnings]
+    assert found.warnings == [
+        f"{name}: {text}" for name, each in found.threshold_by_dimension.items() for text in each.warnings
+    ]
     assert any(text.startswith(f"{CAMERA}: The threshold of all dimensions") for text in found.warnings)
     assert in_force(bench) == {EVENTS: events.value, CAMERA: camera.value}
 
 
 def test_all_labels_may_be_used(bench: Bench) -> None:
     found = calibrated(bench, part="all")
-    assert dict(found.by_dimension) == by_metric(ITEMS)
+    assert dict(found.threshold_by_dimension) == by_metric(ITEMS)
     camera = [item for item in ITEMS if item[1] == CAMERA]
-    assert (found.by_dimension[CAMERA].value, found.by_dimension[CAMERA].pooled) == (best_f1(camera), False)
+    assert (found.threshold_by_dimension[CAMERA].value, found.threshold_by_dimension[CAMERA].pooled) == (
+        best_f1(camera),
+        False,
+    )
     # Nothing is left that says how good they are.
-    assert found.evaluated == {}
-    assert evaluation_rows(found) == []
+    assert found.confusion_by_dimension == {}
+    assert build_evaluation_rows(found) == []
     assert {row.details["videos"] for row in stored(bench)} == {"all"}
 
 
@@ -174,7 +185,7 @@ def test_what_is_stored_says_what_it_rests_on(bench: Bench) -> None:
     whole = {row.dimension: row for row in rows if row.scope == "dataset"}
     assert set(whole) == {EVENTS, CAMERA}
     for name, row in whole.items():
-        want = found.by_dimension[name]
+        want = found.threshold_by_dimension[name]
         assert want.counts is not None
         assert want.interval is not None
         assert (row.shard, row.threshold, row.n, row.n_positive) == (None, want.value, want.n, want.n_positive)
@@ -196,7 +207,7 @@ def test_shards_with_labels_enough_have_thresholds_that_are_not_in_force(bench: 
     found = calibrated(bench, part=part)
     of_shards = {(row.shard, row.dimension): row for row in stored(bench) if row.scope == "shard"}
     items = {
-        (shard, name): [item for item in ITEMS if item[1] == name and bench.dataset.shard_of(item[0]) == shard]
+        (shard, name): [item for item in ITEMS if item[1] == name and bench.dataset.compute_shard(item[0]) == shard]
         for shard in (0, 1)
         for name in (EVENTS, CAMERA)
     }
@@ -209,7 +220,7 @@ def test_shards_with_labels_enough_have_thresholds_that_are_not_in_force(bench: 
     for key, row in of_shards.items():
         assert (row.threshold, row.n) == (best_f1(items[key]), len(items[key]))
         assert row.n_positive == sum(covered for *_, covered in items[key])
-    assert in_force(bench) == {name: each.value for name, each in found.by_dimension.items()}
+    assert in_force(bench) == {name: each.value for name, each in found.threshold_by_dimension.items()}
 
 
 def test_labels_of_other_videos_do_not_count(bench: Bench) -> None:
@@ -222,13 +233,15 @@ def test_labels_of_other_videos_do_not_count(bench: Bench) -> None:
         videos=CHOSEN_ON,
     )
     after = calibrated(bench)
-    assert after.by_dimension == before.by_dimension
+    assert after.threshold_by_dimension == before.threshold_by_dimension
     assert stored(bench) == rows
-    assert after.evaluated[TOTAL].accuracy == pytest.approx(1 - (before.evaluated[TOTAL].accuracy or 0))
+    assert after.confusion_by_dimension[TOTAL_NAME].accuracy == pytest.approx(
+        1 - (before.confusion_by_dimension[TOTAL_NAME].accuracy or 0)
+    )
 
 
 def test_videos_of_one_group_belong_into_one_part(engine: Engine, tmp_path: Path) -> None:
-    group = next(f"film {i}" for i in range(99) if split_position(f"film {i}") < 0.2)
+    group = next(f"film {i}" for i in range(99) if compute_split_position(f"film {i}") < 0.2)
     # Those that the split by video would leave to the evaluation.
     others = [video for video in VIDEOS if video not in CHOSEN_ON][:10]
     bench = Bench(engine, tmp_path)
@@ -237,8 +250,8 @@ def test_videos_of_one_group_belong_into_one_part(engine: Engine, tmp_path: Path
     bench.verify(scorer())
     found = calibrated(bench)
     items = [(group if video in others else video, *rest) for video, *rest in of([*CHOSEN_ON, *others])]
-    assert found.by_dimension == by_metric(items)  # type: ignore[arg-type]  # a star in a tuple loses the types
-    interval = found.by_dimension[EVENTS].interval
+    assert found.threshold_by_dimension == by_metric(items)  # type: ignore[arg-type]  # a star in a tuple loses the types
+    interval = found.threshold_by_dimension[EVENTS].interval
     assert interval is not None
     assert interval.n_groups == len(CHOSEN_ON) + 1
 
@@ -267,7 +280,7 @@ def test_scores_follow_without_a_model(bench: Bench) -> None:
     }
     assert rows["v00 told"].components["thresholds"] == thresholds
     assert rows["v00 told"].components["calibrated"] == sorted(thresholds)
-    assert {name: each.value for name, each in found.by_dimension.items()} == thresholds
+    assert {name: each.value for name, each in found.threshold_by_dimension.items()} == thresholds
     # The same labels give the same thresholds, by which everything is scored already.
     calibrated(bench)
     assert bench.pending(idle()) == set()
@@ -280,9 +293,9 @@ def test_another_objective_takes_the_place_of_the_first(bench: Bench) -> None:
     objectives: list[Objective] = ["coverage", "youden", "mcc"]
     for objective in objectives:
         found = calibrated(bench, objective)
-        assert dict(found.by_dimension) == by_metric(of(CHOSEN_ON), objective)
+        assert dict(found.threshold_by_dimension) == by_metric(of(CHOSEN_ON), objective)
         assert {row.objective for row in stored(bench)} == {objective}
-        assert in_force(bench) == {name: each.value for name, each in found.by_dimension.items()}
+        assert in_force(bench) == {name: each.value for name, each in found.threshold_by_dimension.items()}
     assert len([row for row in stored(bench) if row.scope == "dataset"]) == 2
     calibrated(bench, "coverage")
     assert in_force(bench) != first
@@ -369,7 +382,7 @@ def test_labels_wait_for_verdicts_that_are_complete(engine: Engine, tmp_path: Pa
             "an early exit left lower bounds beside labels of set: score it without early exit first"
         )
     bench.verify(scorer())
-    assert dict(calibrated(bench).by_dimension) == by_metric(of(CHOSEN_ON))
+    assert dict(calibrated(bench).threshold_by_dimension) == by_metric(of(CHOSEN_ON))
 
 
 def test_labels_of_captions_that_say_nothing_do_not_count(engine: Engine, tmp_path: Path) -> None:
@@ -408,11 +421,13 @@ def test_agreement_is_counted_by_hand() -> None:
         verdict("speech", 0.9, True),
         verdict("acoustics", 0.9, True),
     ]
-    found = evaluate(labelled, thresholds)
-    assert found == {EVENTS: Confusion(2, 1, 2, 1), CAMERA: Confusion(0, 1, 0, 1), TOTAL: Confusion(2, 2, 2, 2)}
-    assert list(found)[-1] == TOTAL
-    assert evaluate([], thresholds) == {}
-    events, camera, total = evaluation_rows(Calibration("f1", "calibration", MANIFEST_LABELS, thresholds, found, 0))
+    found = compute_confusions(labelled, thresholds)
+    assert found == {EVENTS: Confusion(2, 1, 2, 1), CAMERA: Confusion(0, 1, 0, 1), TOTAL_NAME: Confusion(2, 2, 2, 2)}
+    assert list(found)[-1] == TOTAL_NAME
+    assert compute_confusions([], thresholds) == {}
+    events, camera, total = build_evaluation_rows(
+        Calibration("f1", "calibration", MANIFEST_LABEL_SOURCE, thresholds, found, 0)
+    )
     assert events == {
         "dimension": EVENTS,
         "labels": 6,
@@ -424,7 +439,7 @@ def test_agreement_is_counted_by_hand() -> None:
         "mcc": pytest.approx(0.0),
     }
     assert (camera["positive"], camera["majority"], camera["all_positive_f1"]) == (0, 1.0, None)
-    assert (total["dimension"], total["accuracy"]) == (TOTAL, 0.5)
+    assert (total["dimension"], total["accuracy"]) == (TOTAL_NAME, 0.5)
 
 
 def test_agreement_is_on_the_labels_of_the_other_videos(bench: Bench) -> None:
@@ -432,14 +447,17 @@ def test_agreement_is_on_the_labels_of_the_other_videos(bench: Bench) -> None:
     thresholds = in_force(bench)
     others = [item for item in ITEMS if item[0] not in CHOSEN_ON]
     right = sum((p >= thresholds[dimension]) == covered for _, dimension, p, covered in others)
-    assert (found.evaluated[TOTAL].n, found.evaluated[TOTAL].accuracy) == (len(others), right / len(others))
-    assert {name: counts.n for name, counts in found.evaluated.items()} == {
+    assert (found.confusion_by_dimension[TOTAL_NAME].n, found.confusion_by_dimension[TOTAL_NAME].accuracy) == (
+        len(others),
+        right / len(others),
+    )
+    assert {name: counts.n for name, counts in found.confusion_by_dimension.items()} == {
         EVENTS: 4 * (60 - len(CHOSEN_ON)),
         CAMERA: 60 - len(CHOSEN_ON),
-        TOTAL: len(others),
+        TOTAL_NAME: len(others),
     }
-    by_name = {row["dimension"]: row for row in threshold_rows(found)}
-    for name, each in found.by_dimension.items():
+    by_name = {row["dimension"]: row for row in build_threshold_rows(found)}
+    for name, each in found.threshold_by_dimension.items():
         assert each.interval is not None
         assert each.counts is not None
         assert by_name[name] == {

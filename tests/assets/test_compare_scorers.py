@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.compare import NothingToCompare, compare, differences
+from assets.agreement.compare import NothingToCompare, compare_scorers, list_differences
 from assets.agreement.comparison import Comparison, explain_comparison
-from assets.agreement.scorer_names import UnknownScorer, find_named_scorer
+from assets.agreement.scorer_names import UnknownScorer, require_named_scorer
 from db import schema
 from db.manifest.datasets import Dataset
 from db.scores.scorers import StoredScorer, list_scorers
@@ -62,7 +62,7 @@ def people(engine: Engine, samples: list[int], raters: str = "ab", aspect: str =
 
 
 def compared(engine: Engine, clips: Dataset, pair: tuple[int, int], n_movers: int = 2) -> Comparison:
-    return compare(engine, clips, f"vcs@{pair[0]}", f"vcs@{pair[1]}", n_movers)
+    return compare_scorers(engine, clips, f"vcs@{pair[0]}", f"vcs@{pair[1]}", n_movers)
 
 
 # Names
@@ -94,7 +94,7 @@ KNOWN = [
     ],
 )
 def test_a_scorer_has_several_names(name: str, expected: int) -> None:
-    assert find_named_scorer(KNOWN, name).scorer_id == expected
+    assert require_named_scorer(KNOWN, name).scorer_id == expected
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_scorer_has_several_names(name: str, expected: int) -> None:
 )
 def test_an_unknown_name_is_refused_with_the_names_there_are(name: str, said: str) -> None:
     with pytest.raises(UnknownScorer) as caught:
-        find_named_scorer(KNOWN, name)
+        require_named_scorer(KNOWN, name)
     assert str(caught.value).startswith(said)
 
 
 def test_without_scores_there_is_no_scorer(engine: Engine, clips: Dataset) -> None:
     with pytest.raises(UnknownScorer, match="nothing is scored yet: run reelsieve score"):
-        compare(engine, clips, "vcs", "evqa", 1)
+        compare_scorers(engine, clips, "vcs", "evqa", 1)
 
 
 def test_differences_are_named() -> None:
@@ -127,13 +127,13 @@ def test_differences_are_named() -> None:
     second = StoredScorer(
         2, "vcs", "b", {"encoder": {"model_id": "n", "dim": 3}}, {"same": [1], "new": 2}, "2", "active"
     )
-    assert differences(first, second) == (
+    assert list_differences(first, second) == (
         ("encoder.model_id", "m", "n"),
         ("lct", 0, None),
         ("code_version", "1", "2"),
         ("new", None, 2),
     )
-    assert differences(first, StoredScorer(3, "evqa", "c", {}, {}, "1", "active")) == ()
+    assert list_differences(first, StoredScorer(3, "evqa", "c", {}, {}, "1", "active")) == ()
 
 
 # Numbers
@@ -175,8 +175,8 @@ def test_left_out_samples_are_counted_by_reason(
     add_sample(engine, clips, add_video(engine, clips, "new"), "new")
     found = compared(engine, clips, pair)
     assert (found.scores.n, found.n_left_out) == (6, 3)
-    assert found.first.without == {"stale": 1, "not scored": 1}
-    assert found.second.without == {"undefined": 1, "stale": 1, "not scored": 1}
+    assert found.first.missing_by_status == {"stale": 1, "not scored": 1}
+    assert found.second.missing_by_status == {"undefined": 1, "stale": 1, "not scored": 1}
 
 
 def test_labels_are_an_aspect(engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]) -> None:
@@ -196,8 +196,8 @@ def test_labels_are_an_aspect(engine: Engine, clips: Dataset, samples: list[int]
 def test_two_metrics_have_no_mean_difference(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     set_scores(engine, dict(zip(samples, OLD, strict=True)))
     set_scores(engine, dict(zip(samples, NEW, strict=True)), metric="vcs_short")
-    found = compare(engine, clips, "vcs", "vcs_short", 1)
-    assert (found.same_metric, found.differences, found.as_dict()["mean_difference"]) == (False, (), None)
+    found = compare_scorers(engine, clips, "vcs", "vcs_short", 1)
+    assert (found.is_same_metric, found.differences, found.as_dict()["mean_difference"]) == (False, (), None)
     with engine.connect() as connection:
         assert {each.name for each in list_scorers(connection)} == {found.first.scorer.name, found.second.scorer.name}
 
@@ -302,7 +302,7 @@ def test_one_video_has_no_test(engine: Engine, clips: Dataset) -> None:
 
 def test_the_same_scorer_twice(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
     with pytest.raises(NothingToCompare) as caught:
-        compare(engine, clips, "vcs", str(pair[1]), 1)
+        compare_scorers(engine, clips, "vcs", str(pair[1]), 1)
     name = f"vcs@{pair[1]}"
     assert str(caught.value) == (
         f"'vcs' and '{pair[1]}' are the same scorer, {name}: name another one: vcs@{pair[0]} (retired)"
@@ -311,7 +311,7 @@ def test_the_same_scorer_twice(engine: Engine, clips: Dataset, pair: tuple[int, 
 
 def test_another_dataset(engine: Engine, pair: tuple[int, int]) -> None:
     with pytest.raises(NothingToCompare) as caught:
-        compare(engine, make_dataset(engine, "other"), "vcs", f"vcs@{pair[0]}", 1)
+        compare_scorers(engine, make_dataset(engine, "other"), "vcs", f"vcs@{pair[0]}", 1)
     assert str(caught.value) == (
         f"vcs@{pair[1]} has not scored other, only clips: with its settings run reelsieve score --dataset other "
         "--metric vcs"
@@ -339,4 +339,4 @@ def test_one_common_sample(engine: Engine, clips: Dataset, samples: list[int]) -
 def test_a_scorer_that_scored_nothing(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
     unused = register(engine, version="3")
     with pytest.raises(NothingToCompare, match=f"vcs@{unused} has not scored clips: with its settings run"):
-        compare(engine, clips, "vcs", f"vcs@{unused}", 1)
+        compare_scorers(engine, clips, "vcs", f"vcs@{unused}", 1)

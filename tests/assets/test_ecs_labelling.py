@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.ecs.calibrate import NoLabels, calibrate
-from assets.ecs.labelling import Labelled, NoJudge
+from assets.ecs.calibrate import NoLabels, calibrate_thresholds
+from assets.ecs.labelling import LabellingResult, NoJudge
 from assets.ecs.scorer import ECSScorer, ECSSettings
 from db.reports.agreement import list_judged_samples
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
@@ -58,9 +58,9 @@ def scorer_of(chat: ChatModel | None, **settings: Any) -> ECSScorer:
     return ECSScorer(chosen, HashEncoder(), RuleSplitter(), ToldVerifier(), chat)
 
 
-def judged(bench: Bench, chat: ChatModel | None, limit: int | None = None, **settings: Any) -> Labelled:
+def judged(bench: Bench, chat: ChatModel | None, limit: int | None = None, **settings: Any) -> LabellingResult:
     labeller = scorer_of(chat, **settings).labeller
-    return labeller.label(bench.engine, bench.dataset, run_id="run", tell=lambda _: None, limit=limit)
+    return labeller.label_captions(bench.engine, bench.dataset, run_id="run", tell=lambda _: None, limit=limit)
 
 
 def stored(bench: Bench, source: str = "judge:rule") -> dict[tuple[str, str], tuple[bool, Any]]:
@@ -111,7 +111,7 @@ def test_every_keypoint_of_every_caption_gets_a_label_of_the_judge(bench: Bench)
         expected[f"{video} long", f"{video} 0"] = (True, "It barks.")
         expected[f"{video} long", f"{video} 1"] = (True, f"A dog runs in {video}.")
     assert stored(bench) == expected
-    assert found.why is None
+    assert found.first_failure is None
     counts = {"captions": 2 * N, "judged": 2 * N, "labels": 6 * N, "failed": 0, "refused": 0, "without_times": 0}
     assert {name: found.counts[name] for name in counts} == counts
     assert (found.counts["chat_calls"], found.counts["chat_tokens_in"]) == (0, 0)
@@ -133,8 +133,8 @@ def test_people_and_judge_do_not_mix(bench: Bench) -> None:
     scorer = scorer_of(None)
     bench.run(scorer)
     for source, n, positive in (("manifest", 2 * N, 2 * N), ("judge:rule", 6 * N, 2 * N)):
-        found = calibrate(bench.engine, scorer, bench.dataset, "f1", "all", source)
-        (threshold,) = found.by_dimension.values()
+        found = calibrate_thresholds(bench.engine, scorer, bench.dataset, "f1", "all", source)
+        (threshold,) = found.threshold_by_dimension.values()
         assert (found.source, threshold.n, threshold.n_positive) == (source, n, positive)
         with bench.engine.connect() as connection:
             origins = connection.exec_driver_sql("SELECT details->>'labels' FROM keypoint_threshold").scalars().all()
@@ -272,7 +272,7 @@ def test_a_failed_caption_gets_no_label_and_is_counted(bench: Bench, status: Any
     found = judged(bench, RuleChat(but("v07", ChatReply(status, reason="it went wrong"))))
     assert {name: found.counts[name] for name in ("failed", "refused")} == {"failed": 0, "refused": 0, counted: 2}
     assert found.counts["judged"] == 2 * N - 2
-    assert found.why in ("v07 long: it went wrong", "v07 short: it went wrong")
+    assert found.first_failure in ("v07 long: it went wrong", "v07 short: it went wrong")
     assert not any(caption.startswith("v07") for caption, _ in stored(bench))
     again = RuleChat(told)
     judged(bench, again)
@@ -293,7 +293,7 @@ def test_without_a_judge_or_its_labels_a_sentence_says_so(bench: Bench) -> None:
     scorer = scorer_of(None)
     bench.run(scorer)
     with pytest.raises(NoLabels, match="set has no labels of judge:rule on keypoints with verdicts: let it judge more"):
-        calibrate(bench.engine, scorer, bench.dataset, "f1", "all", "judge:rule")
+        calibrate_thresholds(bench.engine, scorer, bench.dataset, "f1", "all", "judge:rule")
 
 
 # A server
@@ -311,8 +311,8 @@ def test_a_judge_behind_a_server_is_asked_once_and_every_call_is_kept(bench: Ben
         labeller = ECSScorer.from_settings(settings).labeller
         assert labeller.source == "judge:tiny"
 
-        def label_all() -> Labelled:
-            return labeller.label(bench.engine, bench.dataset, run_id="run", tell=lambda _: None, limit=5)
+        def label_all() -> LabellingResult:
+            return labeller.label_captions(bench.engine, bench.dataset, run_id="run", tell=lambda _: None, limit=5)
 
         found = label_all()
         assert (found.counts["chat_calls"], found.counts["chat_tokens_in"], len(server.asked)) == (5, 500, 5)

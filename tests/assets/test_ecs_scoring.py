@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.ecs.verdicts import KeypointVerdicts
-from assets.scores.checks import judge
-from assets.scores.pending import register
+from assets.scores.checks import evaluate_checks
+from assets.scores.pending import store_scorer
 from assets.sources.base import MissingEvidence
-from db.scores.quality import shard_quality
+from db.scores.quality import count_shard_scores
 from metrics_core.protocols import ModelIdentity
 from tests.assets.manifests import Row, candidate, keypoint, qa, reference, spans
 from tests.assets.verifying import Bench, Pair, Says, ToldVerifier, ecs, entailed, make_kind, no_model
@@ -254,9 +254,9 @@ def test_without_all_times_a_caption_is_read_whole_or_cannot_be_verified(bench: 
 def checks(bench: Bench, scorer: Any) -> dict[str, bool]:
     """Which checks of the score asset hold on shard 0."""
     with bench.engine.connect() as connection:
-        scorer_id = register(bench.engine, scorer)
-        quality = shard_quality(connection, scorer_id, bench.dataset.dataset_id, 0)
-    return judge(quality, scorer.value_range)
+        scorer_id = store_scorer(bench.engine, scorer)
+        quality = count_shard_scores(connection, scorer_id, bench.dataset.dataset_id, 0)
+    return evaluate_checks(quality, scorer.value_range)
 
 
 # Nothing said, nothing asked
@@ -457,10 +457,10 @@ def test_the_default_threshold_is_the_verifiers_own(verifier: str, threshold: fl
 
 
 def test_the_offline_verifier_brings_its_threshold_along() -> None:
-    from metrics_core.ecs.verifier import default_threshold
+    from metrics_core.ecs.verifier import read_default_threshold
 
-    assert ecs(ToldVerifier(), ecs_threshold=None).params()["default_threshold"] == default_threshold()
-    assert 0 < default_threshold() < 1
+    assert ecs(ToldVerifier(), ecs_threshold=None).params()["default_threshold"] == read_default_threshold()
+    assert 0 < read_default_threshold() < 1
 
 
 @pytest.mark.parametrize("given", [{"ecs_sentences": 0}, {"ecs_sentences": "none"}, {"ecs_mode": "soda"}])

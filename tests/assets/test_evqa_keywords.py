@@ -15,19 +15,19 @@ from assets.evqa.scorer import EVQAScorer
 from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
 from assets.scores.explain import explain_score
-from assets.scores.pending import forecast
+from assets.scores.pending import forecast_shard
 from assets.scores.run import score_shard
 from assets.sources.base import MissingEvidence
 from assets.sources.keywords import ExtractedKeywords
 from assets.sources.texts import TextVectors
-from demo.encoder import demo_encoder
+from demo.encoder import make_demo_encoder
 from metrics_core.evqa import evqa_from_features
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
-from metrics_core.models.chat_keywords import PROMPT_VERSION, ChatKeywords
+from metrics_core.models.chat_keywords import PROMPT_VERSION, ChatKeywordExtractor
+from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.sentence_splitter import RuleSplitter
-from metrics_core.models.unusable import ModelUnusable
 from tests.assets.manifests import candidate, qa, write_clip
 from tests.assets.verifying import Bench, make_kind
 from tests.metrics_core.chat_server import Answer, completion, loopback
@@ -50,7 +50,7 @@ def told(request: ChatRequest) -> dict[str, list[str]]:
 
 def scorer_of(chat: ChatModel, **settings: Any) -> EVQAScorer:
     chosen = EVQASettings(**{"frames_every": 5, **settings})
-    return EVQAScorer(chosen, demo_encoder(), ChatKeywords(chat), RuleSplitter())
+    return EVQAScorer(chosen, make_demo_encoder(), ChatKeywordExtractor(chat), RuleSplitter())
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def stored(bench: Bench) -> list[tuple[Any, ...]]:
 
 def test_a_score_is_made_of_the_models_keywords(bench: Bench) -> None:
     rows = bench.run(scorer_of(RuleChat(told)))
-    encoder = demo_encoder()
+    encoder = make_demo_encoder()
     frames = encoder.encode_images(
         list(read_frames(bench.folder / DEMO_DATASET / "videos" / "clip.avi", every=5).pixels)
     )
@@ -128,7 +128,7 @@ def test_each_distinct_text_is_asked_about_once(bench: Bench) -> None:
 
 
 def test_the_extractor_is_part_of_the_fingerprint(bench: Bench) -> None:
-    by_rule = EVQAScorer(EVQASettings(), demo_encoder(), RuleKeywords(), RuleSplitter())
+    by_rule = EVQAScorer(EVQASettings(), make_demo_encoder(), RuleKeywords(), RuleSplitter())
     by_chat = scorer_of(RuleChat(told))
     assert by_chat.models()["keyword_extractor"] == {
         "model_id": "rule",
@@ -253,10 +253,10 @@ def test_doctor_has_one_sentence_read(bench: Bench) -> None:
 def test_a_forecast_counts_the_texts_that_are_still_to_be_asked_about(bench: Bench) -> None:
     chat = RuleChat(told)
     scorer = scorer_of(chat, chat_prices={"rule": (1.0, 1.0)})
-    _, (part,) = forecast(bench.engine, scorer, bench.dataset, 0)
+    _, (part,) = forecast_shard(bench.engine, scorer, bench.dataset, 0)
     assert (chat.batches, part.role) == ([], "keywords")
-    assert part.calls > 0
+    assert part.n_requests > 0
     assert part.money == pytest.approx((part.tokens_in + part.tokens_out) / 1e6)
     bench.make(scorer)
-    assert len(asked(chat)) == part.calls
-    assert forecast(bench.engine, scorer, bench.dataset, 0)[1] == []
+    assert len(asked(chat)) == part.n_requests
+    assert forecast_shard(bench.engine, scorer, bench.dataset, 0)[1] == []

@@ -21,18 +21,23 @@ from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
 from assets.ingest.run import ingest_folder
 from assets.models.settings import DEMO_ENCODER, ImageTextSettings
-from assets.scores.checks import judge
-from assets.scores.pending import activate_if_complete, pending, pending_by_shard, register
+from assets.scores.checks import evaluate_checks
+from assets.scores.pending import (
+    count_pending_by_shard,
+    list_samples_to_score,
+    store_scorer,
+    update_active_scorer_if_complete,
+)
 from assets.scores.run import ShardScores, score_shard
 from assets.sources.base import MissingEvidence
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
 from db.evidence.frames import count_frames
-from db.evidence.models import find_model
+from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
-from db.scores.quality import shard_quality
-from db.scores.stored import status_counts
-from demo.encoder import demo_encoder
+from db.scores.quality import count_shard_scores
+from db.scores.store import count_statuses
+from demo.encoder import make_demo_encoder
 from metrics_core.evqa import evqa_from_features
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords
@@ -51,7 +56,7 @@ class CountingEncoder:
     batch_size: int
 
     def __init__(self, name: str = DEMO_ENCODER) -> None:
-        self._encoder = demo_encoder()
+        self._encoder = make_demo_encoder()
         self.identity = replace(self._encoder.identity, model_id=name)
         self.n_images = 0
         self.texts: list[str] = []
@@ -92,7 +97,9 @@ class Bench(NamedTuple):
         return make_kind(self.engine, scorer, SampledFrames, self.dataset)
 
     def settle(self, scorer: EVQAScorer) -> None:
-        activate_if_complete(self.engine, scorer, [self.dataset], pending_by_shard(self.engine, scorer, [self.dataset]))
+        update_active_scorer_if_complete(
+            self.engine, scorer, [self.dataset], count_pending_by_shard(self.engine, scorer, [self.dataset])
+        )
 
     def texts(self, scorer: EVQAScorer) -> Counts:
         return make_kind(self.engine, scorer, TextVectors, self.dataset)
@@ -107,7 +114,7 @@ class Bench(NamedTuple):
             "SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) "
             "WHERE scorer_id = :id AND s.dataset_id = :dataset_id"
         )
-        values = {"id": register(self.engine, scorer), "dataset_id": self.dataset.dataset_id}
+        values = {"id": store_scorer(self.engine, scorer), "dataset_id": self.dataset.dataset_id}
         with self.engine.connect() as connection:
             found = connection.execute(query, values)
             return {row.key: row for row in found}
@@ -139,7 +146,7 @@ def bench(engine: Engine, tmp_path: Path) -> Bench:
 
 def by_hand(path: Path, chunks: Sequence[str], tokens: Sequence[int], keywords: Sequence[str]) -> Any:
     """The result from pixels and strings, without the platform."""
-    encoder = demo_encoder()
+    encoder = make_demo_encoder()
     frames = encoder.encode_images(list(read_frames(path, every=FRAMES_EVERY).pixels))
     rows = encoder.encode_texts(chunks).astype(np.float64)
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -166,7 +173,7 @@ def test_a_caption_scores_as_by_hand(bench: Bench) -> None:
         "n_frames": 3,
         "text_truncated": False,
     }
-    assert row.components["text_tokens"] == demo_encoder().count_tokens(SHORT)
+    assert row.components["text_tokens"] == make_demo_encoder().count_tokens(SHORT)
     assert row.components["text_chunks"] == 1
 
 
@@ -205,7 +212,9 @@ def test_a_long_text_is_averaged_over_its_chunks_or_cut(bench: Bench) -> None:
     averaged, shortened = bench.scores(mean)["long"], bench.scores(cut)["long"]
     path, keywords = bench.folder / "videos" / "bright.avi", averaged.components["keywords"]
     assert averaged.components["text_chunks"] > 1
-    assert averaged.components["text_tokens"] == shortened.components["text_tokens"] > demo_encoder().context_length
+    assert (
+        averaged.components["text_tokens"] == shortened.components["text_tokens"] > make_demo_encoder().context_length
+    )
     assert (averaged.components["text_truncated"], shortened.components["text_truncated"]) == (False, True)
     assert shortened.value == pytest.approx(by_hand(path, [LONG], [1], keywords).score, abs=1e-6)
     assert abs(averaged.components["coarse"] - shortened.components["coarse"]) > 1e-4
@@ -227,8 +236,8 @@ def test_what_has_no_score_says_why(bench: Bench) -> None:
     }
     assert rows["function words"].components["coarse"] is not None
     with bench.engine.connect() as connection:
-        quality = shard_quality(connection, register(bench.engine, scorer), bench.dataset.dataset_id, 0)
-    assert set(judge(quality, scorer.value_range).values()) == {True}
+        quality = count_shard_scores(connection, store_scorer(bench.engine, scorer), bench.dataset.dataset_id, 0)
+    assert set(evaluate_checks(quality, scorer.value_range).values()) == {True}
 
 
 NO_MODEL = (
@@ -254,12 +263,12 @@ def test_the_demo_encoder_scores_no_data_but_the_demos(bench: Bench) -> None:
         tables = ("frame_set", "text_embedding")
         stored = [connection.scalar(sa.text(f"SELECT count(*) FROM {name}")) for name in tables]
         dataset_id = elsewhere.dataset.dataset_id
-        counts = status_counts(connection, register(bench.engine, scorer), dataset_id)
-        quality = shard_quality(connection, register(bench.engine, scorer), dataset_id, 0)
+        counts = count_statuses(connection, store_scorer(bench.engine, scorer), dataset_id)
+        quality = count_shard_scores(connection, store_scorer(bench.engine, scorer), dataset_id, 0)
     assert (stored, counts) == ([0, 0], {"no_frames": 1, "no_model": 5})
     # It is final: no run tries again, and no check complains.
-    assert pending(bench.engine, scorer, elsewhere.dataset, 0) == []
-    assert set(judge(quality, scorer.value_range).values()) == {True}
+    assert list_samples_to_score(bench.engine, scorer, elsewhere.dataset, 0) == []
+    assert set(evaluate_checks(quality, scorer.value_range).values()) == {True}
     seen = scorer.frames.examine(order_for(bench.engine, scorer, elsewhere.dataset))
     assert set(seen.passed.values()) == {True}
     # The same files under the name of the demo's own dataset have scores.
@@ -277,7 +286,7 @@ def test_another_encoder_scores_any_data(bench: Bench) -> None:
     assert encoder.n_images == 8
     rows = elsewhere.scores(scorer)
     assert {key for key, row in rows.items() if row.status == "ok"} == {"short", "long", "again", "asked"}
-    assert register(bench.engine, scorer) != register(bench.engine, bench.scorer())
+    assert store_scorer(bench.engine, scorer) != store_scorer(bench.engine, bench.scorer())
 
 
 def test_a_prediction_that_could_not_be_read_has_no_score(bench: Bench) -> None:
@@ -301,7 +310,7 @@ def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
     assert "no such file" in rows["short"].error
     assert "changed since it was ingested" in rows["long"].error
     assert all("ingest the folder" in rows[key].error for key in ("short", "long"))
-    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 5
+    assert len(list_samples_to_score(bench.engine, scorer, bench.dataset, 0)) == 5
 
     dark.write_bytes(kept)
     os.utime(dark, ns=(original.st_atime_ns, original.st_mtime_ns))
@@ -310,7 +319,7 @@ def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
     rows = bench.scores(scorer)
     assert {rows[key].status for key in ("short", "long", "again", "asked")} == {"ok"}
     assert rows["long"].components["n_frames"] == 6
-    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 0
+    assert len(list_samples_to_score(bench.engine, scorer, bench.dataset, 0)) == 0
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_tried_again(bench: Bench) -> None:
@@ -387,8 +396,8 @@ def test_a_narrow_video_is_scored_beside_the_others(bench: Bench, width: int) ->
 def test_a_decoder_that_does_not_answer_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = bench.scorer()
     with monkeypatch.context() as busy:
-        busy.setattr("metrics_core.frames.encoding.TIMEOUT_S", 1e-3)
-        busy.setattr("metrics_core.frames.encoding.TIMEOUT_PER_SECOND_OF_VIDEO", 0.0)
+        busy.setattr("metrics_core.frames.features.TIMEOUT_S", 1e-3)
+        busy.setattr("metrics_core.frames.features.TIMEOUT_PER_SECOND_OF_VIDEO", 0.0)
         bench.run(scorer)
     rows = bench.scores(scorer)
     assert {rows[key].status for key in ("short", "long", "again", "asked")} == {"failed"}
@@ -411,7 +420,7 @@ def test_a_file_without_a_readable_frame_is_given_up(bench: Bench) -> None:
     row = bench.scores(scorer)["short"]
     assert (row.value, row.status) == (None, "no_frames")
     assert "dark.avi" in row.error
-    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 0
+    assert len(list_samples_to_score(bench.engine, scorer, bench.dataset, 0)) == 0
 
 
 # Work
@@ -441,7 +450,7 @@ def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
     before = bench.scores(scorer)
     write_clip(bench.folder / "videos" / "dark.avi", n_frames=26, brightness=90)
     bench.ingest()
-    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 1
+    assert len(list_samples_to_score(bench.engine, scorer, bench.dataset, 0)) == 1
     with pytest.raises(MissingEvidence, match=r"1 of 1 videos, 'dark' for one, have no frames of demo encoder"):
         score_shard(bench.engine, scorer, bench.dataset, 0, run_id="early")
     bench.run(scorer)
@@ -468,7 +477,7 @@ def test_a_crash_keeps_the_videos_that_were_written(bench: Bench, monkeypatch: p
         bench.frames(scorer)
     monkeypatch.setattr(bench.encoder, "encode_preprocessed", encode)
     with bench.engine.connect() as connection:
-        model_id = find_model(connection, scorer.frames.model.as_dict())
+        model_id = find_model_id(connection, scorer.frames.model.as_dict())
         video_ids = connection.scalars(sa.text("SELECT DISTINCT video_id FROM sample")).all()
         counts = count_frames(connection, model_id, video_ids)
     assert (counts.n_videos, counts.n_missing, counts.n_sampled, counts.n_stored) == (2, 1, 3, 3)
@@ -508,7 +517,7 @@ def test_another_model_sampling_or_rule_is_another_scorer(bench: Bench) -> None:
         {"evqa_keywords_from": "answer"},
         {"evqa_dedup": False},
     ]
-    ids = {register(bench.engine, bench.scorer(**rule)) for rule in rules}
+    ids = {store_scorer(bench.engine, bench.scorer(**rule)) for rule in rules}
     assert len(ids) == len(rules)
 
 

@@ -14,9 +14,9 @@ from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import ExplainedScore, explain_score
-from assets.scores.pending import register
+from assets.scores.pending import store_scorer
 from assets.vcs.scorer import VCSScorer, VCSSettings
-from demo.encoder import demo_encoder
+from demo.encoder import make_demo_encoder
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.sentence_splitter import RuleSplitter
@@ -135,7 +135,7 @@ def test_evqa_shows_the_best_frame_of_every_keyword(engine: Engine, tmp_path: Pa
         qa=[qa("q", "dark", "What colour is the circle?", "The red circle is red.")],
     )
     settings = EVQASettings(frames_every=5)
-    encoder = demo_encoder()
+    encoder = make_demo_encoder()
     scorer = EVQAScorer(settings, encoder, RuleKeywords(), RuleSplitter())
     rows = bench.run(scorer)
 
@@ -287,7 +287,7 @@ def test_a_threshold_that_changed_makes_the_score_stale(engine: Engine, tmp_path
     checklist(bench)
     scorer = ecs(ToldVerifier(told))
     bench.run(scorer)
-    put_label_thresholds(engine, register(engine, scorer), bench.dataset, segment_detail=0.05)
+    put_label_thresholds(engine, store_scorer(engine, scorer), bench.dataset, segment_detail=0.05)
     assert (explained(bench, scorer, "c").value, explained(bench, scorer, "c").status) == (None, "stale")
     bench.score(scorer)
     score = explained(bench, scorer, "c")

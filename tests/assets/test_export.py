@@ -17,11 +17,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.selection.export import export_selection
-from assets.selection.export_target import ExportFormat, export_target
-from assets.selection.reading import prepare
+from assets.selection.export_input import load_export_input
+from assets.selection.export_target import ExportFormat, require_export_target
 from db.selection import exports
-from db.selection.exports import export_batches
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.exports import load_export_batches
+from db.selection.recipes import SelectionError, parse_recipe
 from tests.assets.exporting import files_of_at_most
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 from tests.db.freezing import freeze_recipe
@@ -31,8 +31,8 @@ N = 40
 HOLDER = """
 import sys
 from pathlib import Path
-from assets.selection.partial_file import partial_file
-with partial_file(Path(sys.argv[1])) as file:
+from assets.selection.partial_file import open_partial_file
+with open_partial_file(Path(sys.argv[1])) as file:
     file.write(b"half a")
     file.flush()
     print("writing", flush=True)
@@ -48,7 +48,7 @@ def selection_id(module_engine: Engine) -> int:
     samples = {add_sample(module_engine, clips, video, f"s{n}", f"text {n}"): n / N for n in range(N)}
     set_scores(module_engine, samples)
     with module_engine.begin() as connection:
-        return freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        return freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": 1})).selection_id
 
 
 @contextmanager
@@ -142,14 +142,14 @@ def test_a_name_may_be_as_long_as_the_file_system_allows(
     longest = tmp_path / ("x" * (os.pathconf(tmp_path, "PC_NAME_MAX") - len(".parquet")) + ".parquet")
     assert write(module_engine, selection_id, longest) == longest
     with pytest.raises(SelectionError, match="File name too long"):
-        export_target(longest.with_name(f"x{longest.name}"))
+        require_export_target(longest.with_name(f"x{longest.name}"))
     # The passport beside it has a longer name, and so has a folder that is not complete.
     for path, form in (
         (longest.with_suffix(".csv"), None),
         (tmp_path / ("x" * 250), ExportFormat.WEB_DATASET),
     ):
         with pytest.raises(SelectionError, match="File name too long"):
-            export_target(path, form)
+            require_export_target(path, form)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_path_that_cannot_be_is_one_sentence(tmp_path: Path, name: str, says: 
     (tmp_path / "file.jsonl").touch()
     (tmp_path / "there.csv").touch()
     with pytest.raises(SelectionError, match=says) as caught:
-        export_target(Path(name) if name.startswith("~") else tmp_path / name)
+        require_export_target(Path(name) if name.startswith("~") else tmp_path / name)
     assert "\n" not in str(caught.value)
 
 
@@ -181,7 +181,7 @@ def test_a_folder_without_the_right_to_write_is_one_sentence() -> None:
     with open_folder() as folder:
         folder.chmod(0o555)
         with ordinary_user(), pytest.raises(SelectionError, match="Permission denied"):
-            export_target(folder / "best.jsonl")
+            require_export_target(folder / "best.jsonl")
 
 
 @pytest.mark.parametrize("form", list(ExportFormat))
@@ -200,7 +200,7 @@ def test_what_exists_is_not_overwritten(
 
 def test_a_suffix_of_another_format_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(SelectionError, match=r"the suffix says parquet, and the format is csv: change one"):
-        export_target(tmp_path / "best.parquet", ExportFormat.CSV)
+        require_export_target(tmp_path / "best.parquet", ExportFormat.CSV)
 
 
 @pytest.mark.parametrize("form", [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET])
@@ -228,11 +228,11 @@ def test_batches_hold_all_rows_in_order_and_pass_over_gaps(
 ) -> None:
     monkeypatch.setattr(exports, "ROWS_AT_A_TIME", 7)
     with module_engine.connect() as connection:
-        query = prepare(connection, selection_id, "jsonl").query
-        sizes = [[row.rank for row in batch] for batch in export_batches(connection, query)]
+        query = load_export_input(connection, selection_id, "jsonl").query
+        sizes = [[row.rank for row in batch] for batch in load_export_batches(connection, query)]
         assert sizes == [list(range(start, min(start + 7, N + 1))) for start in range(1, N + 1, 7)]
         connection.execute(sa.text("DELETE FROM selection_item WHERE rank BETWEEN 5 AND 33 OR rank > 38"))
-        left = [row.rank for batch in export_batches(connection, query) for row in batch]
+        left = [row.rank for batch in load_export_batches(connection, query) for row in batch]
         assert left == [1, 2, 3, 4, 34, 35, 36, 37, 38]
         connection.rollback()
 
@@ -242,7 +242,7 @@ def test_rows_that_someone_deleted_are_missed(engine: Engine, tmp_path: Path) ->
     samples = [add_sample(engine, clips, add_video(engine, clips, f"v{n}"), f"s{n}") for n in range(3)]
     set_scores(engine, {sample: sample / 10 for sample in samples})
     with engine.begin() as connection:
-        chosen = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        chosen = freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": 1})).selection_id
         connection.exec_driver_sql("DELETE FROM selection_item WHERE rank = 2")
     for form in (ExportFormat.PARQUET, ExportFormat.HUGGING_FACE, ExportFormat.CSV):
         with pytest.raises(SelectionError, match="has 2 of its 3 rows"):

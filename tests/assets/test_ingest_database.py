@@ -23,7 +23,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.ingest.reject_writer import MAX_LISTED
+from assets.ingest.reject_writer import MAX_ROWS_PER_CODE
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
@@ -32,8 +32,8 @@ from db.manifest.datasets import find_dataset
 from db.manifest.rejects import list_rejects
 from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input
 from db.schema.views import create_views
-from db.scores.stored import ScoreRow, register_scorer, write_scores
-from db.scores.work import load_samples, pending_samples
+from db.scores.pending import list_pending_samples, load_samples
+from db.scores.store import ScoreRow, register_scorer, store_scores
 from tests.assets.manifests import (
     TABLE_NAMES,
     Row,
@@ -249,7 +249,7 @@ def pretend_scored(engine: Engine, inputs: Collection[Input[Any]]) -> int:
         ids = list(connection.scalars(sa.text("SELECT sample_id FROM sample")))
         samples = load_samples(connection, ids, inputs)
     scores = [ScoreRow(s.sample_id, s.input_sha256, s.input_marks, 0.5, {}, "ok", None) for s in samples]
-    write_scores(engine, scorer_id, "run", scores)
+    store_scores(engine, scorer_id, "run", scores)
     return scorer_id
 
 
@@ -261,7 +261,7 @@ def stale(engine: Engine, scorer_id: int) -> set[str]:
         ids = [
             sample_id
             for shard in range(dataset.n_shards)
-            for sample_id in pending_samples(
+            for sample_id in list_pending_samples(
                 connection, scorer_id=scorer_id, dataset_id=dataset.dataset_id, shard=shard
             )
         ]
@@ -705,23 +705,23 @@ def test_refused_rows_beyond_a_number_are_counted_and_not_listed(engine: Engine,
     folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c", "v", "A.")])
     good, empty, bad = "c,r1,coverage,3\n", ",,,\n", "c,r1,coverage,9\n"
     path = folder / "ratings.csv"
-    path.write_text("caption_id,rater,aspect,value\n" + empty * (MAX_LISTED + 1) + bad * 3 + empty * 4 + good)
+    path.write_text("caption_id,rater,aspect,value\n" + empty * (MAX_ROWS_PER_CODE + 1) + bad * 3 + empty * 4 + good)
     report = ingest_folder(engine, folder, "set")
-    assert (report.accepted["ratings"], report.rejected) == (1, MAX_LISTED + 8)
+    assert (report.accepted["ratings"], report.rejected) == (1, MAX_ROWS_PER_CODE + 8)
     by_code = "SELECT code, count(*), sum(n_rows), max(n_rows) FROM ingest_reject GROUP BY code ORDER BY code"
     assert rows(engine, by_code) == [
-        ("missing_field", MAX_LISTED + 1, MAX_LISTED + 5, 5),
+        ("missing_field", MAX_ROWS_PER_CODE + 1, MAX_ROWS_PER_CODE + 5, 5),
         ("out_of_range", 3, 3, 1),
     ]
     last = "SELECT line, reason FROM ingest_reject WHERE n_rows > 1"
     said = "(and 4 rows more with code missing_field, which are counted here and not listed)"
-    assert rows(engine, last) == [(MAX_LISTED + 2, f"field 'caption_id' is missing: add it {said}")]
-    assert rows(engine, "SELECT rejects FROM dataset_summary") == [(MAX_LISTED + 8,)]
+    assert rows(engine, last) == [(MAX_ROWS_PER_CODE + 2, f"field 'caption_id' is missing: add it {said}")]
+    assert rows(engine, "SELECT rejects FROM dataset_summary") == [(MAX_ROWS_PER_CODE + 8,)]
 
-    path.write_text("caption_id,rater,aspect,value\n" + empty * (MAX_LISTED + 1) + good)
+    path.write_text("caption_id,rater,aspect,value\n" + empty * (MAX_ROWS_PER_CODE + 1) + good)
     report = ingest_folder(engine, folder, "set")
-    assert (report.unchanged["ratings"], report.rejected) == (1, MAX_LISTED + 1)
-    assert rows(engine, by_code) == [("missing_field", MAX_LISTED + 1, MAX_LISTED + 1, 1)]
+    assert (report.unchanged["ratings"], report.rejected) == (1, MAX_ROWS_PER_CODE + 1)
+    assert rows(engine, by_code) == [("missing_field", MAX_ROWS_PER_CODE + 1, MAX_ROWS_PER_CODE + 1, 1)]
 
 
 def test_what_is_hashed_of_a_number_is_what_is_stored(engine: Engine, tmp_path: Path) -> None:

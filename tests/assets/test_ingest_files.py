@@ -13,14 +13,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.dimensions import find_dimensions
-from assets.ingest.files import OpenFile, require_regular
-from assets.ingest.manifest import find_tables
-from assets.ingest.readers import read_mixed, read_table
+from assets.ingest.dimensions import read_dimensions
+from assets.ingest.files import OpenFile, check_regular_file
+from assets.ingest.manifest import list_table_files
+from assets.ingest.readers import read_mixed_rows, read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
-from assets.ingest.table_content import read_content
+from assets.ingest.table_content import read_table_content
 from assets.ingest.write import BATCH_SIZE
 from tests.assets.manifests import candidate, of_kind, write_lines, write_manifest
 
@@ -90,7 +90,7 @@ def test_what_is_no_regular_file_of_the_folder_is_named(
     (manifest / name).unlink(missing_ok=True)
     make(manifest / name)
     with pytest.raises(ManifestError, match=f"set/{name}: {fault}: put "):
-        find_dimensions(manifest) if name == "dimensions.json" else find_tables(manifest)
+        read_dimensions(manifest) if name == "dimensions.json" else list_table_files(manifest)
 
 
 def test_a_link_within_the_folder_is_a_table_under_its_own_name(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_link_within_the_folder_is_a_table_under_its_own_name(tmp_path: Path) 
     (manifest / "old").mkdir()
     write_lines(manifest / "old" / "2024.jsonl", [RATING])
     (manifest / "ratings.jsonl").symlink_to("old/2024.jsonl")
-    path = find_tables(manifest)["rating"]
+    path = list_table_files(manifest)["rating"]
     assert [row.source for row in read_table(path, "rating")] == ["ratings.jsonl"]
 
 
@@ -120,11 +120,11 @@ def test_a_file_of_mixed_rows_lies_anywhere_but_is_regular(
 
 def test_files_of_mixed_rows_that_cannot_be_named_in_the_database_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="cannot be read"):
-        require_regular(tmp_path / "missing.jsonl")
+        check_regular_file(tmp_path / "missing.jsonl")
     odd = tmp_path / os.fsdecode(b"more\xff.jsonl")
     odd.touch()
     with pytest.raises(ManifestError, match=r"'more.udcff.jsonl': the name is not valid UTF-8"):
-        require_regular(odd)
+        check_regular_file(odd)
 
 
 # Files that change while they are read
@@ -141,7 +141,7 @@ def of_json_lines(path: Path) -> tuple[Iterator[RawRow], bytes]:
 def of_mixed_rows(path: Path) -> tuple[Iterator[RawRow], bytes]:
     line = JSON_ROW.replace(b"{", b'{"kind": "rating", ')
     path.write_bytes(line * 3)
-    return read_mixed(path), line
+    return read_mixed_rows(path), line
 
 
 def of_csv(path: Path) -> tuple[Iterator[RawRow], bytes]:
@@ -199,7 +199,7 @@ def test_other_changes_are_noticed_too(tmp_path: Path, change: str) -> None:
 def test_counting_a_growing_file_ends(tmp_path: Path) -> None:
     path = tmp_path / "ratings.jsonl"
     of_json_lines(path)
-    assert read_content(path, "rating", counts_rows=True).n_rows == 3
+    assert read_table_content(path, "rating", counts_rows=True).n_rows == 3
     with path.open("rb") as file:
         opened = OpenFile(file)
         blocks = [opened.read(len(JSON_ROW))]

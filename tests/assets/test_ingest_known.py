@@ -16,7 +16,7 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
-from assets.ingest.run import ingest_folder, try_folder
+from assets.ingest.run import ingest_folder, try_ingest
 from tests.assets.manifests import (
     TABLE_NAMES,
     Row,
@@ -216,7 +216,7 @@ def test_a_video_that_was_refused_is_looked_at_again(engine: Engine, tmp_path: P
 
 
 def test_a_trial_says_what_an_ingest_does_and_changes_nothing(engine: Engine, folder: Path) -> None:
-    found, refused = try_folder(engine, folder, "set")
+    found, refused = try_ingest(engine, folder, "set")
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM dataset")) == 0
     report, _ = ingest(engine, folder)
@@ -231,7 +231,7 @@ def test_a_trial_over_stored_rows(engine: Engine, folder: Path, tmp_path: Path) 
     captions = [candidate("c", "v", "Another pan."), candidate("new", "v", "A lid."), candidate("no", "x", "A lid.")]
     write_lines(folder / "captions.jsonl", captions)
     mixed = write_lines(tmp_path / "more.jsonl", [{"kind": "nothing"}])
-    found, refused = try_folder(engine, folder, "set", mixed_rows=mixed)
+    found, refused = try_ingest(engine, folder, "set", mixed_rows=mixed)
     assert dump(engine) == before
     assert +found.accepted == {"captions": 2}
     assert [row["source"] for row in refused] == ["captions.jsonl", "more.jsonl"]
@@ -240,4 +240,4 @@ def test_a_trial_over_stored_rows(engine: Engine, folder: Path, tmp_path: Path) 
 
 def test_a_trial_of_a_folder_that_is_no_manifest(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="videos is missing"):
-        try_folder(engine, tmp_path, "set")
+        try_ingest(engine, tmp_path, "set")

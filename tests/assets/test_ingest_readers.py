@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.ingest.dimensions import find_dimensions
+from assets.ingest.dimensions import read_dimensions
 from assets.ingest.json_lines import UNKNOWN_KIND
 from assets.ingest.lines import MAX_ROW_BYTES
-from assets.ingest.manifest import find_tables
+from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import read_mixed, read_table
+from assets.ingest.readers import read_mixed_rows, read_table
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow
-from assets.ingest.table_content import read_content
-from assets.ingest.validate import validate
+from assets.ingest.table_content import read_table_content
+from assets.ingest.validate import validate_row
 
 RATING = {"caption_id": "c", "rater": "r", "aspect": "coverage", "value": 5}
 
@@ -36,7 +36,7 @@ def written(folder: Path, name: str, content: bytes) -> Path:
 
 
 def codes(rows: list[RawRow]) -> list[tuple[int, str]]:
-    results = [(row.line, validate(row)) for row in rows]
+    results = [(row.line, validate_row(row)) for row in rows]
     return [(line, result.code if isinstance(result, Reject) else "valid") for line, result in results]
 
 
@@ -50,7 +50,7 @@ def read(path: Path, kind: str = "rating") -> list[RawRow]:
 def test_tables_are_found_in_the_order_of_ingest(tmp_path: Path) -> None:
     for name in ("ratings.csv", "videos.parquet", "captions.jsonl", "keypoint_labels.jsonl", "notes.jsonl"):
         (tmp_path / name).touch()
-    tables = find_tables(tmp_path)
+    tables = list_table_files(tmp_path)
     assert list(tables) == ["video", "caption", "keypoint_label", "rating"]
     assert tables["rating"] == tmp_path / "ratings.csv"
 
@@ -67,19 +67,19 @@ def test_unusable_folders_are_refused_in_one_sentence(tmp_path: Path, names: lis
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(ManifestError, match=message):
-        find_tables(tmp_path)
+        list_table_files(tmp_path)
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="no such folder"):
-        find_tables(tmp_path / "none")
+        list_table_files(tmp_path / "none")
 
 
 def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) -> None:
-    assert find_dimensions(tmp_path) == DIMENSIONS
+    assert read_dimensions(tmp_path) == DIMENSIONS
     longest = "x" * 40
     written(tmp_path, "dimensions.json", b'\xef\xbb\xbf ["statement", "a_1",\n "%s"]\n' % longest.encode())
-    assert find_dimensions(tmp_path) == ("statement", "a_1", longest)
+    assert read_dimensions(tmp_path) == ("statement", "a_1", longest)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) 
 def test_bad_dimensions_are_refused_in_one_sentence(tmp_path: Path, content: bytes, fault: str) -> None:
     written(tmp_path, "dimensions.json", content)
     with pytest.raises(ManifestError, match=rf"^dimensions\.json: {fault}.*: give a JSON list of distinct names"):
-        find_dimensions(tmp_path)
+        read_dimensions(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv", "ratings.parquet", "ratings.txt"])
@@ -192,7 +192,7 @@ def test_lines_are_split_at_the_line_feed_only(tmp_path: Path) -> None:
     path = written(tmp_path, "ratings.jsonl", b"\xef\xbb\xbf" + line + b"\r\n\n \t\r\n" + line + b"\r\n" + line)
     rows = read(path)
     assert codes(rows) == [(1, "valid"), (4, "valid"), (5, "valid")]
-    assert [raw.payload for raw in rows] == [row] * 3
+    assert [raw.fields for raw in rows] == [row] * 3
 
 
 def test_a_line_beyond_the_limit_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
@@ -232,13 +232,13 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
 )
 def test_rows_are_counted_as_they_are_read(tmp_path: Path, name: str, content: bytes, n_rows: int) -> None:
     path = written(tmp_path, name, content)
-    assert read_content(path, "rating", counts_rows=True).n_rows == len(read(path)) == n_rows
+    assert read_table_content(path, "rating", counts_rows=True).n_rows == len(read(path)) == n_rows
 
 
 @pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv"])
 def test_counting_names_a_table_that_cannot_be_opened(tmp_path: Path, name: str) -> None:
     with pytest.raises(ManifestError, match=name):
-        read_content(tmp_path / name, "rating", counts_rows=True)
+        read_table_content(tmp_path / name, "rating", counts_rows=True)
 
 
 # Mixed files
@@ -247,15 +247,15 @@ def test_counting_names_a_table_that_cannot_be_opened(tmp_path: Path, name: str)
 def test_mixed_rows_carry_their_kind_and_lose_the_field(tmp_path: Path) -> None:
     lines = [{"kind": "rating", **RATING}, {"kind": "moods"}, {"video_id": "v"}, {"kind": ["rating"]}, [1]]
     path = written(tmp_path, "mixed.jsonl", "\n".join(map(json.dumps, lines)).encode())
-    rows = list(read_mixed(path))
+    rows = list(read_mixed_rows(path))
     assert [row.kind for row in rows] == ["rating"] + [UNKNOWN_KIND] * 4
-    assert rows[0].payload == RATING
+    assert rows[0].fields == RATING
     unknown = [(line, "unknown_kind") for line in (2, 3, 4)]
     assert codes(rows) == [(1, "valid"), *unknown, (5, "not_an_object")]
 
 
 def check_storable(row: RawRow) -> None:
-    result = validate(row)
+    result = validate_row(row)
     if isinstance(result, Reject):
         assert result.code in CODES
         for text in (row.raw, result.reason):
@@ -279,7 +279,7 @@ def test_no_bytes_make_the_reader_of_mixed_files_raise(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = written(tmp_path_factory.getbasetemp(), "hostile.jsonl", content)
-    rows = list(read_mixed(path))
+    rows = list(read_mixed_rows(path))
     lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     assert [row.line for row in rows] == [number for number, line in enumerate(lines, 1) if line.strip()]
     for row in rows:
@@ -306,7 +306,7 @@ def test_cells_get_the_types_of_their_fields(tmp_path: Path) -> None:
         b'1,v,reference,"two ""quoted"",\r\nlines","[{""start_s"": 0, ""end_s"": 1}]",05,true\r\n',
     )
     [row] = read(path, "caption")
-    assert row.payload == {
+    assert row.fields == {
         "caption_id": "1",
         "video_id": "v",
         "role": "reference",
@@ -342,14 +342,14 @@ def test_cells_get_the_types_of_their_fields(tmp_path: Path) -> None:
 )
 def test_cells_are_converted_only_where_they_fit(tmp_path: Path, kind: str, name: str, cell: str, value: Any) -> None:
     [row] = read(written(tmp_path, "table.csv", f"id,{name}\n1,{cell}\n".encode()), kind)
-    assert row.payload == {"id": "1", name: value}
-    assert type(row.payload[name]) is type(value)
+    assert row.fields == {"id": "1", name: value}
+    assert type(row.fields[name]) is type(value)
 
 
 def test_an_empty_cell_and_a_missing_column_are_absent_fields(tmp_path: Path) -> None:
     path = written(tmp_path, "ratings.csv", b"caption_id,rater,value\nc,r,5\nc,,5\n")
     rows = read(path)
-    assert rows[1].payload == {"caption_id": "c", "value": 5}
+    assert rows[1].fields == {"caption_id": "c", "value": 5}
     assert codes(rows) == [(2, "missing_field"), (3, "missing_field")]
 
 
@@ -454,8 +454,8 @@ def test_parquet_types_fit_their_fields(tmp_path: Path) -> None:
         },
     )
     rows = read(path)
-    assert [row.payload and row.payload.get("value") for row in rows] == [1, 5, 4.5, None]
-    assert rows[0].payload == {
+    assert [row.fields and row.fields.get("value") for row in rows] == [1, 5, 4.5, None]
+    assert rows[0].fields == {
         "caption_id": "c", "rater": "r", "aspect": "a", "value": 1, "on": "1970-01-01 00:00:00.000"
     }  # fmt: skip
     assert codes(rows) == [(1, "valid"), (2, "valid"), (3, "wrong_type"), (4, "missing_field")]
@@ -473,8 +473,8 @@ def test_nulls_inside_structs_are_absent_fields(tmp_path: Path) -> None:
         },
     )  # fmt: skip
     rows = read(path, "caption")
-    assert rows[0].payload is not None
-    assert rows[0].payload["segments"] == [{"start_s": 0, "end_s": 1.0}]
+    assert rows[0].fields is not None
+    assert rows[0].fields["segments"] == [{"start_s": 0, "end_s": 1.0}]
     assert codes(rows) == [(1, "valid"), (2, "missing_field")]
 
 
@@ -555,7 +555,7 @@ def test_times_out_of_range_are_refused_and_the_others_kept(
     rows = read(write_parquet(tmp_path / "ratings.parquet", {**columns, "on": on}))
     refused = "out_of_range"
     assert codes(rows) == list(enumerate(["valid", refused, "valid", refused, refused, "valid"], start=1))
-    assert [row.payload.get("on") for row in rows if row.payload] == [first_text, last_text, None]
+    assert [row.fields.get("on") for row in rows if row.fields] == [first_text, last_text, None]
     assert rows[1].reject is not None
     assert rows[1].reject.reason.startswith("field 'on' is no time of a day, or no date of the years 1 to 9999")
     assert "value out of range" not in "".join(row.raw for row in rows)
@@ -617,7 +617,7 @@ def test_zero_has_no_sign(tmp_path: Path, zero: str, is_same: bool) -> None:
     # Whole zero is another JSON than 0.0, with a sign or without.
     fields = '"caption_id": "c", "rater": "r", "aspect": "a", "value": 5, "more"'
     lines = f'{{{fields}: [{zero}, {{"x": {zero}}}]}}\n{{{fields}: [0.0, {{"x": 0.0}}]}}\n'
-    signed, plain = (validate(row) for row in read(written(tmp_path, "ratings.jsonl", lines.encode())))
+    signed, plain = (validate_row(row) for row in read(written(tmp_path, "ratings.jsonl", lines.encode())))
     assert not isinstance(signed, Reject)
     assert not isinstance(plain, Reject)
     assert "-" not in json.dumps(signed.content)
@@ -625,8 +625,8 @@ def test_zero_has_no_sign(tmp_path: Path, zero: str, is_same: bool) -> None:
     columns = {name: [value] for name, value in {**RATING, "aspect": "a", "flat": -0.0}.items()}
     nested = pa.array([[-0.0]], pa.list_(pa.float32()))
     (row,) = read(write_parquet(tmp_path / "ratings.parquet", {**columns, "more": nested}))
-    assert row.payload is not None
-    assert str([row.payload["flat"], row.payload["more"]]) == "[0.0, [0.0]]"
+    assert row.fields is not None
+    assert str([row.fields["flat"], row.fields["more"]]) == "[0.0, [0.0]]"
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -647,11 +647,11 @@ def in_three_formats(folder: Path, kind: str, rows: list[dict[str, Any]]) -> lis
     columns = {name: [row.get(name) for row in rows] for name in names}
     pq.write_table(pa.table(columns), folder / f"{name}.parquet")
     suffixes = ("jsonl", "csv", "parquet")
-    return [[validate(row) for row in read_table(folder / f"{name}.{suffix}", kind)] for suffix in suffixes]
+    return [[validate_row(row) for row in read_table(folder / f"{name}.{suffix}", kind)] for suffix in suffixes]
 
 
 def test_the_pack_is_the_same_in_all_formats(shared_data: Path, tmp_path: Path) -> None:
-    for kind, path in find_tables(shared_data / "clips").items():
+    for kind, path in list_table_files(shared_data / "clips").items():
         rows = [json.loads(line) for line in path.read_bytes().splitlines()]
         from_json, from_csv, from_parquet = in_three_formats(tmp_path, kind, rows)
         assert not any(isinstance(row, Reject) for row in from_json)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest import hygiene
-from assets.ingest.manifest import find_tables
+from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.paths import PathRejected, resolve_inside
-from assets.ingest.readers import read_mixed, read_table
+from assets.ingest.readers import read_mixed_rows, read_table
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import (
     DIMENSIONS,
@@ -24,7 +24,7 @@ from assets.ingest.rows import (
     ValidRow,
     VideoRow,
 )
-from assets.ingest.validate import validate
+from assets.ingest.validate import validate_row
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -63,7 +63,7 @@ DECIDED_LATER = {
 
 
 def checked(kind: str, payload: dict[str, Any]) -> ValidRow | Reject:
-    return validate(RawRow("table", 1, kind, payload, None, ""))
+    return validate_row(RawRow("table", 1, kind, payload, None, ""))
 
 
 def changed(kind: str, **fields: Any) -> ValidRow | Reject:
@@ -88,7 +88,7 @@ def test_the_record_of_a_table_names_fields_of_its_rows_with_their_types() -> No
     assert list(MANIFEST_TABLES) == list(GOOD)
     for kind, table in MANIFEST_TABLES.items():
         row = valid(checked(kind, GOOD[kind]))
-        assert table.id_parts(row) == [GOOD[kind][name] for name in table.id_fields]
+        assert table.list_id_values(row) == [GOOD[kind][name] for name in table.id_fields]
         types = {name: type(value) for name, value in row.content.items()}
         assert {name: field_type for name, field_type in types.items() if field_type is not str} == table.field_types
 
@@ -253,9 +253,9 @@ def test_the_dimensions_are_the_six_of_the_pack() -> None:
 
 def test_a_keypoint_may_use_the_names_it_is_given_and_no_others() -> None:
     raw = RawRow("keypoints.jsonl", 1, "keypoint", {**GOOD["keypoint"], "dimension": "mood"}, None, "")
-    valid(validate(raw, ("events", "mood")))
+    valid(validate_row(raw, ("events", "mood")))
     reject = Reject("unknown_dimension", "field 'dimension' is 'mood': use one of events, moods")
-    assert validate(raw, ("events", "moods")) == reject
+    assert validate_row(raw, ("events", "moods")) == reject
 
 
 @pytest.mark.parametrize(
@@ -297,12 +297,12 @@ def test_only_a_candidate_that_says_why_may_have_an_empty_text(changes: dict[str
     ids=ascii,
 )
 def test_a_text_without_a_visible_character_is_empty(text: str) -> None:
-    assert hygiene.is_blank(text)
+    assert hygiene.is_blank_text(text)
     for kind, name in [("caption", "text"), ("caption", "caption_id"), ("qa", "answer"), ("rating", "aspect")]:
         reject = rejected(changed(kind, **{name: text}))
         assert reject.code == "empty_text"
         assert f"'{name}' has no visible character" in reject.reason
-    assert not hygiene.is_blank(f"{text}.{text}")
+    assert not hygiene.is_blank_text(f"{text}.{text}")
 
 
 def test_visible_characters_of_every_kind_are_texts() -> None:
@@ -367,12 +367,12 @@ def test_every_character_of_unicode_is_judged_by_its_category() -> None:
         else:
             allowed.append(character)
             continue
-        reject = hygiene.check({"text": f"a{character}b"})
+        reject = hygiene.find_fault({"text": f"a{character}b"})
         assert reject is not None
         assert reject.code == expected, hex(ord(character))
     text = "".join(allowed)
     for start in range(0, len(text), hygiene.MAX_TEXT):
-        assert hygiene.check({"text": text[start : start + hygiene.MAX_TEXT]}) is None
+        assert hygiene.find_fault({"text": text[start : start + hygiene.MAX_TEXT]}) is None
 
 
 def test_equal_content_has_equal_hash_in_any_order() -> None:
@@ -432,11 +432,11 @@ def test_validate_never_raises_and_what_it_accepts_can_be_stored(
 
 
 def test_all_good_rows_of_the_pack_are_valid(shared_data: Path) -> None:
-    for kind, path in find_tables(shared_data / "clips").items():
+    for kind, path in list_table_files(shared_data / "clips").items():
         raw_rows = list(read_table(path, kind))
         assert len(raw_rows) == path.read_bytes().count(b"\n")
         for raw in raw_rows:
-            row = valid(validate(raw))
+            row = valid(validate_row(raw))
             if isinstance(row, VideoRow) and row.path is not None:
                 assert resolve_inside(shared_data / "clips", row.path).is_file()
 
@@ -445,8 +445,8 @@ def test_the_malformed_rows_of_the_pack_get_the_expected_codes(shared_data: Path
     folder = shared_data / "clips"
     expected = json.loads((folder / "bad_rows_expected.json").read_text(encoding="utf-8"))["lines"]
     codes: dict[int, str] = {}
-    for raw in read_mixed(folder / "bad_rows.jsonl"):
-        row = validate(raw)
+    for raw in read_mixed_rows(folder / "bad_rows.jsonl"):
+        row = validate_row(raw)
         codes[raw.line] = row.code if isinstance(row, Reject) else "valid"
         if isinstance(row, VideoRow) and row.path is not None:
             try:

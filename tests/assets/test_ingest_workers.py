@@ -17,31 +17,38 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.json_lines import blocks_of
+from assets.ingest.json_lines import read_file_blocks
 from assets.ingest.lines import Block
-from assets.ingest.manifest import find_tables
+from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.report import IngestCounts, IngestReport
-from assets.ingest.rows import DIMENSIONS, CaptionRow, Checked
+from assets.ingest.rows import DIMENSIONS, CaptionRow, CheckedRow
 from assets.ingest.run import ingest_folder
-from assets.ingest.workers import LARGE_FILE_BYTES, Worker, WorkerKilled, ahead, validate_rows, workers_for
+from assets.ingest.workers import (
+    LARGE_FILE_BYTES,
+    WorkerKilled,
+    WorkerProcess,
+    choose_n_workers,
+    read_checked_rows,
+    submit_ahead,
+)
 from assets.ingest.write import RowWriter
-from db.manifest.datasets import ensure_dataset
-from db.manifest.store import ingest_store
+from db.manifest.datasets import find_or_create_dataset
+from db.manifest.store import open_ingest_store
 from tests.assets.manifests import candidate, content, of_kind, reference, spans, write_lines, write_manifest
 from tests.attack.manifest_rows import good_row, rows_of, write_table
 from tests.attack.manifest_rows import write_lines as write_spoilt
 
 
-def plain(checked: Checked) -> Any:
+def plain(checked: CheckedRow) -> Any:
     """What the database is told of a row."""
     raw, row = checked
     if isinstance(row, Reject):
-        return raw.source, raw.line, raw.kind, raw.payload, raw.raw, row
+        return raw.source, raw.line, raw.kind, raw.fields, raw.raw, row
     values = {name: getattr(row, name) for name in type(row).model_fields if name != "segments"}
     segments = row.content["segments"] if isinstance(row, CaptionRow) and row.segments is not None else None
-    shown = raw.payload if raw.kind == "video" else None
+    shown = raw.fields if raw.kind == "video" else None
     return raw.source, raw.line, raw.kind, shown, raw.raw, type(row), values, segments, row.extra, row.content_sha256
 
 
@@ -60,14 +67,14 @@ def workers() -> set[psutil.Process]:
     return {child for child in psutil.Process().children() if "assets.ingest.worker" in child.cmdline()}
 
 
-def checked_by_a_process(path: Path, kind: str | None) -> Iterator[Checked]:
-    with closing(Worker(path.name, kind, DIMENSIONS)) as worker:
-        for block in blocks_of(path):
-            yield from worker.check(block)
+def checked_by_a_process(path: Path, kind: str | None) -> Iterator[CheckedRow]:
+    with closing(WorkerProcess(path.name, kind, DIMENSIONS)) as worker:
+        for block in read_file_blocks(path):
+            yield from worker.check_block(block)
 
 
 def test_a_process_checks_like_this_one(spoilt: Path) -> None:
-    expected = list(map(plain, validate_rows(spoilt, None, DIMENSIONS, 0)))
+    expected = list(map(plain, read_checked_rows(spoilt, None, DIMENSIONS, 0)))
     refused = [row for row in expected if isinstance(row[-1], Reject)]
     assert len(expected) > 2000
     assert 0 < len(refused) < len(expected) / 2
@@ -78,7 +85,7 @@ def test_a_process_checks_like_this_one(spoilt: Path) -> None:
 def test_several_check_one_file_in_its_order(tmp_path: Path, n_workers: int) -> None:
     rows = [candidate(f"c{i}", "v1", "word " * 100) for i in range(20_000)]
     path = write_lines(tmp_path / "captions.jsonl", rows)
-    checked = validate_rows(path, "caption", DIMENSIONS, n_workers)
+    checked = read_checked_rows(path, "caption", DIMENSIONS, n_workers)
     for row, (raw, valid) in zip(rows, checked, strict=True):
         assert isinstance(valid, CaptionRow)
         assert row["caption_id"] == valid.caption_id == f"c{raw.line - 1}"
@@ -101,14 +108,14 @@ def test_the_database_is_told_the_same(engine: Engine, tmp_path: Path) -> None:
 
     def by_a_process() -> IngestReport:
         with engine.begin() as connection:
-            dataset = ensure_dataset(connection, "set", 1)
+            dataset = find_or_create_dataset(connection, "set", 1)
         counts = IngestCounts()
-        with ingest_store(engine, dataset) as store:
+        with open_ingest_store(engine, dataset) as store:
             writer = RowWriter(store, folder, counts)
-            for kind, path in find_tables(folder).items():
-                writer.write(checked_by_a_process(path, kind))
-            writer.write(checked_by_a_process(mixed_rows, None))
-        return counts.report("set")
+            for kind, path in list_table_files(folder).items():
+                writer.write_rows(checked_by_a_process(path, kind))
+            writer.write_rows(checked_by_a_process(mixed_rows, None))
+        return counts.build_report("set")
 
     def with_workers(n_workers: int) -> IngestReport:
         return ingest_folder(engine, folder, "set", mixed_rows=mixed_rows, n_workers=n_workers)
@@ -137,7 +144,7 @@ def test_items_come_in_order_some_ahead_and_an_error_after_those_before_it() -> 
         future.set_result(item * item)
         return future
 
-    results = ((item, future.result()) for item, future in ahead(items(), submit, 2))
+    results = ((item, future.result()) for item, future in submit_ahead(items(), submit, 2))
     assert next(results) == (0, 0)
     assert submitted == [0, 1, 2]
     assert [next(results) for _ in range(4)] == [(1, 1), (2, 4), (3, 9), (4, 16)]
@@ -147,7 +154,7 @@ def test_items_come_in_order_some_ahead_and_an_error_after_those_before_it() -> 
 
 
 def test_an_ingest_that_ends_early_ends_its_processes(spoilt: Path) -> None:
-    rows = validate_rows(spoilt, None, DIMENSIONS, 1)
+    rows = read_checked_rows(spoilt, None, DIMENSIONS, 1)
     next(rows)
     (started,) = workers()
     rows.close()
@@ -184,9 +191,9 @@ def test_an_ingest_with_a_killed_process_is_one_sentence_and_the_next_one_writes
 
 
 def test_a_fault_in_a_process_is_told_with_its_traceback() -> None:
-    worker = Worker("rows.jsonl", None, DIMENSIONS)
+    worker = WorkerProcess("rows.jsonl", None, DIMENSIONS)
     with pytest.raises(RuntimeError, match=r"status 1:(.|\n)*TypeError: a bytes-like object is required") as raised:
-        worker.check(Block(1, "no bytes"))  # type: ignore[arg-type]  # that is the fault
+        worker.check_block(Block(1, "no bytes"))  # type: ignore[arg-type]  # that is the fault
     worker.close()
     assert not isinstance(raised.value, WorkerKilled)
 
@@ -199,11 +206,11 @@ def test_only_large_files_of_json_lines_have_processes(engine: Engine, tmp_path:
     file = tmp_path / "large.jsonl"
     with file.open("wb") as large:
         large.truncate(LARGE_FILE_BYTES - 1)
-        assert workers_for(file) == 0
+        assert choose_n_workers(file) == 0
         large.truncate(LARGE_FILE_BYTES)
-        assert 0 <= workers_for(file) <= 2
+        assert 0 <= choose_n_workers(file) <= 2
     with pytest.raises(ManifestError, match=r"none\.jsonl: cannot be read"):
-        workers_for(tmp_path / "none.jsonl")
+        choose_n_workers(tmp_path / "none.jsonl")
 
 
 def test_the_processes_load_neither_models_nor_dagster_nor_the_database() -> None:

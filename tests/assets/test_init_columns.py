@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.new_manifest.columns import Named
-from assets.new_manifest.found import NoManifest
-from assets.new_manifest.make import Made, make_manifest
+from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.findings import NoManifest
+from assets.new_manifest.make import NewManifest, create_manifest
 from db import schema
 from lab.adapters.vatex_eval import convert
 from tests.assets.init_sources import Row, left_out, put, rows, texts
@@ -29,18 +29,18 @@ VATEX: Row = {
 }
 
 
-def of_lines(folder: Path, *lines: Row, ratings: tuple[str, ...] = ()) -> Made:
+def of_lines(folder: Path, *lines: Row, ratings: tuple[str, ...] = ()) -> NewManifest:
     """The manifest of a table of JSON Lines."""
     put(folder, {"t.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
-    return make_manifest(folder, named=Named(ratings=ratings))
+    return create_manifest(folder, column_names=ColumnNames(ratings=ratings))
 
 
-def of_cells(folder: Path, *cells: list[str], separator: str = ",", ratings: tuple[str, ...] = ()) -> Made:
+def of_cells(folder: Path, *cells: list[str], separator: str = ",", ratings: tuple[str, ...] = ()) -> NewManifest:
     """The manifest of a CSV."""
     text = io.StringIO()
     csv.writer(text, delimiter=separator).writerows(cells)
     put(folder, {"t.csv": text.getvalue()})
-    return make_manifest(folder, named=Named(ratings=ratings))
+    return create_manifest(folder, column_names=ColumnNames(ratings=ratings))
 
 
 def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, engine: Engine) -> None:
@@ -54,7 +54,7 @@ def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, e
     assert (report.accepted["captions"], report.accepted["ratings"], report.rejected) == (4, 6, 0)
     offered = of_lines(tmp_path / "offered", VATEX)
     assert rows(offered, "captions")[0]["ratings"] == [5.0, 4.0, 5.0]
-    assert offered.findings.offers() == [
+    assert offered.findings.explain_possible_ratings() == [
         "column 'ratings' holds numbers from 1 to 5: --rating ratings makes them ratings of people, of aspect "
         "'ratings' on the scale from 1 to 5"
     ]
@@ -65,7 +65,7 @@ def test_vatex_eval_is_what_its_own_adapter_makes_of_it(tmp_path: Path, shared_d
     lines = (shared_data / "vatex_eval" / "vatex_eval.jsonl").read_text().splitlines(keepends=True)[:50]
     source = put(tmp_path, {"vatex.jsonl": "".join(lines)}) / "vatex.jsonl"
     counts = convert(source, tmp_path / "adapter")
-    made = make_manifest(source, tmp_path / "init", named=Named(ratings=("ratings",)))
+    made = create_manifest(source, tmp_path / "init", column_names=ColumnNames(ratings=("ratings",)))
     assert left_out(made) == {}
     assert (made.holdings.captions + made.holdings.references, made.holdings.ratings) == (
         counts["captions"], counts["ratings"]
@@ -108,7 +108,7 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
     assert own[2] == {"score": 2.5, "fps": 30, "code": "012", "note": "none"}
     assert captions[0]["segments"] == [{"start_s": 0, "end_s": 1}]
     assert left_out(made) == {"a column without a name": 1}
-    assert made.findings.offers() == [
+    assert made.findings.explain_possible_ratings() == [
         "column 'score' holds numbers from 2.5 to 4: it stays an own field, since ratings of people are whole numbers "
         "from 1 to 5"
     ]
@@ -180,7 +180,7 @@ def test_ratings_belong_to_one_candidate_or_to_each(tmp_path: Path) -> None:
         "a rating that ingest would refuse (wrong_type): A field has another type than the manifest asks for.": 1,
     }
     with pytest.raises(NoManifest, match="no row with a caption has a column 'likes' of ratings"):
-        make_manifest(tmp_path / "t.jsonl", tmp_path / "other", named=Named(ratings=("likes",)))
+        create_manifest(tmp_path / "t.jsonl", tmp_path / "other", column_names=ColumnNames(ratings=("likes",)))
     assert not (tmp_path / "other").exists()
 
 
@@ -188,7 +188,7 @@ def test_what_has_no_place_is_named(tmp_path: Path) -> None:
     pictures = pa.array([b"\x89PNG", b"\x89PNG"], pa.binary())
     table = {"video": ["v", "w"], "caption": ["One.", "Two."], "picture": pictures, "parse_error": ["x", None]}
     pq.write_table(pa.table({**table, "weight": [float("nan"), 1.5]}), tmp_path / "t.parquet")
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert [row.get("weight") for row in rows(made, "captions")] == [None, 1.5]
     assert left_out(made) == {
         "column 'picture': files have no place in a manifest": 2,

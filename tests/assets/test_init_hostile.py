@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from assets.ingest.rejects import CODES
-from assets.new_manifest.columns import Named
-from assets.new_manifest.extract import Extracted
-from assets.new_manifest.folder import Folder
-from assets.new_manifest.found import Findings, NoManifest
-from assets.new_manifest.make import make_manifest
-from assets.new_manifest.shards import ShardReader
-from assets.new_manifest.videos import Places, Videos
+from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.extract import VideoExtractor
+from assets.new_manifest.findings import Findings, NoManifest
+from assets.new_manifest.folder import SourceFolder
+from assets.new_manifest.make import create_manifest
+from assets.new_manifest.tar_shards import TarShardReader
+from assets.new_manifest.videos import PathNaming, VideoRegistry
 from tests.assets.exporting import files_of_at_most
 from tests.assets.init_sources import left_out, put, rows, shard, texts
 
@@ -61,12 +61,12 @@ def test_only_regular_files_are_opened(
     put(tmp_path, {"a.mp4": A, "a.txt": "A ball."})
     monkeypatch.chdir(tmp_path)  # the path of a socket is short
     make(Path(name))
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert list(texts(made).values()) == ["A ball."]
     assert sum(n for why, n in left_out(made).items() if why.startswith(REFUSED)) >= 1
     for alone in (tmp_path / name, *tmp_path.glob("pipe")):
         with pytest.raises(ValueError, match=r"(a pipe or a device|cannot be read)"):
-            make_manifest(alone, tmp_path / "other")
+            create_manifest(alone, tmp_path / "other")
 
 
 def test_nothing_is_read_through_a_link_out_of_the_folder(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_read_through_a_link_out_of_the_folder(tmp_path: Path) -> Non
         (folder / link).symlink_to(outside / to)
     (folder / "b.txt").symlink_to("deep/b.txt")
     (folder / "loop.txt").symlink_to("loop.txt")
-    made = make_manifest(folder)
+    made = create_manifest(folder)
     assert texts(made) == {"b__captions": "A box."}
     assert left_out(made) == {
         f"{REFUSED} (path_escape): {CODES['path_escape']}": 4,  # a link to nothing outside leads out too
@@ -90,7 +90,7 @@ def test_nothing_is_read_through_a_link_out_of_the_folder(tmp_path: Path) -> Non
 def test_a_video_without_caption_takes_no_file_of_the_user_with_it(tmp_path: Path) -> None:
     put(tmp_path, {"videos/s/1.mp4": B})
     path = shard(tmp_path / "s.tar", [("0.mp4", A), ("0.txt", "A ball."), ("1.mp4", B), ("0.mp4", A), ("2.mp4", A)])
-    made = make_manifest(path)
+    made = create_manifest(path)
     assert content_of(tmp_path, made) == {"A ball.": A}
     assert (tmp_path / "videos/s/1.mp4").read_bytes() == B
     assert left_out(made) == {"a video without a caption": 3}
@@ -101,8 +101,8 @@ def test_a_video_without_caption_takes_no_file_of_the_user_with_it(tmp_path: Pat
 def test_a_key_that_stands_twice_gets_an_id_for_each_content(tmp_path: Path, is_trial: bool) -> None:
     members = [("0.mp4", A), ("0.txt", "One."), ("1.mp4", A), ("1.txt", "Two."), ("0.mp4", B), ("0.txt", "Three.")]
     members += [("0.mp4", A), ("0.txt", "Four.")]
-    made = make_manifest(shard(tmp_path / "s.tar", members), is_trial=is_trial)
-    assert (made.holdings.videos, made.extracted.n, made.extracted.size_bytes) == (3, 3, 3 * len(A))
+    made = create_manifest(shard(tmp_path / "s.tar", members), is_trial=is_trial)
+    assert (made.holdings.videos, made.extractor.n_videos, made.extractor.size_bytes) == (3, 3, 3 * len(A))
     assert "videos of one name and other content get a number, as in NAME_2" in made.findings.guesses
     if not is_trial:
         assert content_of(tmp_path, made) == {"One.": A, "Two.": A, "Three.": B, "Four.": A}
@@ -110,12 +110,12 @@ def test_a_key_that_stands_twice_gets_an_id_for_each_content(tmp_path: Path, is_
 
 
 def test_a_replaced_shard_of_equal_names_and_sizes_is_read(tmp_path: Path) -> None:
-    make_manifest(shard(tmp_path / "s.tar", [("0.mp4", A), ("0.txt", "One.")]))
+    create_manifest(shard(tmp_path / "s.tar", [("0.mp4", A), ("0.txt", "One.")]))
     for table in ("videos", "captions"):
         (tmp_path / f"{table}.jsonl").unlink()
     # Others may read a video as they may any new file.
     assert (tmp_path / "videos/s/0.mp4").stat().st_mode == (tmp_path / "s.tar").stat().st_mode
-    made = make_manifest(shard(tmp_path / "s.tar", [("0.mp4", B), ("0.txt", "Two.")]))
+    made = create_manifest(shard(tmp_path / "s.tar", [("0.mp4", B), ("0.txt", "Two.")]))
     assert content_of(tmp_path, made) == {"Two.": B}
 
 
@@ -123,7 +123,7 @@ def test_a_video_in_a_table_has_the_captions_of_its_content(tmp_path: Path) -> N
     media = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     videos = [{"bytes": content, "path": "v.mp4"} for content in (A, B, A)]
     pq.write_table(pa.table({"video": pa.array(videos, media), "caption": ["1", "2", "3"]}), tmp_path / "t.parquet")
-    assert content_of(tmp_path, make_manifest(tmp_path)) == {"1": A, "2": B, "3": A}
+    assert content_of(tmp_path, create_manifest(tmp_path)) == {"1": A, "2": B, "3": A}
 
 
 def test_two_videos_of_one_id_are_told_apart_or_left_out(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_two_videos_of_one_id_are_told_apart_or_left_out(tmp_path: Path) -> None
         {"path": "c.mp4", "caption": "Of c."},
     ]
     files = dict.fromkeys(("a.mp4", "b.mp4", "c.mp4", "one.mp4"), A)
-    made = make_manifest(put(tmp_path, {**files, "t.jsonl": "".join(json.dumps(line) + "\n" for line in lines)}))
+    made = create_manifest(put(tmp_path, {**files, "t.jsonl": "".join(json.dumps(line) + "\n" for line in lines)}))
     assert {row["video_id"]: row["path"] for row in rows(made, "videos")} == {
         "one": "a.mp4", "one.mp4": "one.mp4", "c": "c.mp4"
     }  # fmt: skip
@@ -143,13 +143,13 @@ def test_two_videos_of_one_id_are_told_apart_or_left_out(tmp_path: Path) -> None
 
 
 def test_names_without_files_stay_apart(tmp_path: Path) -> None:
-    made = make_manifest(put(tmp_path, {"t.csv": "video,caption\na.mp4,One.\na.mov,Two.\n./a.mp4,Three.\n"}))
+    made = create_manifest(put(tmp_path, {"t.csv": "video,caption\na.mp4,One.\na.mov,Two.\n./a.mp4,Three.\n"}))
     by_id = {row["text"]: row["video_id"] for row in rows(made, "captions")}
     assert by_id == {"One.": "a", "Two.": "a.mov", "Three.": "a"}
 
 
 def test_captions_of_videos_of_one_name_are_said(tmp_path: Path) -> None:
-    made = make_manifest(put(tmp_path, {"a.mp4": A, "a.mkv": B, "a.txt": "A ball."}))
+    made = create_manifest(put(tmp_path, {"a.mp4": A, "a.mkv": B, "a.txt": "A ball."}))
     assert [row["video_id"] for row in rows(made, "videos")] == ["a", "a.mp4"]
     assert made.findings.guesses == ["videos whose names differ in the suffix alone have the same captions"]
 
@@ -158,7 +158,7 @@ def test_names_of_files_that_cannot_be_used_are_no_texts(tmp_path: Path) -> None
     put(tmp_path, {"in/t.csv": "video,caption\na.mp4,One.\nb,Two.\nc.mp4,Three.\n", "out/a.mp4": A})
     (tmp_path / "in" / "a.mp4").symlink_to(tmp_path / "out" / "a.mp4")
     os.mkfifo(tmp_path / "in" / "b.mp4")
-    made = make_manifest(tmp_path / "in")
+    made = create_manifest(tmp_path / "in")
     assert texts(made) == {"c__captions": "Three."}
     assert left_out(made)["a video of which there is no file"] == 2
 
@@ -166,7 +166,7 @@ def test_names_of_files_that_cannot_be_used_are_no_texts(tmp_path: Path) -> None
 def test_accents_are_recognised_however_they_are_written(tmp_path: Path) -> None:
     name = "caf\u00e9.mp4"
     put(tmp_path, {unicodedata.normalize("NFD", name): A, "t.csv": f"video,caption\n{name},A cup.\n"})
-    assert content_of(tmp_path, make_manifest(tmp_path)) == {"A cup.": A}
+    assert content_of(tmp_path, create_manifest(tmp_path)) == {"A cup.": A}
 
 
 def test_a_sample_of_several_videos_costs_nothing(tmp_path: Path) -> None:
@@ -178,11 +178,11 @@ def test_a_sample_of_several_videos_costs_nothing(tmp_path: Path) -> None:
         ("1.mp4", A),
         ("1.txt", "1"),
     ]
-    made = make_manifest(shard(tmp_path / "s.tar", members))
+    made = create_manifest(shard(tmp_path / "s.tar", members))
     by_video = {(row["video_id"], row["text"]) for row in rows(made, "captions")}
     assert by_video == {("s/0.left", "Both."), ("s/0.left", "Left."), ("s/0.right", "Both."), ("s/1", "1")}
     assert any("several videos" in guess for guess in made.findings.guesses)
-    kinds = make_manifest(shard(tmp_path / "t" / "t.tar", [("0.mp4", A), ("0.webm", B), ("0.txt", "Same.")]))
+    kinds = create_manifest(shard(tmp_path / "t" / "t.tar", [("0.mp4", A), ("0.webm", B), ("0.txt", "Same.")]))
     assert [row["video_id"] for row in rows(kinds, "videos")] == ["t/0", "t/0.webm"]
     assert {row["text"] for row in rows(kinds, "captions")} == {"Same."}
 
@@ -190,7 +190,7 @@ def test_a_sample_of_several_videos_costs_nothing(tmp_path: Path) -> None:
 def test_shards_of_one_name_keep_their_samples_apart(tmp_path: Path) -> None:
     shard(tmp_path / "a.tar", [("0.mp4", A), ("0.txt", "Plain.")])
     shard(tmp_path / "a.tar.gz", [("0.mp4", B), ("0.txt", "Packed.")], compressed=True)
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert content_of(tmp_path, made) == {"Plain.": A, "Packed.": B}
     assert {row["video_id"] for row in rows(made, "videos")} == {"a.tar/0", "a.tar.gz/0"}
 
@@ -202,13 +202,13 @@ def test_a_broken_shard_or_table_costs_itself(tmp_path: Path) -> None:
         shards,
         {"b.tar": b"no tar" * 200, "c.tgz": b"\x1f\x8b" + b"no gzip" * 200, "d.tar": b"", "t.csv": "x", "r.md": ""},
     )
-    made = make_manifest(shards)
+    made = create_manifest(shards)
     assert list(texts(made).values()) == ["A ball."]
     assert sum(n for why, n in left_out(made).items() if "damaged shard" in why) == 3
     assert left_out(made)["a table, since the folder has tar shards: name the table to read it"] == 1
     tables = put(tmp_path / "tables", {"a.csv": "video,caption\nv,A ball.\n", "c.parquet": b"PAR1"})
     put(tables, {"b.csv": "video,caption,caption\n1,2,3\n", "d.jsonl": line("A box.") + line("\ud800")})
-    made = make_manifest(tables)
+    made = create_manifest(tables)
     assert list(texts(made).values()) == ["A ball.", "A box."]
     assert sum(n for why, n in left_out(made).items() if why.startswith("a table that cannot be read: ")) == 2
     assert any("lone_surrogate" in why for why in left_out(made))
@@ -225,7 +225,7 @@ def test_a_table_that_breaks_off_keeps_its_rows(tmp_path: Path) -> None:
     second = content.index(b"v32") - 40
     content[second : second + 36] = b"\xff" * 36
     (tmp_path / "t.parquet").write_bytes(content)
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert 0 < made.holdings.captions < 64
     assert any(why.startswith("the rest of a table that cannot be read: ") for why in left_out(made))
 
@@ -234,7 +234,7 @@ def test_names_that_no_manifest_can_hold(tmp_path: Path) -> None:
     for name in (os.fsdecode(b"\xff"), "bell\x07", "esc\x1b", "C:", "~a"):
         put(tmp_path, {f"{name}.mp4": A, f"{name}.txt": "A ball."})
     put(tmp_path, {"a.mp4": A, "a.txt": "A box."})
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert list(texts(made).values()) == ["A box."]
     assert left_out(made) == {
         "a file whose name is not valid UTF-8, or has control characters": 6,
@@ -253,7 +253,7 @@ def test_folders_deeper_than_python_recurses(tmp_path: Path) -> None:
         with open(os.open(name, os.O_WRONLY | os.O_CREAT, dir_fd=where), "w") as file:
             file.write("A box.")
     os.close(where)
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     subprocess.run(["rm", "-r", tmp_path / "d"], check=True)  # deeper than Python can remove
     assert list(texts(made).values()) == ["A ball.", "A box."]
     assert all(len(row["video_id"].encode()) <= 512 for row in rows(made, "videos"))
@@ -266,7 +266,7 @@ def test_ids_that_are_none_are_said(tmp_path: Path, field: str, value: str) -> N
     line = {"video_id": "v", "path": "a.mp4", "caption_id": "c", "system": "s", "caption": "Spoilt."}
     spoilt = json.dumps({**line, field: "VALUE"}).replace('"VALUE"', value)
     good = json.dumps({"video_id": 5.0, "path": "a.mp4", "caption": "Good."})
-    made = make_manifest(put(tmp_path, {"a.mp4": A, "t.jsonl": f"{spoilt}\n{good}\n"}))
+    made = create_manifest(put(tmp_path, {"a.mp4": A, "t.jsonl": f"{spoilt}\n{good}\n"}))
     assert sum(left_out(made).values()) == 1
     assert "5__captions" in texts(made)
 
@@ -289,27 +289,29 @@ def test_holes_and_bombs_fill_no_disk(tmp_path: Path) -> None:
         lie = tarfile.TarInfo("0.mp4")
         lie.size = 10**13
         tar.fileobj.write(lie.tobuf() + bytes(2048))  # type: ignore[union-attr]
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert list(texts(made).values()) == ["A box."]
     assert paths(tmp_path / "videos") == {"good", "good/0.mp4"}
     assert sum(n for why, n in left_out(made).items() if "with holes" in why) == 1
     assert sum(n for why, n in left_out(made).items() if "unpacks to more than 100 times its size" in why) == 2
 
 
-def reader(folder: Path, target: Path, free: int) -> ShardReader:
+def reader(folder: Path, target: Path, free: int) -> TarShardReader:
     findings = Findings()
-    videos = Videos(Folder.of(folder, findings), Places.of(folder, target, {}), findings)
+    videos = VideoRegistry(SourceFolder.scan(folder, findings), PathNaming.choose(folder, target, {}), findings)
     target.mkdir()
-    return ShardReader(videos, Extracted(target, videos, findings, target, lambda _: free), findings, Named())
+    return TarShardReader(
+        videos, VideoExtractor(target, videos, findings, target, lambda _: free), findings, ColumnNames()
+    )
 
 
 def test_videos_without_room_on_the_disk_are_not_begun(tmp_path: Path) -> None:
     content = os.urandom(2**17)
     path = shard(tmp_path / "in" / "s.tar", [("0.mp4", content), ("0.txt", "A ball.")])
     with pytest.raises(NoManifest, match=r"its videos take up to 0.0 GB .* 0.0 GB free: make room"):
-        list(reader(path.parent, tmp_path / "small", 2**16).clips(["s.tar"]))
+        list(reader(path.parent, tmp_path / "small", 2**16).read_videos(["s.tar"]))
     with pytest.raises(NoManifest, match=r"s.tar: 0.mp4 takes 0.0 GB, and 0.1 GB are free: make room, or give another"):
-        list(reader(path.parent, tmp_path / "large", 2**26).clips(["s.tar"]))
+        list(reader(path.parent, tmp_path / "large", 2**26).read_videos(["s.tar"]))
     assert list((tmp_path / "small").iterdir()) == list((tmp_path / "large").iterdir()) == []
 
 
@@ -317,9 +319,9 @@ def test_an_extraction_that_fails_leaves_no_folder(tmp_path: Path) -> None:
     path = shard(tmp_path / "in" / "s.tar", [("0.mp4", os.urandom(2**17)), ("0.txt", "A ball.")])
     before = paths(tmp_path)
     with files_of_at_most(2**16), pytest.raises(NoManifest, match=r"cannot be written \(File too large\)"):
-        make_manifest(path, tmp_path / "a" / "b")
+        create_manifest(path, tmp_path / "a" / "b")
     with pytest.raises(NoManifest, match="no video with a caption"):
-        make_manifest(shard(path, [("0.mp4", A)]), tmp_path / "a" / "b")
+        create_manifest(shard(path, [("0.mp4", A)]), tmp_path / "a" / "b")
     assert paths(tmp_path) == before
 
 
@@ -327,22 +329,22 @@ def test_a_target_that_is_in_the_way_is_said(tmp_path: Path) -> None:
     source = put(tmp_path / "in", {"a.mp4": A, "a.txt": "A ball."})
     put(tmp_path, {"file": ""})
     with pytest.raises(NoManifest, match="it is no folder"):
-        make_manifest(source, tmp_path / "file")
+        create_manifest(source, tmp_path / "file")
     with pytest.raises(NoManifest, match="cannot be written"):
-        make_manifest(source, tmp_path / "file" / "below")
+        create_manifest(source, tmp_path / "file" / "below")
     (source / "captions.jsonl").symlink_to("nowhere")
     with pytest.raises(NoManifest, match="nothing is overwritten"):
-        make_manifest(source)
+        create_manifest(source)
     path = shard(tmp_path / "s" / "s.tar", [("0.mp4", A), ("0.txt", "A ball."), ("1/0.mp4", A), ("1/0.txt", "A box.")])
     put(path.parent, {"videos/s/1": "mine"})
-    made = make_manifest(path)
+    made = create_manifest(path)
     assert list(texts(made).values()) == ["A ball."]
     assert left_out(made) == {"a video that cannot be written (Not a directory)": 1}
     assert (path.parent / "videos/s/1").read_text() == "mine"
     elsewhere = shard(tmp_path / "t" / "s.tar", [("0.mp4", A), ("0.txt", "A ball.")])
     (elsewhere.parent / "videos").symlink_to(tmp_path)
     with pytest.raises(NoManifest, match="a link leads out of"):
-        make_manifest(elsewhere)
+        create_manifest(elsewhere)
     assert not (tmp_path / "s" / "0.mp4").exists()
 
 
@@ -355,4 +357,4 @@ def test_a_damaged_arrow_file_is_left_out(tmp_path: Path) -> None:
     content[offsets + 40 : offsets + 44] = b"\xff\xff\xff\x7f"
     (tmp_path / "t.arrow").write_bytes(content)
     with pytest.raises(NoManifest, match=r"t\.arrow: cannot be read: .* out of bounds"):
-        make_manifest(tmp_path)
+        create_manifest(tmp_path)

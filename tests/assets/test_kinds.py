@@ -8,16 +8,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.selection.select import choose, make_selection, preview_selection
+from assets.selection.select import choose_samples, make_selection, preview_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.present import list_scores
-from db.scores.thresholds import Cutoff, store_cutoffs
-from db.selection.diff import selection_diff
+from db.scores.sample_scores import list_scores
+from db.scores.thresholds import ScoreThreshold, store_score_thresholds
+from db.selection.diff import compare_selections
 from db.selection.freeze import Selection
-from db.selection.frozen import find_selection, selection_rows
-from db.selection.recipes import SelectionError, recipe_in, recipe_of
+from db.selection.recipes import SelectionError, convert_rule, parse_recipe
+from db.selection.stored_selections import find_selection, load_selection_rows
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
 from tests.db.freezing import never
 
@@ -42,17 +42,20 @@ def clips(module_engine: Engine) -> Dataset:
         engine, {(captions | pairs)[key]: value for key, value in (CAPTIONS | PAIRS).items()}, metric="evqa"
     )
     with engine.begin() as connection:
-        cuts = [Cutoff(None, "caption", "keep 0.5", 0.3, 4, 2), Cutoff(None, "qa", "keep 0.5", 1.2, 4, 2)]
-        store_cutoffs(connection, evqa, dataset.dataset_id, "quantile", cuts)
+        cuts = [
+            ScoreThreshold(None, "caption", "keep 0.5", 0.3, 4, 2),
+            ScoreThreshold(None, "qa", "keep 0.5", 1.2, 4, 2),
+        ]
+        store_score_thresholds(connection, evqa, dataset.dataset_id, "quantile", cuts)
     return dataset
 
 
 def make(engine: Engine, dataset: Dataset, **said: Any) -> Selection:
-    return make_selection(engine, dataset, recipe_of(said), lambda: pytest.fail("compares no texts"), lambda _: None)
+    return make_selection(engine, dataset, parse_recipe(said), lambda: pytest.fail("compares no texts"), lambda _: None)
 
 
 def keys(engine: Engine, chosen: Selection) -> str:
-    return "".join(row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part)
+    return "".join(row["sample"] for part in load_selection_rows(engine, chosen.selection_id) for row in part)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +88,7 @@ def test_a_selection_is_of_one_kind(
         stored = find_selection(connection, chosen.selection_id)
     assert stored is not None
     assert stored["spec"]["kind"] == kind
-    again = make(module_engine, clips, **recipe_in(stored["spec"]))
+    again = make(module_engine, clips, **convert_rule(stored["spec"]))
     assert again.score_hash == chosen.score_hash
 
 
@@ -96,8 +99,8 @@ def test_a_stored_rule_without_a_kind_makes_what_it_made(module_engine: Engine, 
     with module_engine.begin() as connection:
         old = {name: value for name, value in stored_spec(module_engine, made).items() if name != "kind"}
         connection.execute(sa.update(schema.selection).where(of_made).values(spec=old))
-    assert recipe_in(old)["kind"] == "all"
-    again = make(module_engine, clips, **recipe_in(old))
+    assert convert_rule(old)["kind"] == "all"
+    again = make(module_engine, clips, **convert_rule(old))
     assert (again.selection_id, again.is_new, again.score_hash) == (made.selection_id, False, made.score_hash)
     assert keys(module_engine, again) == "srqpdc"
     assert stored_spec(module_engine, again) == old
@@ -120,7 +123,7 @@ def stored_spec(engine: Engine, chosen: Selection) -> dict[str, Any]:
 
 def test_a_preview_counts_one_kind(module_engine: Engine, clips: Dataset) -> None:
     for kind, n, mean in (("caption", 2, 0.35), ("qa", 2, 1.35)):
-        rule = recipe_of({"by": "evqa", "keep": 0.5, "kind": kind})
+        rule = parse_recipe({"by": "evqa", "keep": 0.5, "kind": kind})
         found = preview_selection(module_engine, clips, rule, lambda: pytest.fail("compares no texts"), lambda _: None)
         assert [(row.system, row.eligible, row.chosen) for row in found.systems] == [("brief", 4, n)]
         (shift,) = [row for row in found.metrics if row.metric == "evqa"]
@@ -149,7 +152,7 @@ def test_a_difference_names_the_other_kind(module_engine: Engine, clips: Dataset
     pairs = make(module_engine, clips, by="evqa", keep=0.25, kind="qa")
     captions = make(module_engine, clips, by="evqa", keep=0.25)
     with module_engine.connect() as connection:
-        found = list(selection_diff(connection, pairs.selection_id, captions.selection_id))
+        found = list(compare_selections(connection, pairs.selection_id, captions.selection_id))
     assert [(row.change, row.sample, row.reason) for row in found] == [
         ("went out", "s", f"selection {captions.selection_id} holds samples of kind caption alone"),
         ("came in", "d", f"selection {pairs.selection_id} holds samples of kind qa alone"),
@@ -173,7 +176,7 @@ def test_a_dataset_of_one_kind_needs_no_condition_on_it(module_engine: Engine) -
         module_engine, {add_sample(module_engine, dataset, video_id, key): value for key, value in CAPTIONS.items()}
     )
     for said in ({"by": "vcs", "keep": 0.5}, {"by": "vcs", "keep": 0.5, "kind": "caption"}):
-        rule = recipe_of(said)
+        rule = parse_recipe(said)
         with module_engine.begin() as connection:
-            eligible, picked = choose(connection, dataset, rule, None, never, lock=False)
+            eligible, picked = choose_samples(connection, dataset, rule, None, never, lock=False)
         assert (eligible.filters, eligible.kind, len(picked.sample_ids)) == ([], "caption", 2)

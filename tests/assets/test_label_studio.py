@@ -11,13 +11,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.label_studio import rating_rows
+from assets.ingest.label_studio import read_rating_rows
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.run import ingest_folder
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
 from assets.selection.formats.label_studio import write_label_studio
-from db.selection.exports import Column
+from db.selection.exports import ExportColumn
 from tests.assets.exporting import TEXTS, make_clips
 
 CAPTIONS = {"v1__a": "A dog runs.", "v1__b": "A cat </script> sleeps.", "v2__a": "Nothing."}
@@ -51,7 +51,7 @@ def test_tasks_have_media_text_and_predictions_and_hide_the_system(engine: Engin
 def tasks_of(captions: dict[str, str]) -> list[dict[str, Any]]:
     """The tasks of captions, as they are exported."""
     names = ("dataset", "sample", "media", "text", "references", "vcs", "vcs_models")
-    columns = [Column(name, "texts" if name == "references" else "text", "") for name in names]
+    columns = [ExportColumn(name, "texts" if name == "references" else "text", "") for name in names]
     rows = [("d", key, "https://host/a b.mp4", text, ["A ref."], 0.5, "minilm") for key, text in captions.items()]
     file = io.BytesIO()
     write_label_studio(file, columns, [rows[:1], rows[1:]])
@@ -133,7 +133,7 @@ def test_a_file_that_is_no_export_is_named(tmp_path: Path, content: bytes, sente
     path = tmp_path / "project.json"
     path.write_bytes(content)
     with pytest.raises(ManifestError, match=sentence):
-        list(rating_rows(path))
+        list(read_rating_rows(path))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_task_that_is_none_costs_itself(tmp_path: Path, task: Any, code: str) 
     path = tmp_path / "project.json"
     good = {"data": {"sample": "b"}, "annotations": [annotation(1, 3, None)]}
     path.write_text(json.dumps([task, good]))
-    first, second = rating_rows(path)
+    first, second = read_rating_rows(path)
     assert isinstance(first.reject, Reject)
     assert (first.line, first.reject.code) == (1, code)
-    assert (second.line, second.payload and "rater" in second.payload) == (2, False)
+    assert (second.line, second.fields and "rater" in second.fields) == (2, False)

@@ -15,10 +15,10 @@ from assets.ingest.run import ingest_folder
 from assets.media.address import (
     Address,
     AddressRefused,
+    hide_address_credentials,
     hide_credentials,
     is_address,
     parse_address,
-    without_credentials,
 )
 from assets.media.settings import MediaSettings
 from assets.settings import SettingsError, read_settings
@@ -58,7 +58,7 @@ def test_credentials_are_refused_and_never_shown(text: str) -> None:
     with pytest.raises(AddressRefused) as refused:
         parse_address(text)
     assert "ter2" not in str(refused.value)
-    assert "ter2" not in without_credentials(text)
+    assert "ter2" not in hide_address_credentials(text)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_no_accepted_address_has_room_for_a_credential(text: str) -> None:
 def test_text_that_is_no_address_stays_as_it_is() -> None:
     text = 'a question? (see videos/a@b.mp4, https://clips.example/a.mp4?page=2) key=3 "sig"'
     assert hide_credentials(text) == text
-    assert without_credentials("why?.mp4") == "why?.mp4"
+    assert hide_address_credentials("why?.mp4") == "why?.mp4"
 
 
 def test_nothing_of_a_secret_reaches_the_database(engine: Engine, tmp_path: Path) -> None:

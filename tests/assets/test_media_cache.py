@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from assets.media.cache import MediaCache
-from assets.media.unavailable import MediaUnavailable
+from assets.media.errors import MediaUnavailable
 
 KB = 1000
 
 
 def fill(cache: MediaCache, content: bytes, *, size: int | None = None, suffix: str = ".mp4") -> Path:
     """Put content into the cache, in two blocks; its place afterwards."""
-    with cache.filled(giving(content), suffix, size) as copy:
+    with cache.add_copy(giving(content), suffix, size) as copy:
         assert copy.path.read_bytes() == content
-        assert (copy.content, copy.size_bytes) == (hashlib.sha256(content).digest(), len(content))
+        assert (copy.sha256, copy.size_bytes) == (hashlib.sha256(content).digest(), len(content))
     return copy.path
 
 
@@ -37,7 +37,7 @@ def giving(content: bytes) -> Callable[[Callable[[bytes], object]], None]:
 
 
 def has(cache: MediaCache, content: bytes) -> bool:
-    with cache.held(hashlib.sha256(content).digest(), ".mp4") as path:
+    with cache.hold_copy(hashlib.sha256(content).digest(), ".mp4") as path:
         return path is not None
 
 
@@ -63,14 +63,14 @@ def test_the_copies_unused_for_longest_leave_first(tmp_path: Path, size: int | N
     path = fill(cache, fourth, size=size)
     assert [has(cache, each) for each in blocks(4)] == [True, False, True, True]
     assert path.exists()
-    assert sum(path.stat().st_size for path in cache.folder.iterdir()) <= cache.limit
+    assert sum(path.stat().st_size for path in cache.folder.iterdir()) <= cache.max_bytes
 
 
 def test_a_copy_in_use_stays(tmp_path: Path) -> None:
     cache = MediaCache(tmp_path, 20 * KB)
     first, second, third, _ = blocks(4)
     aged(fill(cache, first, size=10 * KB), 50)
-    with cache.held(hashlib.sha256(first).digest(), ".mp4") as path:
+    with cache.hold_copy(hashlib.sha256(first).digest(), ".mp4") as path:
         assert path is not None
         aged(path, 100)
         aged(fill(cache, second, size=10 * KB), 10)
@@ -82,7 +82,7 @@ def test_a_copy_in_use_stays(tmp_path: Path) -> None:
 def test_content_that_is_there_already_is_kept_once(tmp_path: Path) -> None:
     cache = MediaCache(tmp_path, 100 * KB)
     (content,) = blocks(1)
-    with cache.filled(giving(content), ".mp4", None) as first:
+    with cache.add_copy(giving(content), ".mp4", None) as first:
         inode = first.path.stat().st_ino
         assert fill(cache, content) == first.path
         assert first.path.stat().st_ino == inode
@@ -115,7 +115,7 @@ def test_an_error_of_the_reader_leaves_nothing(tmp_path: Path) -> None:
         write(b"half")
         raise MediaUnavailable("trouble", "gone")
 
-    with pytest.raises(MediaUnavailable, match="gone"), cache.filled(read, "", None):
+    with pytest.raises(MediaUnavailable, match="gone"), cache.add_copy(read, "", None):
         pass
     assert names(cache) == set()
 
@@ -151,7 +151,7 @@ def read(write):
     print("half", flush=True)
     sys.stdin.readline()
     write(b"h" * 5_000)
-with cache.filled(read, ".mp4", 10_000) as copy:
+with cache.add_copy(read, ".mp4", 10_000) as copy:
     print(copy.path.stat().st_size, flush=True)
 """
 
@@ -184,11 +184,11 @@ cache, seed = MediaCache(Path(sys.argv[1]), 40_000), int(sys.argv[2])
 numbers = random.Random(seed)
 for _ in range(150):
     content = bytes([numbers.randrange(12)]) * 10_000
-    with cache.held(hashlib.sha256(content).digest(), ".mp4") as path:
+    with cache.hold_copy(hashlib.sha256(content).digest(), ".mp4") as path:
         if path is not None:
             assert path.read_bytes() == content
             continue
-    with cache.filled(lambda write: (write(content[:3_000]), write(content[3_000:])), ".mp4", 10_000) as copy:
+    with cache.add_copy(lambda write: (write(content[:3_000]), write(content[3_000:])), ".mp4", 10_000) as copy:
         assert copy.path.read_bytes() == content
     files = [path for path in cache.folder.iterdir() if path.name != "lock"]
     total = 0

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from assets.file_state import FileState, IngestedFileChanged, require_ingested_file
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
-from assets.ingest.video_columns import media_columns
-from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.ingest.video_columns import inspect_video
 
 CONTENT = b"as it was ingested"
 
@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def check(path: Path, stored: FileState) -> FileState:
-    return check_ingested_file(str(path), stored, hashlib.sha256(CONTENT).digest())
+    return require_ingested_file(str(path), stored, hashlib.sha256(CONTENT).digest())
 
 
 def with_times_of(path: Path, stat: os.stat_result) -> None:
@@ -37,10 +37,10 @@ def with_times_of(path: Path, stat: os.stat_result) -> None:
 
 
 def test_an_untouched_file_is_not_read(file: Path) -> None:
-    state = FileState.of(file.stat())
-    assert check_ingested_file(str(file), state, b"another hash") == state
+    state = FileState.from_stat(file.stat())
+    assert require_ingested_file(str(file), state, b"another hash") == state
     unknown = replace(state, ctime_ns=None, inode=None)
-    assert check_ingested_file(str(file), unknown, b"another hash") == state
+    assert require_ingested_file(str(file), unknown, b"another hash") == state
 
 
 def copied(path: Path) -> None:
@@ -57,9 +57,9 @@ def touched(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [copied, linked_twice, touched])
 def test_the_content_decides_where_only_the_state_differs(file: Path, change: Callable[[Path], None]) -> None:
-    before = FileState.of(file.stat())
+    before = FileState.from_stat(file.stat())
     change(file)
-    assert check(file, before) == FileState.of(file.stat()) != before
+    assert check(file, before) == FileState.from_stat(file.stat()) != before
 
 
 def written_over(path: Path) -> None:
@@ -81,9 +81,9 @@ def longer(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [written_over, replaced, longer])
 def test_another_content_is_noticed(file: Path, change: Callable[[Path], None]) -> None:
-    before = FileState.of(file.stat())
+    before = FileState.from_stat(file.stat())
     change(file)
-    with pytest.raises(OtherFile, match="the file has changed since it was ingested"):
+    with pytest.raises(IngestedFileChanged, match="the file has changed since it was ingested"):
         check(file, before)
 
 
@@ -120,15 +120,15 @@ def pipe(path: Path) -> None:
 def test_what_is_no_file_of_the_folder_any_more_is_refused(
     file: Path, change: Callable[[Path], None], reason: str
 ) -> None:
-    before = FileState.of(file.stat())
+    before = FileState.from_stat(file.stat())
     change(file)
-    with pytest.raises(OtherFile, match=reason):
+    with pytest.raises(IngestedFileChanged, match=reason):
         check(file, before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a regular file that nobody can read from its beginning")
 def test_a_file_that_cannot_be_read_is_refused_alone() -> None:
-    refused = media_columns(Path("/proc/self"), VideoRow(video_id="v", path="mem"), None)
+    refused = inspect_video(Path("/proc/self"), VideoRow(video_id="v", path="mem"), None)
     assert isinstance(refused, Reject)
     assert (refused.code, refused.reason) == (
         "file_missing",

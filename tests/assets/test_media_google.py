@@ -12,9 +12,9 @@ import pytest
 
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
-from assets.ingest.video_columns import media_columns
+from assets.ingest.video_columns import inspect_video
 from assets.media import store
-from assets.media.files import ingested_file
+from assets.media.files import hold_ingested_file
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import LOOPBACK, Page, WebServer, google_store, web_server
 
@@ -31,7 +31,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[WebServ
     monkeypatch.setenv("REELSIEVE_MEDIA_PRIVATE_NETWORKS", LOOPBACK)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    store._file_system.cache_clear()
+    store._make_file_system.cache_clear()
     with web_server() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         yield server
@@ -45,7 +45,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def look(path: str = "gs://clips/a.avi", stored: SimpleNamespace | None = None) -> dict[str, Any] | Reject:
-    return media_columns(Path("/nowhere"), VideoRow(video_id="v", path=path), stored)
+    return inspect_video(Path("/nowhere"), VideoRow(video_id="v", path=path), stored)
 
 
 def refused(path: str = "gs://clips/a.avi") -> Reject:
@@ -135,7 +135,7 @@ def test_what_is_only_said_of_an_object_changes_nothing(server: WebServer, clip:
     asked = len(server.asked)
     assert look(stored=video) == columns
     assert not [each for each in server.asked[asked:] if "/download/" in each]
-    with ingested_file(video) as path:
+    with hold_ingested_file(video) as path:
         assert path.read_bytes() == clip
 
 

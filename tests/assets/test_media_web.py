@@ -16,9 +16,9 @@ import pytest
 
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
-from assets.ingest.video_columns import media_columns
-from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.media.private_networks import is_allowed
+from assets.ingest.video_columns import inspect_video
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.private_networks import is_allowed_address
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import LOOPBACK, Page, WebServer, web_server
 
@@ -45,7 +45,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def look(path: str, stored: SimpleNamespace | None = None) -> SimpleNamespace | Reject:
-    columns = media_columns(Path("/nowhere"), VideoRow(video_id="v", path=path), stored)
+    columns = inspect_video(Path("/nowhere"), VideoRow(video_id="v", path=path), stored)
     return columns if isinstance(columns, Reject) else SimpleNamespace(key="v", **columns)
 
 
@@ -62,7 +62,7 @@ def refused(path: str) -> Reject:
 
 
 def content(video: SimpleNamespace) -> bytes:
-    with ingested_file(video) as path:
+    with hold_ingested_file(video) as path:
         return path.read_bytes()
 
 
@@ -134,9 +134,9 @@ def test_a_missing_driver_is_named_with_what_brings_it(module: str, address: str
 import sys
 from pathlib import Path
 sys.modules["{module}"] = None  # importing it now raises ImportError
-from assets.ingest.video_columns import media_columns
+from assets.ingest.video_columns import inspect_video
 from assets.ingest.rows import VideoRow
-print(media_columns(Path("/nowhere"), VideoRow(video_id="v", path="{address}"), None))
+print(inspect_video(Path("/nowhere"), VideoRow(video_id="v", path="{address}"), None))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "media_unavailable" in done.stdout
@@ -203,14 +203,14 @@ def test_an_s3_server_in_a_private_network_is_refused_too(server: WebServer, mon
     ],
 )
 def test_what_is_private(address: str, allowed: bool) -> None:
-    assert is_allowed(address, ()) == allowed
-    assert is_allowed(address, (ip_network("0.0.0.0/0"), ip_network("::/0")))
+    assert is_allowed_address(address, ()) == allowed
+    assert is_allowed_address(address, (ip_network("0.0.0.0/0"), ip_network("::/0")))
 
 
 def test_only_the_named_networks_are_allowed() -> None:
-    assert is_allowed("10.2.3.4", (ip_network("10.2.0.0/16"),))
-    assert not is_allowed("10.3.3.4", (ip_network("10.2.0.0/16"),))
-    assert is_allowed("::ffff:10.2.3.4", (ip_network("10.2.0.0/16"),))
+    assert is_allowed_address("10.2.3.4", (ip_network("10.2.0.0/16"),))
+    assert not is_allowed_address("10.3.3.4", (ip_network("10.2.0.0/16"),))
+    assert is_allowed_address("::ffff:10.2.3.4", (ip_network("10.2.0.0/16"),))
 
 
 @pytest.fixture

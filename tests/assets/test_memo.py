@@ -12,8 +12,8 @@ from sqlalchemy.engine import Engine
 
 from assets.sources.memo import ask_missing
 from assets.vcs.scorer import VCSScorer, VCSSettings
-from db.evidence.embeddings import load_texts, missing_texts, store_texts
-from db.evidence.models import find_model
+from db.evidence.embeddings import list_missing_texts, load_text_vectors, store_text_vectors
+from db.evidence.models import find_model_id
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, reference
 from tests.assets.verifying import Bench, Crash, HashEncoder
@@ -46,14 +46,14 @@ def ask(engine: Engine, encoder: HashEncoder) -> list[tuple[int, int]]:
     """Ask for the vectors of all texts that have none yet; what was told of the progress."""
     told: list[tuple[int, int]] = []
     with engine.connect() as connection:
-        missing = missing_texts(connection, find_model(connection, encoder.identity.as_dict()), TEXTS)
+        missing = list_missing_texts(connection, find_model_id(connection, encoder.identity.as_dict()), TEXTS)
     ask_missing(
         engine,
         encoder.identity,
         missing,
         length=len,
         ask=encoder.encode,
-        store=lambda model_id, texts, vectors: store_texts(engine, model_id, texts, vectors),
+        store=lambda model_id, texts, vectors: store_text_vectors(engine, model_id, texts, vectors),
         tell=lambda done, total: told.append((done, total)),
     )
     return told
@@ -62,8 +62,8 @@ def ask(engine: Engine, encoder: HashEncoder) -> list[tuple[int, int]]:
 def stored(engine: Engine, encoder: HashEncoder) -> set[str]:
     """The texts that have a vector, each of which must be the encoder's own."""
     with engine.connect() as connection:
-        model_id = find_model(connection, encoder.identity.as_dict())
-    found = {} if model_id is None else load_texts(engine, model_id, TEXTS)
+        model_id = find_model_id(connection, encoder.identity.as_dict())
+    found = {} if model_id is None else load_text_vectors(engine, model_id, TEXTS)
     for text, vector in found.items():
         assert vector == pytest.approx(encoder.vector(text), abs=1e-6)
     return set(found)
@@ -103,7 +103,7 @@ def test_where_nothing_is_missing_no_model_is_asked_or_registered(engine: Engine
         tell=lambda *_: pytest.fail("there is nothing to tell"),
     )
     with engine.connect() as connection:
-        assert find_model(connection, other.identity.as_dict()) is None
+        assert find_model_id(connection, other.identity.as_dict()) is None
 
 
 def test_a_source_that_failed_goes_on_where_it_stopped(engine: Engine, tmp_path: Path) -> None:

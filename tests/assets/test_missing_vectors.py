@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from assets.selection.select import make_selection
-from assets.selection.vectors import embed_missing
-from db.evidence.embeddings import missing_texts
-from db.evidence.models import find_model
-from db.selection.recipes import recipe_of
+from assets.selection.vectors import embed_missing_texts
+from db.evidence.embeddings import list_missing_texts
+from db.evidence.models import find_model_id
+from db.selection.recipes import parse_recipe
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
@@ -40,20 +40,20 @@ def test_what_is_left_is_told_before_it_is_embedded(engine: Engine) -> None:
     """Texts of 10 characters take .1 s: the first counts as loading, then 4 and 8 make more than a second."""
     encoder, texts = Slow(), [f"text {number:05}" for number in range(613)]
     lines: list[tuple[str, int]] = []
-    embed_missing(engine, encoder, texts, lambda line: lines.append((line, len(encoder.asked))), encoder.clock)
+    embed_missing_texts(engine, encoder, texts, lambda line: lines.append((line, len(encoder.asked))), encoder.clock)
     assert lines[:2] == [
         ("613 texts without a vector of slow: embeds them first", 0),
         ("600 texts left to embed: about 60 s, measured on the first 13", 13),
     ]
     assert sorted(encoder.asked) == texts
     with engine.connect() as connection:
-        assert missing_texts(connection, find_model(connection, encoder.identity.as_dict()), texts) == []
+        assert list_missing_texts(connection, find_model_id(connection, encoder.identity.as_dict()), texts) == []
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_few_texts_need_no_estimate(engine: Engine, n: int) -> None:
     encoder, lines, texts = Slow(), list[str](), [f"text {number}" for number in range(n)]
-    embed_missing(engine, encoder, texts, lines.append, encoder.clock)
+    embed_missing_texts(engine, encoder, texts, lines.append, encoder.clock)
     assert sorted(encoder.asked) == texts
     assert len(lines) == min(n, 1)
 
@@ -64,7 +64,7 @@ def test_only_eligible_texts_are_embedded_once(engine: Engine) -> None:
     texts = {"a": "a dog", "b": "a dog", "c": "a cat", "d": "unscored", "e": "too low"}
     ids = {key: add_sample(engine, dataset, video, key, text) for key, text in texts.items()}
     set_scores(engine, {ids[key]: value for key, value in zip("abce", (0.9, 0.8, 0.7, 0.1), strict=True)})
-    recipe = recipe_of({"by": "vcs", "where": "vcs > 0.5", "dedupe": 1, "keep": 1})
+    recipe = parse_recipe({"by": "vcs", "where": "vcs > 0.5", "dedupe": 1, "keep": 1})
     make_selection(engine, dataset, recipe, lambda: encoder, told.append)
     assert sorted(encoder.asked) == ["a cat", "a dog"]
     assert told[0] == "2 texts without a vector of slow: embeds them first"

@@ -16,14 +16,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.holdings import of_manifest
-from assets.ingest.manifest import find_tables
+from assets.holdings import read_manifest_holdings
+from assets.ingest.manifest import list_table_files
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
-from assets.new_manifest.caption_files import segments_of
-from assets.new_manifest.columns import Named
-from assets.new_manifest.found import NoManifest
-from assets.new_manifest.make import make_manifest
+from assets.new_manifest.caption_files import parse_subtitles
+from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.findings import NoManifest
+from assets.new_manifest.make import create_manifest
 from db import schema
 from tests.assets.init_sources import Files, left_out, put, rows, shard, texts
 from tests.assets.manifests import write_clip
@@ -51,7 +51,7 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
         ".hidden/x.mp4": clip,
         ".hidden/x.txt": "Hidden.",
     }
-    made = make_manifest(put(tmp_path / "clips", files))
+    made = create_manifest(put(tmp_path / "clips", files))
     assert texts(made) == {
         "a__captions": "A red ball.\nIt rolls.",
         "day/b__model_b": "A blue box.",
@@ -70,7 +70,7 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
         "a caption file without a video beside it": 1,
     }
     assert (made.holdings.videos, made.holdings.captions, made.holdings.references) == (4, 5, 1)
-    assert made.dataset == "clips"
+    assert made.suggested_dataset == "clips"
     report = ingest_folder(engine, made.folder, "mine")
     assert (report.accepted["videos"], report.accepted["captions"], report.rejected) == (4, 6, 0)
     with engine.connect() as connection:
@@ -84,10 +84,17 @@ def test_what_is_counted_while_a_manifest_is_written_is_what_its_tables_hold(
     monkeypatch.setattr("assets.holdings.FIRST_VIDEOS", 3)
     lines = ["video,caption,reference,score"]
     lines += [f"{video},Caption {n}.,{'A ball.' if n % 2 else ''},{n % 5 + 1}" for n, video in enumerate("edgcbfcea")]
-    made = make_manifest(put(tmp_path / "t", {"t.csv": "\n".join(lines)}), named=Named(ratings=("score",)))
-    assert made.holdings == of_manifest(made.folder)
-    assert [row.video_id for row in made.holdings.videos_of_first.values()] == ["a", "b", "c"]
-    assert [sample.text for sample in made.holdings.first] == ["Caption 3.", "Caption 4.", "Caption 6.", "Caption 8."]
+    made = create_manifest(
+        put(tmp_path / "t", {"t.csv": "\n".join(lines)}), column_names=ColumnNames(ratings=("score",))
+    )
+    assert made.holdings == read_manifest_holdings(made.folder)
+    assert [row.video_id for row in made.holdings.first_videos.values()] == ["a", "b", "c"]
+    assert [sample.text for sample in made.holdings.first_samples] == [
+        "Caption 3.",
+        "Caption 4.",
+        "Caption 6.",
+        "Caption 8.",
+    ]
     assert (made.holdings.captions, made.holdings.references, made.holdings.ratings) == (9, 4, 9)
 
 
@@ -100,7 +107,7 @@ def test_a_table_with_any_separator(tmp_path: Path, clip: bytes, name: str, sepa
     writer.writerow(["a.mp4", "A ball.", "m2", ""])
     writer.writerow(["missing.mp4", "Nobody.", "m2", ""])
     writer.writerow(["a.mp4", "  ", "m2", ""])
-    made = make_manifest(put(tmp_path, {"a.mp4": clip, name: text.getvalue()}) / name)
+    made = create_manifest(put(tmp_path, {"a.mp4": clip, name: text.getvalue()}) / name)
     assert texts(made) == {"a__m1": "A ball; it rolls, then\tstops | there.", "a__m2": "A ball."}
     assert rows(made, "captions")[0]["note; of, mine"] == "x"
     assert left_out(made) == {"a video of which there is no file": 1, "a row whose caption has no text": 1}
@@ -120,7 +127,7 @@ def test_tables_of_a_folder_and_names_wherever_the_files_lie(tmp_path: Path, cli
     ]
     files = dict.fromkeys(("deep/er/a.mp4", "b.webm", "x/twice.mp4", "y/twice.mp4"), clip)
     table = "".join(json.dumps(line) + "\n" for line in lines)
-    made = make_manifest(put(tmp_path, {**files, "mine.jsonl": table + "{broken\n", "other.csv": "one,two\n1,2\n"}))
+    made = create_manifest(put(tmp_path, {**files, "mine.jsonl": table + "{broken\n", "other.csv": "one,two\n1,2\n"}))
     assert {row["video_id"]: row["path"] for row in rows(made, "videos")} == {
         "deep/er/a": "deep/er/a.mp4",
         "b": "b.webm",
@@ -135,25 +142,25 @@ def test_tables_of_a_folder_and_names_wherever_the_files_lie(tmp_path: Path, cli
     assert counts["a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS"] == 2
     assert counts["a table without columns of videos and captions"] == 1
     assert counts["a row that cannot be read (json_invalid)"] == 1
-    assert "secret" not in json.dumps(made.findings.rows())
+    assert "secret" not in json.dumps(made.findings.list_left_out())
 
 
 def test_a_table_without_any_video_file_is_text_only(tmp_path: Path, engine: Engine) -> None:
     pq.write_table(pa.table({"video_id": ["v1", "v2"], "caption": ["A cat.", "A dog."]}), tmp_path / "t.parquet")
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert rows(made, "videos") == [{"video_id": "v1"}, {"video_id": "v2"}]
     assert any("text only" in guess for guess in made.findings.guesses)
     assert ingest_folder(engine, made.folder, "mine").rejected == 0
 
 
 def test_an_index_without_a_name_is_passed_over(tmp_path: Path) -> None:
-    made = make_manifest(put(tmp_path, {"t.csv": ";video;caption\n0;v1;A cat.\n1;v2;A dog.\n"}))
+    made = create_manifest(put(tmp_path, {"t.csv": ";video;caption\n0;v1;A cat.\n1;v2;A dog.\n"}))
     assert rows(made, "captions")[1] == {
         "caption_id": "v2__captions", "video_id": "v2", "role": "candidate", "system": "captions", "text": "A dog."
     }  # fmt: skip
     assert left_out(made) == {"a column without a name": 1}
     with pytest.raises(NoManifest, match="name every column once"):
-        make_manifest(put(tmp_path / "twice", {"t.csv": "video,caption,caption\nv1,A,B\n"}))
+        create_manifest(put(tmp_path / "twice", {"t.csv": "video,caption,caption\nv1,A,B\n"}))
 
 
 def test_the_first_kind_of_caption_files_counts_and_json_adds_fields(tmp_path: Path, clip: bytes) -> None:
@@ -172,7 +179,7 @@ def test_the_first_kind_of_caption_files_counts_and_json_adds_fields(tmp_path: P
         "d.txt": "[music] A box.",
         "d.json": json.dumps({"caption": "[music] A box.", "url": "https://x.org/d.mp4"}),
     }
-    made = make_manifest(put(tmp_path, files))
+    made = create_manifest(put(tmp_path, files))
     assert texts(made) == {
         "a__captions": "Written.",
         "b__captions": "In JSON.",
@@ -190,10 +197,10 @@ def test_the_first_kind_of_caption_files_counts_and_json_adds_fields(tmp_path: P
 def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
     put(tmp_path, {"t.csv": "which,said\nv1,A cat.\n"})
     with pytest.raises(NoManifest, match=r"which column holds the videos\? It has 'which', 'said': .*--video-column"):
-        make_manifest(tmp_path)
+        create_manifest(tmp_path)
     with pytest.raises(NoManifest, match="--caption-column"):
-        make_manifest(tmp_path, named=Named("which"))
-    assert texts(make_manifest(tmp_path, named=Named("which", "said"))) == {"v1__captions": "A cat."}
+        create_manifest(tmp_path, column_names=ColumnNames("which"))
+    assert texts(create_manifest(tmp_path, column_names=ColumnNames("which", "said"))) == {"v1__captions": "A cat."}
 
 
 @pytest.mark.parametrize("kind", ["stream", "file", "parquet"])
@@ -210,8 +217,8 @@ def test_hugging_face_tables_that_hold_the_videos(tmp_path: Path, clip: bytes, k
         opened = pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file
         with opened(str(path), table.schema) as writer:
             writer.write_table(table)
-    made = make_manifest(tmp_path)
-    assert "Hugging Face" in made.kind
+    made = create_manifest(tmp_path)
+    assert "Hugging Face" in made.source_description
     stored = [row["path"] for row in rows(made, "videos")]
     assert stored == [
         "videos/data/train-00000-of-00001/a.mp4",
@@ -229,7 +236,7 @@ def test_a_video_folder_of_hugging_face(tmp_path: Path, clip: bytes) -> None:
         "train/a.txt": "Beside.",
         "train/metadata.csv": "file_name,text\na.mp4,In the table.\n",
     }
-    made = make_manifest(put(tmp_path, files))
+    made = create_manifest(put(tmp_path, files))
     assert texts(made) == {"train/a__captions": "In the table."}
     assert rows(made, "videos") == [{"video_id": "train/a", "path": "train/a.mp4"}]
 
@@ -263,7 +270,7 @@ def test_webdataset_shards(tmp_path: Path, clip: bytes, engine: Engine) -> None:
         ],
     )
     shard(folder / "more" / "s-001.tar.gz", [("000.mp4", clip), ("000.txt", b"Another ball.")], compressed=True)
-    made = make_manifest(folder)
+    made = create_manifest(folder)
     assert texts(made) == {
         "more/s-001/000__captions": "Another ball.",
         "s-000/000__captions": "A red ball.",
@@ -288,7 +295,7 @@ def test_webdataset_shards(tmp_path: Path, clip: bytes, engine: Engine) -> None:
 def test_a_damaged_shard_is_read_as_far_as_it_goes(tmp_path: Path, clip: bytes) -> None:
     whole = shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball."), ("1.mp4", clip), ("1.txt", b"A box.")])
     whole.write_bytes(whole.read_bytes()[: 512 + len(clip) + 512 * 4])
-    made = make_manifest(tmp_path)
+    made = create_manifest(tmp_path)
     assert texts(made) == {"s/0__captions": "A ball."}
     assert any("damaged shard" in why for why in left_out(made))
 
@@ -299,19 +306,19 @@ def test_a_link_in_a_shard_is_left_out(tmp_path: Path, clip: bytes) -> None:
         link = tarfile.TarInfo("1.mp4")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    assert left_out(make_manifest(tmp_path)) == {"a member of a shard that is no regular file": 1}
+    assert left_out(create_manifest(tmp_path)) == {"a member of a shard that is no regular file": 1}
 
 
 def test_what_an_earlier_try_extracted_is_taken_and_never_overwritten(tmp_path: Path, clip: bytes) -> None:
     path = shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
     there = put(tmp_path, {"videos/s/0.mp4": clip}) / "videos/s/0.mp4"
     before = there.stat().st_ino
-    assert make_manifest(path).holdings.videos == 1
+    assert create_manifest(path).holdings.videos == 1
     assert there.stat().st_ino == before
     (tmp_path / "videos.jsonl").unlink()
     (tmp_path / "captions.jsonl").unlink()
     there.write_bytes(b"mine")
-    assert rows(make_manifest(path), "videos") == [{"video_id": "s/0_2", "path": "videos/s/0_2.mp4"}]
+    assert rows(create_manifest(path), "videos") == [{"video_id": "s/0_2", "path": "videos/s/0_2.mp4"}]
     assert there.read_bytes() == b"mine"
     assert (tmp_path / "videos/s/0_2.mp4").read_bytes() == clip
 
@@ -320,12 +327,12 @@ def test_a_manifest_elsewhere_names_a_root(
     tmp_path: Path, clip: bytes, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = put(tmp_path / "My Clips", {"day/a.mp4": clip, "day/a.txt": "A ball."})
-    made = make_manifest(source, tmp_path / "made")
+    made = create_manifest(source, tmp_path / "made")
     assert made.new_root == ("my_clips", source)
     assert rows(made, "videos") == [{"video_id": "day/a", "path": "root://my_clips/day/a.mp4"}]
     assert not list(source.glob("*.jsonl"))
     monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"all": str(tmp_path)}))
-    again = make_manifest(source, tmp_path / "again")
+    again = create_manifest(source, tmp_path / "again")
     assert again.new_root is None
     assert rows(again, "videos")[0]["path"] == "root://all/My Clips/day/a.mp4"
     assert ingest_folder(engine, again.folder, "mine").rejected == 0
@@ -335,15 +342,15 @@ def test_a_manifest_elsewhere_names_a_root(
 def test_an_existing_manifest_is_never_overwritten(tmp_path: Path, clip: bytes, name: str) -> None:
     folder = put(tmp_path, {"a.mp4": clip, "a.txt": "A ball.", name: "mine"})
     with pytest.raises(NoManifest, match=name):
-        make_manifest(folder)
+        create_manifest(folder)
     assert (folder / name).read_text() == "mine"
     assert sorted(path.name for path in folder.iterdir()) == sorted(["a.mp4", "a.txt", name])
 
 
 def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
     shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
-    made = make_manifest(tmp_path, is_trial=True)
-    assert (made.holdings.videos, made.extracted.n) == (1, 1)
+    made = create_manifest(tmp_path, is_trial=True)
+    assert (made.holdings.videos, made.extractor.n_videos) == (1, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["s.tar"]
 
 
@@ -366,7 +373,7 @@ def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
 )
 def test_a_source_of_which_nothing_can_be_made(tmp_path: Path, files: Files, sentence: str) -> None:
     with pytest.raises((NoManifest, ManifestError), match=sentence):
-        make_manifest(put(tmp_path, files))
+        create_manifest(put(tmp_path, files))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
 
 
@@ -374,7 +381,7 @@ def test_a_link_out_of_the_folder_is_left_out(tmp_path: Path, clip: bytes) -> No
     outside = put(tmp_path / "outside", {"x.mp4": clip}) / "x.mp4"
     folder = put(tmp_path / "in", {"a.mp4": clip, "a.txt": "A ball.", "x.txt": "A box."})
     (folder / "x.mp4").symlink_to(outside)
-    made = make_manifest(folder)
+    made = create_manifest(folder)
     assert list(texts(made)) == ["a__captions"]
     assert (
         left_out(made)[
@@ -389,18 +396,18 @@ def test_links_to_folders_are_not_followed_and_named(tmp_path: Path, clip: bytes
     folder = put(tmp_path / "in", {"t.csv": "video,caption\nclips/a.mp4,A ball.\n"})
     (folder / "clips").symlink_to(data)
     sentence = "a link to a folder, which is not followed: give the folder itself"
-    assert left_out(make_manifest(folder, is_trial=True)) == {sentence: 1}
+    assert left_out(create_manifest(folder, is_trial=True)) == {sentence: 1}
     (folder / "t.csv").unlink()
     with pytest.raises(NoManifest, match=rf"no tar shards.*{sentence} \(1, such as clips\)"):
-        make_manifest(folder)
+        create_manifest(folder)
 
 
 def test_ingest_points_to_init_where_videos_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"table videos is missing: .* let reelsieve init "):
-        find_tables(tmp_path)
+        list_table_files(tmp_path)
     put(tmp_path, {"videos.jsonl": "{}"})
     with pytest.raises(ManifestError, match="table captions is missing") as missing:
-        find_tables(tmp_path)
+        list_table_files(tmp_path)
     assert "reelsieve init" not in str(missing.value)
 
 
@@ -410,7 +417,7 @@ def test_subtitles_without_tags_notes_and_repeated_lines() -> None:
         "<v Ann>One &amp; <00:00:01.000><c>two</c></v>\n\n1:00:00.000 --> 1:00:01.000\nOne & two\nthree\n\n"
         "00:05.000 --> 00:04.000\n\n00:07.000 --> 00:06.000\nlast"
     )
-    assert segments_of(vtt) == [
+    assert parse_subtitles(vtt) == [
         {"start_s": 0.0, "end_s": 62.5, "text": "One & two"},
         {"start_s": 3600.0, "end_s": 3601.0, "text": "three"},
         {"start_s": 7.0, "end_s": 7.0, "text": "last"},

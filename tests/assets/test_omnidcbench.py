@@ -23,7 +23,7 @@ from assets.evqa.settings import EVQASettings
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
-from assets.ingest.validate import validate
+from assets.ingest.validate import validate_row
 from assets.scores.base import Scorer
 from assets.scores.run import score_shard
 from assets.sources.texts import TextVectors
@@ -407,7 +407,7 @@ def test_no_bytes_make_predictions_crash_and_every_row_is_valid(
         assert counts["predictions"] + counts["missing"] == 3
         for kind in ("caption", "keypoint"):
             for row in table(folder / "out", TABLE_NAMES[kind]):
-                assert not isinstance(validate(RawRow("", 1, kind, row, None, "")), Reject)
+                assert not isinstance(validate_row(RawRow("", 1, kind, row, None, "")), Reject)
     assert all(refusal.startswith("sys.jsonl: ") for refusal in refusals)
 
 

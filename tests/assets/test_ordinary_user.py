@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.ingest.manifest import find_tables
+from assets.ingest.manifest import list_table_files
 from assets.ingest.readers import read_table
 from assets.ingest.rejects import ManifestError
 from tests.assets.manifests import write_manifest
@@ -16,7 +16,7 @@ from tests.ordinary_user import open_folder, ordinary_user
 def ingested(folder: Path) -> int:
     """How many rows the tables have, as an ordinary user reads them."""
     with ordinary_user():
-        return sum(len(list(read_table(path, kind))) for kind, path in find_tables(folder).items())
+        return sum(len(list(read_table(path, kind))) for kind, path in list_table_files(folder).items())
 
 
 def test_a_table_without_the_right_to_read_is_one_sentence() -> None:

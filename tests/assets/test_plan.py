@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.holdings import Holdings, of_dataset, of_manifest
+from assets.holdings import Holdings, load_dataset_holdings, read_manifest_holdings
 from assets.home import DEMO_DATASET
-from assets.plan import Plan, inputs_of, make_plan
+from assets.plan import Plan, build_plan, list_scorer_inputs
 from assets.scores.base import Refusing, Scorer
-from assets.scores.pending import refusals
+from assets.scores.pending import count_refusals
 from assets.scores.registry import METRICS, SCORERS
 from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from metrics_core.models.sentence_splitter import RuleSplitter
-from orchestration.settings import settings
+from orchestration.settings import get_settings
 from tests.assets.examiner import qeva
 from tests.assets.manifests import Row, candidate, keypoint, qa, reference, spans, write_manifest
 from tests.assets.verifying import Bench, HashEncoder, ToldVerifier, ecs
@@ -78,19 +78,19 @@ def own_scorers(mode: str) -> dict[str, Scorer]:
 
 @pytest.fixture(scope="module")
 def scorers() -> dict[str, Scorer]:
-    settings.cache_clear()
-    return {metric: SCORERS[metric].from_settings(settings()) for metric in METRICS}
+    get_settings.cache_clear()
+    return {metric: SCORERS[metric].from_settings(get_settings()) for metric in METRICS}
 
 
 def needs(plan: Plan, metric: str) -> str:
     """The line about what a metric lacks."""
-    (line,) = (line for line in plan.lines() if line.startswith(f"{metric} needs "))
+    (line,) = (line for line in plan.format_lines() if line.startswith(f"{metric} needs "))
     return line
 
 
 def held(folder: Path, *, dataset: str = "mine", videos: Sequence[str | Row] = ("v",), **tables: Any) -> Holdings:
     """What a manifest of these rows holds."""
-    return of_manifest(write_manifest(folder, videos, **tables)).rename(dataset)
+    return read_manifest_holdings(write_manifest(folder, videos, **tables)).rename(dataset)
 
 
 @pytest.mark.parametrize("mode", ["auto", "sodam"])
@@ -109,15 +109,15 @@ def test_the_plan_promises_what_a_scoring_gives(engine: Engine, tmp_path: Path, 
         qa=[qa(f"{video} qa", video) for video in worlds],
     )
     scorers = own_scorers(mode)
-    before = of_manifest(bench.folder / bench.name).rename("set")
+    before = read_manifest_holdings(bench.folder / bench.name).rename("set")
     with engine.connect() as connection:
-        after = of_dataset(connection, bench.dataset, inputs_of(scorers.values()))
-    assert len(before.first) == len(after.first) == before.samples == after.samples == 28 * 6
+        after = load_dataset_holdings(connection, bench.dataset, list_scorer_inputs(scorers.values()))
+    assert len(before.first_samples) == len(after.first_samples) == before.samples == after.samples == 28 * 6
     for metric, scorer in scorers.items():
         assert isinstance(scorer, Refusing)
         scores = bench.run(scorer)
-        refused = {sample.key: scorer.refusal(sample) for sample in after.first}
-        assert {sample.key: scorer.refusal(sample) for sample in before.first} == refused
+        refused = {sample.key: scorer.refusal(sample) for sample in after.first_samples}
+        assert {sample.key: scorer.refusal(sample) for sample in before.first_samples} == refused
         for key, outcome in refused.items():
             # What rules say before holds whatever models say then; and these models agree with everything true.
             if outcome is not None:
@@ -128,8 +128,8 @@ def test_the_plan_promises_what_a_scoring_gives(engine: Engine, tmp_path: Path, 
             for key, outcome in refused.items():
                 assert outcome is None or (scores[key].status, scores[key].error) == (outcome.status, outcome.reason)
         for video in worlds:
-            of_video = [sample for sample in before.first if sample.key.startswith(video)]
-            is_promised = refusals(scorer, of_video) is None
+            of_video = [sample for sample in before.first_samples if sample.key.startswith(video)]
+            is_promised = count_refusals(scorer, of_video) is None
             assert is_promised == any(scores[sample.key].value is not None for sample in of_video), (metric, video)
 
 
@@ -139,7 +139,7 @@ def test_qeva_is_promised_where_its_rules_can_write_questions_about_order(
 ) -> None:
     story = [timed("v", n_events), in_whole("v", 4)] if n_events else [in_whole("v", 4)]
     captions = [*story, *(candidate(f"c{i}", "v", TOLD) for i in range(15))]
-    plan = make_plan(held(tmp_path, captions=captions), scorers)
+    plan = build_plan(held(tmp_path, captions=captions), scorers)
     assert ("qeva" in plan.metrics) == (n_questions >= 3)
     if n_questions < 3:
         assert needs(plan, "qeva") == (
@@ -152,11 +152,11 @@ def test_a_mixture_is_promised_and_what_it_lacks_is_the_commonest_reason(
     scorers: dict[str, Scorer], tmp_path: Path
 ) -> None:
     mixed = [in_whole("a", 4), timed("b", 4), candidate("1", "a", TOLD), candidate("2", "b", EVENTS[0])]
-    plan = make_plan(held(tmp_path / "without", videos=["a", "b"], captions=mixed), scorers)
+    plan = build_plan(held(tmp_path / "without", videos=["a", "b"], captions=mixed), scorers)
     assert "qeva" not in plan.metrics
     assert "(so 1 of them)" in needs(plan, "qeva")
     good = [*mixed, candidate("3", "b", TOLD)]
-    assert "qeva" in make_plan(held(tmp_path / "with", videos=["a", "b"], captions=good), scorers).metrics
+    assert "qeva" in build_plan(held(tmp_path / "with", videos=["a", "b"], captions=good), scorers).metrics
 
 
 def test_more_videos_than_are_looked_at_are_said(
@@ -165,15 +165,15 @@ def test_more_videos_than_are_looked_at_are_said(
     monkeypatch.setattr("assets.holdings.FIRST_VIDEOS", 2)
     captions = [row for video in "cba" for row in (in_whole(video, 4), candidate(f"{video}1", video, TOLD))]
     held_here = held(tmp_path, videos=["c", "b", "a"], captions=captions)
-    assert [sample.key for sample in held_here.first] == ["b1", "a1"]
-    assert needs(make_plan(held_here, scorers), "qeva").startswith(
+    assert [sample.key for sample in held_here.first_samples] == ["b1", "a1"]
+    assert needs(build_plan(held_here, scorers), "qeva").startswith(
         "qeva needs other samples than the 2 of the first 2 videos: no questions, "
     )
 
 
 def test_of_bare_captions_no_metric_can_say_anything(scorers: dict[str, Scorer], tmp_path: Path) -> None:
     videos = [{"video_id": "v", "path": "v.mp4"}]
-    plan = make_plan(held(tmp_path, videos=videos, captions=[candidate("c", "v", TOLD)]), scorers)
+    plan = build_plan(held(tmp_path, videos=videos, captions=[candidate("c", "v", TOLD)]), scorers)
     assert plan.metrics == ()
     assert set(plan.needs) == set(METRICS)
     assert needs(plan, "vcs") == "vcs needs references: none found"
@@ -215,13 +215,13 @@ def test_a_metric_can_score_where_its_inputs_are(
     dataset: str,
     metrics: Collection[str],
 ) -> None:
-    plan = make_plan(held(tmp_path, dataset=dataset, videos=[video], **tables), scorers)
+    plan = build_plan(held(tmp_path, dataset=dataset, videos=[video], **tables), scorers)
     assert set(plan.metrics) == metrics
     assert set(plan.needs) == set(METRICS) - set(metrics)
 
 
 def test_a_model_that_sees_videos_needs_videos_too(scorers: dict[str, Scorer], tmp_path: Path) -> None:
-    plan = make_plan(held(tmp_path, captions=SHOWN), scorers)
+    plan = build_plan(held(tmp_path, captions=SHOWN), scorers)
     assert needs(plan, "evqa").startswith("evqa needs videos and another model than 'demo encoder', ")
     assert needs(plan, "qeva").startswith("qeva needs references or keypoints or videos and another model than ")
-    assert "facts: 7 of texts, without a model" in list(plan.lines())
+    assert "facts: 7 of texts, without a model" in list(plan.format_lines())

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.agreement.assets import format_agreement
-from assets.agreement.compare import compare
-from assets.agreement.progress import CEILING, progress_of
+from assets.agreement.compare import compare_scorers
+from assets.agreement.progress import CEILING_NAME, compute_progress
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Rater, store_answer
-from db.reports.samples import ratings_of
+from db.reports.samples import load_judgements
 from db.schema import rating, sample
 from tests.assets.reporting import add_captions, agree, rate, report_on
 from tests.db.builders import change_text, make_dataset, set_scores
@@ -62,7 +62,7 @@ def test_the_agreement_table_has_a_row_for_each_metric_baseline_and_rater(
 
 
 def test_compare_says_who_prefers_what_people_prefer(module_engine: Engine, judged: tuple[Dataset, list[int]]) -> None:
-    found = compare(module_engine, judged[0], "vcs", "evqa", 1).as_dict()
+    found = compare_scorers(module_engine, judged[0], "vcs", "evqa", 1).as_dict()
     (row,) = found["side_by_side"]
     assert (row["n"], row["n_videos"], row["n_raters"], row["difference"]["value"]) == (24, N_VIDEOS, 2, -1.0)
     (sentence,) = [each for each in found["sentences"] if "side by side" in each]
@@ -83,13 +83,13 @@ def test_the_report_shows_preferences_beside_baselines(
 
 def test_who_compares_sees_where_it_stands(module_engine: Engine, judged: tuple[Dataset, list[int]]) -> None:
     with module_engine.connect() as connection:
-        found = progress_of(connection, judged[0], "coverage", "ann", pairs=True)
-        nobody = progress_of(connection, judged[0], "truth", "ann", pairs=True)
-        unrated = progress_of(connection, judged[0], "coverage", "ann", pairs=False)
-    assert [(row.name, row.value, row.n) for row in found.rows if row.name in (*METRICS, CEILING)] == [
+        found = compute_progress(connection, judged[0], "coverage", "ann", pairs=True)
+        nobody = compute_progress(connection, judged[0], "truth", "ann", pairs=True)
+        unrated = compute_progress(connection, judged[0], "coverage", "ann", pairs=False)
+    assert [(row.name, row.value, row.n) for row in found.rows if row.name in (*METRICS, CEILING_NAME)] == [
         ("vcs", 1.0, 24),
         ("evqa", 0.0, 24),
-        (CEILING, 1.0, None),
+        (CEILING_NAME, 1.0, None),
     ]
     assert found.is_enough
     assert found.sentences[0].startswith("This is enough: vcs is closer to people than ")
@@ -101,7 +101,9 @@ def test_a_sample_says_what_it_was_compared_with(module_engine: Engine, judged: 
     one, other = judged[1][:2]
     with module_engine.connect() as connection:
         keys = [connection.scalar(sa.select(sample.c.key).where(sample.c.sample_id == i)) for i in (one, other)]
-        first, second = ([(row["rater"], row["answer"]) for row in ratings_of(connection, i)] for i in (one, other))
+        first, second = (
+            [(row["rater"], row["answer"]) for row in load_judgements(connection, i)] for i in (one, other)
+        )
     assert first == [
         ("ann", f"better than {keys[1]}"),
         ("bob", f"better than {keys[1]}"),
@@ -122,7 +124,7 @@ def test_a_preference_about_another_text_counts_nowhere(module_engine: Engine) -
     change_text(module_engine, other, "it says something else")
     assert agree(module_engine, dataset, METRICS) == []
     with module_engine.connect() as connection:
-        assert ratings_of(connection, one) == []
+        assert load_judgements(connection, one) == []
 
 
 def test_ratings_say_how_many_more_are_needed_and_how_consistent_a_rater_is(
@@ -138,10 +140,10 @@ def test_ratings_say_how_many_more_are_needed_and_how_consistent_a_rater_is(
         few = (rating.c.sample_id.in_(ids[:4])) & (rating.c.rater == "r0")
         connection.execute(sa.update(rating).where(few).values(extra=again))
     with module_engine.connect() as connection:
-        found = progress_of(connection, dataset, "fun", "r0", pairs=False)
-        other = progress_of(connection, dataset, "fun", "r1", pairs=False)
+        found = compute_progress(connection, dataset, "fun", "r0", pairs=False)
+        other = compute_progress(connection, dataset, "fun", "r1", pairs=False)
     values = {row.name: row for row in found.rows}
-    assert {*METRICS, "length in words", CEILING} <= set(values)
+    assert {*METRICS, "length in words", CEILING_NAME} <= set(values)
     assert all(row.n == 40 for name, row in values.items() if name in METRICS)
     assert "more captions would tell" in found.sentences[0] or "nothing can be forecast" in found.sentences[0]
     # The first four are rated 1, 3, 5 and 2, and 2 the second time.
@@ -157,7 +159,7 @@ def test_without_scores_the_page_says_what_makes_some(module_engine: Engine) -> 
     dataset = make_dataset(module_engine, "unscored")
     rate(module_engine, dict.fromkeys(add_captions(module_engine, dataset, 2, ("a",)), (3,)), "fun")
     with module_engine.connect() as connection:
-        found = progress_of(connection, dataset, "fun", "r0", pairs=False)
+        found = compute_progress(connection, dataset, "fun", "r0", pairs=False)
     assert found.sentences == (
         "No caption that people judged has a score: reelsieve score --dataset unscored makes some.",
     )

@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.scores.pending import forecast
+from assets.scores.pending import forecast_shard
 from db import schema
-from metrics_core.models.server.spending import Spending
+from metrics_core.models.server.spending import SpendingLimit
 from metrics_core.qeva.by_chat import requests
 from tests.assets.examiner import STORY, by_text, chat, every_tenth, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans, write_clip
@@ -147,7 +147,7 @@ def test_nonsense_for_every_tenth_call_is_asked_again(bench: Bench) -> None:
 def test_a_spending_stop_fails_the_rest_and_more_money_completes_it(bench: Bench) -> None:
     price = 120 / 1e5
     with loopback(examiner) as server:
-        rows = bench.run(by_text(server.url, spending=Spending(20 * price)))
+        rows = bench.run(by_text(server.url, spending=SpendingLimit(20 * price)))
         n_paid = len(server.asked)
         assert 20 <= n_paid <= 20 + 8  # as many as are under way at a time
         assert {row.status for row in rows.values()} == {"failed"}
@@ -237,11 +237,11 @@ def test_a_forecast_is_the_bound_of_the_spec_and_asks_nothing(engine: Engine, tm
         model = chat(server.url)
         roles = {"video": model, "text": model, "filter_video": model, "filter_text": model}
         scorer = qeva(roles, chat_prices={"tiny": (10.0, 10.0)})
-        n_pending, parts = forecast(bench.engine, scorer, bench.dataset, 0)
+        n_pending, parts = forecast_shard(bench.engine, scorer, bench.dataset, 0)
         assert server.asked == []
-        assert (n_pending, sum(part.calls for part in parts)) == (12, 3 * 72 + 12 * 61)
+        assert (n_pending, sum(part.n_requests for part in parts)) == (12, 3 * 72 + 12 * 61)
         for part in parts:
             assert part.money == pytest.approx((part.tokens_in + part.tokens_out) / 1e5)
         bench.run(scorer)
         assert 0 < len(server.asked) <= 3 * 72 + 12 * 61
-    assert forecast(bench.engine, scorer, bench.dataset, 0) == (0, [])
+    assert forecast_shard(bench.engine, scorer, bench.dataset, 0) == (0, [])

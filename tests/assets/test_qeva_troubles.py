@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.qeva import material
-from assets.qeva.answers import Answers
-from assets.qeva.questions import Questions, QuestionWriter
+from assets.qeva import video_material
+from assets.qeva.answers import AnswerSource
+from assets.qeva.questions import QuestionSource, QuestionWriter
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.explain import explain_score
-from assets.scores.pending import forecast, pending
+from assets.scores.pending import forecast_shard, list_samples_to_score
 from db import schema
 from metrics_core.frames import FrameReadError
 from tests.assets.examiner import STORY, chat, examiner, qeva
@@ -70,7 +70,7 @@ def statuses(rows: dict[str, Any]) -> set[tuple[str, float | None]]:
 
 
 def left(bench: Bench, scorer: QEVAScorer) -> list[int]:
-    return pending(bench.engine, scorer, bench.dataset, 0)
+    return list_samples_to_score(bench.engine, scorer, bench.dataset, 0)
 
 
 def down(where: Any) -> Failing:
@@ -96,10 +96,10 @@ def test_a_mark_that_another_run_mends_meanwhile_is_the_samples_trouble(bench: B
     script = down(lambda body: is_open_book(body, "point 2 of"))
     with loopback(script) as server:
         first, second = scorer_at(server.url), scorer_at(server.url)
-        make_kind(bench.engine, first, Questions, bench.dataset)
-        make_kind(bench.engine, first, Answers, bench.dataset)
+        make_kind(bench.engine, first, QuestionSource, bench.dataset)
+        make_kind(bench.engine, first, AnswerSource, bench.dataset)
         script.is_down = False
-        make_kind(bench.engine, second, Questions, bench.dataset)
+        make_kind(bench.engine, second, QuestionSource, bench.dataset)
         bench.score(first)
         rows = bench.scores(first)
         assert statuses(rows) == {("failed", None)}
@@ -112,7 +112,7 @@ def test_answers_that_the_judge_did_not_judge_are_judged_by_the_next_run(bench: 
     script.is_down = False
     with loopback(script) as server:
         scorer = scorer_at(server.url)
-        make_kind(bench.engine, scorer, Questions, bench.dataset)
+        make_kind(bench.engine, scorer, QuestionSource, bench.dataset)
         # The fake answers as the references say, which the judge has judged for the filter.
         with bench.engine.begin() as connection:
             connection.execute(sa.delete(schema.chat_reply).where(schema.chat_reply.c.purpose == "judgements"))
@@ -174,7 +174,7 @@ def test_a_video_without_a_readable_frame_is_final(bench: Bench, monkeypatch: py
     def unreadable(path: Path, **_: Any) -> None:
         raise FrameReadError(path, "no frame of this content can be read")
 
-    monkeypatch.setattr(material, "read_frames", unreadable)
+    monkeypatch.setattr(video_material, "read_frames", unreadable)
     with loopback(examiner) as server:
         scorer = scorer_at(server.url)
         rows = bench.run(scorer)
@@ -201,9 +201,9 @@ def test_a_video_deleted_while_its_questions_are_written_ends_nothing_but_its_ru
 def test_a_forecast_after_a_failure_counts_what_is_still_to_be_done(bench: Bench) -> None:
     with loopback(lambda n, body: complaint(500, "out of memory")) as server:
         scorer = scorer_at(server.url)
-        before = sum(part.calls for part in forecast(bench.engine, scorer, bench.dataset, 0)[1])
+        before = sum(part.n_requests for part in forecast_shard(bench.engine, scorer, bench.dataset, 0)[1])
         bench.run(scorer)
-        after = sum(part.calls for part in forecast(bench.engine, scorer, bench.dataset, 0)[1])
+        after = sum(part.n_requests for part in forecast_shard(bench.engine, scorer, bench.dataset, 0)[1])
     assert after == before > 0
 
 
@@ -211,7 +211,7 @@ def test_a_forecast_after_a_failure_counts_what_is_still_to_be_done(bench: Bench
 def test_a_forecast_is_a_bound_for_any_number_of_questions(bench: Bench, n: int) -> None:
     with loopback(examiner) as server:
         scorer = scorer_at(server.url, qeva_questions=n)
-        at_most = sum(part.calls for part in forecast(bench.engine, scorer, bench.dataset, 0)[1])
+        at_most = sum(part.n_requests for part in forecast_shard(bench.engine, scorer, bench.dataset, 0)[1])
         bench.run(scorer)
         assert 0 < len(server.asked) <= at_most
 

@@ -20,9 +20,9 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.selection.freeze import Selection
-from db.selection.frozen import find_selection, selection_rows
-from db.selection.recipes import Recipe, SelectionError, recipe_of
-from orchestration.cli.selections import as_file
+from db.selection.recipes import Recipe, SelectionError, parse_recipe
+from db.selection.stored_selections import find_selection, load_selection_rows
+from orchestration.cli.selections import format_recipe_file
 from tests.assets.verifying import HashEncoder
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, make_dataset, set_scores
 
@@ -269,7 +269,7 @@ def test_a_recipe_takes_what_a_plain_walk_takes(engine: Engine, seed: int, tmp_p
 
     for score_hash in HASHES[str(seed)]:
         said = random_recipe(random)
-        recipe = recipe_of(said)
+        recipe = parse_recipe(said)
         try:
             wanted = expected(rows, recipe, encoder)
         except Refused as refused:
@@ -279,13 +279,13 @@ def test_a_recipe_takes_what_a_plain_walk_takes(engine: Engine, seed: int, tmp_p
             continue
         chosen = make(recipe)
         assert chosen.score_hash[:16] == score_hash, said
-        found = [row for part in selection_rows(engine, chosen.selection_id) for row in part]
+        found = [row for part in load_selection_rows(engine, chosen.selection_id) for row in part]
         assert [(row["kind"], row["sample"]) for row in found] == [(row.kind, row.key) for row, _ in wanted], said
         assert [row["value"] for row in found] == pytest.approx([float(number) for _, number in wanted]), said
         with engine.connect() as connection:
             stored = find_selection(connection, chosen.selection_id)
         assert stored is not None
-        (tmp_path / "again.yaml").write_text(as_file(dict(stored)), encoding="utf-8")
+        (tmp_path / "again.yaml").write_text(format_recipe_file(dict(stored)), encoding="utf-8")
         again = make(read_recipe(tmp_path / "again.yaml"))
         assert (again.selection_id, again.score_hash) == (chosen.selection_id, chosen.score_hash), said
         n_taken += 1

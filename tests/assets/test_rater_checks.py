@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import load_judged
-from assets.agreement.progress import progress_of
-from assets.agreement.raters import pattern_sentences
+from assets.agreement.judged import load_judged_samples
+from assets.agreement.progress import compute_progress
+from assets.agreement.raters import explain_patterns
 from assets.agreement.table import compute_agreement
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Rater, asked, store_answer
-from db.reports.agreement import GivenAnswer, list_answers
+from db.manifest.rating import Rater, list_next_captions, store_answer
+from db.reports.agreement import RaterAnswer, list_answers
 from metrics_core.agreement.row import ONE_RATER
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import make_dataset, set_scores
@@ -42,7 +42,7 @@ def answer_in_turn(engine: Engine, rater: Rater, n: int) -> None:
     """Answer as the page of a rater does, repeats included."""
     for number in range(n):
         with engine.begin() as connection:
-            items = asked(connection, rater)
+            items = list_next_captions(connection, rater)
             about = [(item.sample_id, item.text_sha256) for item in items]
             value = 1.0 + number % 5
             assert store_answer(connection, rater, about, value, {"answer": f"{value:g}", "seed": 0})
@@ -52,7 +52,7 @@ def click_left(engine: Engine, rater: Rater, n: int) -> None:
     """Prefer whichever of two captions stands on the left."""
     for _ in range(n):
         with engine.begin() as connection:
-            left, right = asked(connection, rater)
+            left, right = list_next_captions(connection, rater)
             value = 1 if left.sample_id < right.sample_id else -1
             about = [(item.sample_id, item.text_sha256) for item in (left, right)]
             assert store_answer(connection, rater, about, value, {"answer": "a", "seed": 0, "a": left.sample_id})
@@ -60,7 +60,7 @@ def click_left(engine: Engine, rater: Rater, n: int) -> None:
 
 def test_who_rates_reads_who_answers_in_a_pattern_and_who_is_left_out(module_engine: Engine, rated: Dataset) -> None:
     with module_engine.connect() as connection:
-        found = progress_of(connection, rated, ASPECT, "r0", pairs=False)
+        found = compute_progress(connection, rated, ASPECT, "r0", pairs=False)
     assert any(each.startswith("eve gave 27 answers in a row that repeat 1, 2, 3, 4, 5 (coverage)")
                for each in found.sentences), found.sentences  # fmt: skip
     assert any("leaves out those who share fewer than 30 captions with others: eve (2" in each
@@ -85,8 +85,8 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     assert beside.startswith("With the mean of all raters but one, VCS has τ-b ")
     assert beside in made.text
     with module_engine.connect() as connection:
-        judged = load_judged(connection, rated, ["vcs"])
-    assert judged.rated[ASPECT].raters == ("eve", "r0", "r1", "r2")
+        judged = load_judged_samples(connection, rated, ["vcs"])
+    assert judged.aspect_ratings[ASPECT].raters == ("eve", "r0", "r1", "r2")
     ceiling = [row.n for row in compute_agreement(judged) if (row.metric, row.grouping) == (ONE_RATER, "pooled")]
     assert set(ceiling) == {2 * N_VIDEOS}
 
@@ -122,7 +122,7 @@ def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_a
 def test_the_order_of_answers_holds_repeats_and_is_of_time(module_engine: Engine, rated: Dataset) -> None:
     with module_engine.connect() as connection:
         answers = list_answers(connection, rated.dataset_id)
-    eve = [each for each in answers if each.rater == "eve" and not each.pairs]
+    eve = [each for each in answers if each.rater == "eve" and not each.is_comparison]
     assert [each.shown for each in eve] == [1.0 + place % 5 for place in range(27)]
     assert all(each.is_timed for each in eve)
     assert not any(each.is_timed for each in answers if each.rater != "eve")
@@ -131,27 +131,27 @@ def test_the_order_of_answers_holds_repeats_and_is_of_time(module_engine: Engine
 def test_always_the_left_one_is_a_pattern_whichever_caption_stands_there(module_engine: Engine, rated: Dataset) -> None:
     click_left(module_engine, Rater(rated, "lea", "fun", pairs=True), 24)
     with module_engine.connect() as connection:
-        found = progress_of(connection, rated, "fun", "lea", pairs=True)
-        elsewhere = progress_of(connection, rated, ASPECT, "lea", pairs=False)
+        found = compute_progress(connection, rated, "fun", "lea", pairs=True)
+        elsewhere = compute_progress(connection, rated, ASPECT, "lea", pairs=False)
     assert any(each.startswith("lea gave 24 answers in a row that are all A (fun)") for each in found.sentences)
     assert not any("lea gave" in each for each in elsewhere.sentences)
 
 
-def given(rater: str, answer: float) -> GivenAnswer:
+def given(rater: str, answer: float) -> RaterAnswer:
     """An answer that no browser took."""
-    return GivenAnswer(rater, "q", False, answer, answer, False, None)
+    return RaterAnswer(rater, "q", False, answer, answer, False, None)
 
 
 def test_without_a_known_order_only_equal_answers_are_a_pattern() -> None:
     turn = (given("ann", 1.0 + place % 5) for place in range(40))
     same = (given("bob", 3.0) for place in range(40))
-    assert [each.split(":")[0] for each in pattern_sentences([*turn, *same])] == [
+    assert [each.split(":")[0] for each in explain_patterns([*turn, *same])] == [
         "bob gave 40 answers in a row that are all 3 (q)"
     ]
     # Where others give hardly anything else, it is none.
     usual = (given("cid", 1.0 if place == 0 else 3.0) for place in range(99))
     few = (given("dan", 3.0) for place in range(40))
-    assert list(pattern_sentences([*usual, *few])) == []
+    assert list(explain_patterns([*usual, *few])) == []
 
 
 def test_where_nobody_shares_enough_there_is_no_ceiling(engine: Engine, tmp_path: Path) -> None:

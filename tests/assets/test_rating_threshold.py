@@ -13,24 +13,24 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import LABELS
+from assets.agreement.judged import LABELS_ASPECT
 from assets.curation import Curation
-from assets.reports.text import number
+from assets.reports.text import format_number
 from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.selection.export import export_selection
 from assets.selection.select import make_selection
 from assets.settings import SettingsError, read_settings
 from assets.thresholds.assets import rating_threshold
-from assets.thresholds.ratings import RATINGS, FoundCut, sentence
+from assets.thresholds.ratings import METHOD_RATINGS, RatingThreshold, explain_rating_threshold
 from assets.thresholds.settings import RatingSettings
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.selection.freeze import Selection
-from db.selection.frozen import find_selection, selection_rows
-from db.selection.recipes import SelectionError, recipe_in, recipe_of
-from metrics_core.agreement.raters import mean_rating
-from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
+from db.selection.recipes import SelectionError, convert_rule, parse_recipe
+from db.selection.stored_selections import find_selection, load_selection_rows
+from metrics_core.agreement.raters import compute_mean_ratings
+from metrics_core.calibration import BaselineYouden, RatedThreshold, YoudenEstimate, calibrate_rated_threshold
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import add_keypoint, add_label, change_text, make_dataset, set_scores
 
@@ -79,7 +79,7 @@ def materialised(engine: Engine, dataset: Dataset, home: Path) -> dict[str, Any]
 
 
 def make(engine: Engine, dataset: Dataset, objective: str) -> Selection:
-    recipe = recipe_of({"by": "vcs", "at_least": {"vcs": objective}})
+    recipe = parse_recipe({"by": "vcs", "at_least": {"vcs": objective}})
     return make_selection(engine, dataset, recipe, lambda: pytest.fail("no vector is asked for"), lambda _: None)
 
 
@@ -95,9 +95,9 @@ def test_the_asset_stores_the_cut_and_says_what_it_is_worth(
     for _ in range(2):
         shown = materialised(engine, clips, tmp_path)
     (row,) = stored(engine)
-    wanted = rated_cut(VALUES, MEANS, VIDEOS)
+    wanted = calibrate_rated_threshold(VALUES, MEANS, VIDEOS)
     assert wanted.held_out is not None
-    assert (row.dataset, row.metric, row.objective, row.method) == ("clips", "vcs", "good coverage", RATINGS)
+    assert (row.dataset, row.metric, row.objective, row.method) == ("clips", "vcs", "good coverage", METHOD_RATINGS)
     assert (row.at_least, row.low, row.high) == (wanted.at_least, wanted.low, wanted.high)
     assert (row.n, row.n_good) == (N, int((np.median(MEANS) <= MEANS).sum()))
     details = row.details
@@ -134,7 +134,9 @@ def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
     materialised(engine, clips, tmp_path)
     (row,) = stored(engine)
     chosen = make(engine, clips, "good coverage")
-    taken = [each["value"] for batch in selection_rows(engine, chosen.selection_id, batch_size=9) for each in batch]
+    taken = [
+        each["value"] for batch in load_selection_rows(engine, chosen.selection_id, batch_size=9) for each in batch
+    ]
     assert taken == sorted(VALUES[row.at_least <= VALUES].tolist(), reverse=True)
     made_with = {name: getattr(row, name) for name in ("objective", "at_least", "low", "high", "n", "n_kept", "n_good")}
     path = export_selection(engine, chosen.selection_id, tmp_path / "x.parquet").path
@@ -154,7 +156,7 @@ def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
     with engine.connect() as connection:
         stored_rule = find_selection(connection, chosen.selection_id)
     assert stored_rule is not None
-    assert recipe_in(stored_rule["spec"]) == {"by": "vcs", "at_least": {"vcs": row.at_least}, "kind": "caption"}
+    assert convert_rule(stored_rule["spec"]) == {"by": "vcs", "at_least": {"vcs": row.at_least}, "kind": "caption"}
     with pytest.raises(SelectionError, match="stored for 'clips' are 'good coverage'"):
         make(engine, clips, "good style")
 
@@ -209,7 +211,7 @@ def test_labels_on_keypoints_are_an_aspect_of_their_own(engine: Engine, clips: D
         add_label(engine, keypoints[videos[sample_id]], sample_id, value > 0.25)
     materialised(engine, clips, tmp_path)
     (row,) = stored(engine)
-    assert row.objective == f"good {LABELS}"
+    assert row.objective == f"good {LABELS_ASPECT}"
     assert row.at_least == min(value for value in VALUES if value > 0.25)
     assert row.details["youden"] == 1.0
 
@@ -256,7 +258,7 @@ def test_a_shard_has_a_cut_of_its_own_by_what_is_good_in_the_whole_dataset(engin
     means = np.round(values + lift / 2, 2)
     rate(engine, {i: (mean,) for i, mean in zip(ids, means.tolist(), strict=True)})
     shown = materialised(engine, clips, tmp_path)
-    shards = np.repeat([clips.shard_of(f"v{video}") for video in range(40)], len(SYSTEMS))
+    shards = np.repeat([clips.compute_shard(f"v{video}") for video in range(40)], len(SYSTEMS))
     videos = np.repeat(np.arange(40), len(SYSTEMS))
     with engine.connect() as connection:
         query = "SELECT shard, objective, at_least, low, high, n, n_good FROM shard_thresholds ORDER BY shard"
@@ -264,7 +266,9 @@ def test_a_shard_has_a_cut_of_its_own_by_what_is_good_in_the_whole_dataset(engin
     wanted = []
     for shard in (0, 1):
         rows = shards == shard
-        cut = rated_cut(values[rows], means[rows], videos[rows].tolist(), least_rating=float(np.median(means)))
+        cut = calibrate_rated_threshold(
+            values[rows], means[rows], videos[rows].tolist(), least_rating=float(np.median(means))
+        )
         wanted.append((shard, "good coverage", cut.at_least, cut.low, cut.high, cut.n, cut.n_good))
     assert found == wanted
     assert shown["thresholds of shards"] == "2"
@@ -278,7 +282,7 @@ def test_cuts_by_share_and_those_of_other_datasets_stay(
     common = {"scope": "dataset", "kind": "caption", "n": 3, "n_kept": 2, "at_least": 0.5}
     with engine.begin() as connection:
         scorer_id = connection.scalar(sa.select(schema.scorer.c.scorer_id))
-        for dataset, method in ((other, RATINGS), (clips, "quantile")):
+        for dataset, method in ((other, METHOD_RATINGS), (clips, "quantile")):
             row = {**common, "scorer_id": scorer_id, "dataset_id": dataset.dataset_id, "method": method}
             connection.execute(schema.score_threshold.insert().values(**row, objective="kept"))
     materialised(engine, clips, tmp_path)
@@ -294,24 +298,27 @@ def test_the_report_says_the_same(engine: Engine, clips: Dataset, rated: list[in
     (shown,) = made.numbers["rating_cuts"]
     assert (shown["metric"], shown["objective"], shown["cut"]["at_least"]) == ("vcs", row.objective, row.at_least)
     assert shown["beside"] in shown["sentence"]
-    assert f"{row.objective} {number(row.at_least, 3)} {number(row.low, 3)} to {number(row.high, 3)} " in made.text
+    assert (
+        f"{row.objective} {format_number(row.at_least, 3)} {format_number(row.low, 3)} to {format_number(row.high, 3)} "
+        in made.text
+    )
     assert shown["beside"] in made.text
     assert "Thresholds by what people find good" in made.text
 
 
-def told(own: Estimate, *baselines: Baseline, is_set: bool = False, **changed: Any) -> str:
+def told(own: YoudenEstimate, *baselines: BaselineYouden, is_set: bool = False, **changed: Any) -> str:
     counts = {"n": 100, "n_good": 40, "n_videos": 25, "kept_good": 0.75, "kept_others": 0.25}
     known: dict[str, Any] = {**counts, "least_rating": 13 / 3, "at_least": 0.5, "low": 0.25, "high": 0.75}
-    cut = RatedCut("ok", None, **{**known, **changed}, held_out=own, baselines=baselines)
-    return sentence(FoundCut("vcs", "mood", is_set, cut), "VCS")
+    cut = RatedThreshold("ok", None, **{**known, **changed}, held_out=own, baselines=baselines)
+    return explain_rating_threshold(RatingThreshold("vcs", "mood", is_set, cut), "VCS")
 
 
-def beside(name: str, value: float, gain: tuple[float, float, float]) -> Baseline:
-    return Baseline(name, Estimate(value, value - 0.1, value + 0.1), Estimate(*gain))
+def beside(name: str, value: float, gain: tuple[float, float, float]) -> BaselineYouden:
+    return BaselineYouden(name, YoudenEstimate(value, value - 0.1, value + 0.1), YoudenEstimate(*gain))
 
 
 def test_the_sentence_claims_no_more_than_its_intervals() -> None:
-    own = Estimate(0.4, 0.3, 0.5)
+    own = YoudenEstimate(0.4, 0.3, 0.5)
     words, length = beside("words in common", 0.2, (0.2, 0.1, 0.3)), beside("length in words", 0.1, (0.3, 0.2, 0.4))
     assert told(own, length, words) == (
         "good mood: VCS of 0.5 (0.25 to 0.75) or more keeps 75% of the 40 samples rated 4.33333 (by default) or higher "
@@ -326,13 +333,13 @@ def test_the_sentence_claims_no_more_than_its_intervals() -> None:
         (0.0, (0.4, 0.3, 0.5), "; no simple score reaches more than keeping everything does."),
     ):
         assert told(own, beside("w", value, gain)).endswith(end)
-    assert told(Estimate(0.1, -0.1, 0.3), words).endswith("is 0.10 (-0.10 to 0.30), which may be chance.")
-    assert told(Estimate(0.1, None, None), words).endswith("is 0.10, which may be chance.")
+    assert told(YoudenEstimate(0.1, -0.1, 0.3), words).endswith("is 0.10 (-0.10 to 0.30), which may be chance.")
+    assert told(YoudenEstimate(0.1, None, None), words).endswith("is 0.10, which may be chance.")
     assert "VCS of 0.5 or more keeps" in told(own, low=None, high=None)
 
 
 def test_equal_means_are_equal_however_they_are_added_up() -> None:
     ratings = np.array([[0.1, 0.2, 0.3, np.nan], [0.3, 0.2, 0.1, np.nan], [np.nan, 0.2, np.nan, 0.2], [np.nan] * 4])
-    means = mean_rating(ratings)
+    means = compute_mean_ratings(ratings)
     assert len(set(means[:3].tolist())) == 1
     assert np.isnan(means[3])

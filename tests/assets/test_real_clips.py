@@ -12,13 +12,13 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
-from assets.scores.checks import judge
-from assets.scores.pending import register
+from assets.scores.checks import evaluate_checks
+from assets.scores.pending import store_scorer
 from assets.scores.run import ShardScores, score_shard
 from assets.sources.texts import TextVectors
 from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.manifest.datasets import Dataset
-from db.scores.quality import shard_quality
+from db.scores.quality import count_shard_scores
 from tests.assets.verifying import Counts, dataset_of, make_kind
 
 pytestmark = pytest.mark.slow
@@ -129,7 +129,7 @@ def test_zeros_by_shape_have_no_value_unless_they_are_asked_for(run: Run) -> Non
     scorer = VCSScorer.from_settings(VCSSettings(**MODELS))
     for shard in range(N_SHARDS):
         score_shard(run.engine, scorer, run.dataset, shard, run_id="plain")
-    plain, zeros = (scores_of(run, register(run.engine, each)) for each in (scorer, run.scorer))
+    plain, zeros = (scores_of(run, store_scorer(run.engine, each)) for each in (scorer, run.scorer))
     assert plain.keys() == zeros.keys()
     forced = {sample_id for sample_id, row in zeros.items() if row["components"].get("always_zero")}
     systems = [zeros[sample_id]["system"] for sample_id in forced]
@@ -190,9 +190,9 @@ def test_every_row_is_accounted_for(run: Run, shared_data: Path) -> None:
 def test_every_check_holds_on_every_shard(run: Run) -> None:
     with run.engine.connect() as connection:
         for shard in range(N_SHARDS):
-            quality = shard_quality(connection, run.scores[0].scorer_id, run.dataset.dataset_id, shard)
+            quality = count_shard_scores(connection, run.scores[0].scorer_id, run.dataset.dataset_id, shard)
             assert quality.n_ok > 0
-            assert judge(quality, run.scorer.value_range) == dict.fromkeys(
+            assert evaluate_checks(quality, run.scorer.value_range) == dict.fromkeys(
                 ("coverage", "in_range", "not_constant", "inputs_fresh"), True
             )
 

@@ -17,11 +17,11 @@ from assets.evqa.scorer import EVQAScorer
 from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
 from assets.ingest.run import ingest_folder
-from assets.scores.pending import register
+from assets.scores.pending import store_scorer
 from assets.scores.run import score_shard
 from assets.sources.frames import SampledFrames
 from db.evidence.frames import count_frames, load_frames
-from db.evidence.models import find_model
+from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
 from metrics_core.frames import PyAVReader, read_frames
 from tests.assets.verifying import dataset_of, make_sources
@@ -56,7 +56,7 @@ def scorers(module_engine: Engine, dataset: Dataset) -> dict[str, EVQAScorer]:
         for readers, cap in (("all", 128), ("pyav", 127)):
             scorer = EVQAScorer.from_settings(EVQASettings(frames_every=EVERY, frames_cap=cap))
             if readers == "pyav":
-                patch.setattr("metrics_core.frames.decoding.default_readers", lambda: (PyAVReader(),))
+                patch.setattr("metrics_core.frames.decoding.make_default_readers", lambda: (PyAVReader(),))
             counts = make_sources(module_engine, scorer, dataset)[SampledFrames.asset]
             assert (counts["videos"], counts["videos_without_frames"]) == (len(with_samples(module_engine)), 0)
             score_shard(module_engine, scorer, dataset, 0, run_id=readers)
@@ -75,7 +75,7 @@ def with_samples(engine: Engine) -> set[str]:
 
 def frame_sets(engine: Engine, scorer: EVQAScorer) -> dict[str, Any]:
     with engine.connect() as connection:
-        model_id = find_model(connection, scorer.frames.model.as_dict())
+        model_id = find_model_id(connection, scorer.frames.model.as_dict())
     query = "SELECT v.key, v.uri, f.* FROM frame_set f JOIN video v USING (video_id) WHERE model_id = :id"
     return {row.key: row for row in rows(engine, query, id=model_id)}
 
@@ -97,7 +97,7 @@ def test_both_decoders_lead_to_the_same_features_and_scores(
     features = []
     for scorer in scorers.values():
         with module_engine.connect() as connection:
-            model_id = find_model(connection, scorer.frames.model.as_dict())
+            model_id = find_model_id(connection, scorer.frames.model.as_dict())
         assert model_id is not None
         videos = [row.video_id for row in frame_sets(module_engine, scorer).values()]
         features.append(load_frames(module_engine, model_id, videos))
@@ -108,7 +108,7 @@ def test_both_decoders_lead_to_the_same_features_and_scores(
         assert ((a * b).sum(axis=1) > 0.995).all(), "two grey levels move a feature a little"
     values = [
         {row.sample_id: (row.status, row.value) for row in rows(module_engine, query, id=scorer_id)}
-        for scorer_id in (register(module_engine, scorer) for scorer in scorers.values())
+        for scorer_id in (store_scorer(module_engine, scorer) for scorer in scorers.values())
         for query in ["SELECT * FROM score WHERE scorer_id = :id"]
     ]
     assert values[0].keys() == values[1].keys()
@@ -122,7 +122,7 @@ def test_both_decoders_lead_to_the_same_features_and_scores(
 
 
 def test_awkward_files_are_scored_like_the_others(module_engine: Engine, scorers: dict[str, EVQAScorer]) -> None:
-    scorer_id = register(module_engine, scorers["all"])
+    scorer_id = store_scorer(module_engine, scorers["all"])
     query = (
         "SELECT v.key, c.status, c.components FROM score c JOIN sample USING (sample_id) JOIN video v USING (video_id) "
         "WHERE scorer_id = :id"
@@ -146,7 +146,7 @@ def test_all_frames_of_the_shard_are_accounted_for(
     module_engine: Engine, dataset: Dataset, scorers: dict[str, EVQAScorer]
 ) -> None:
     with module_engine.connect() as connection:
-        model_id = find_model(connection, scorers["all"].frames.model.as_dict())
+        model_id = find_model_id(connection, scorers["all"].frames.model.as_dict())
         of_dataset = sa.text("SELECT DISTINCT video_id FROM sample WHERE dataset_id = :dataset_id")
         video_ids = connection.scalars(of_dataset, {"dataset_id": dataset.dataset_id}).all()
         counts = count_frames(connection, model_id, video_ids)

@@ -27,7 +27,7 @@ from assets.sources.texts import TextVectors
 from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from db.manifest.datasets import Dataset
 from db.selection.freeze import Selection
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, parse_recipe
 from lab.adapters.vatex_eval import convert
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.exporting import ORDER, from_cell, from_table
@@ -102,7 +102,7 @@ def _give_starts(captions: Path) -> None:
 
 
 def select(real: Real, dataset: Dataset, **said: Any) -> Selection:
-    return make_selection(real.engine, dataset, recipe_of(said), lambda: real.encoder, lambda line: None)
+    return make_selection(real.engine, dataset, parse_recipe(said), lambda: real.encoder, lambda line: None)
 
 
 def taken(real: Real, chosen: Selection) -> list[str]:

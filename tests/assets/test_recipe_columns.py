@@ -8,14 +8,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.describing import describe_texts
+from assets.facts.measure import measure_texts
 from assets.selection.select import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.selection.freeze import Selection
-from db.selection.frozen import find_selection, selection_rows
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, parse_recipe
+from db.selection.stored_selections import find_selection, load_selection_rows
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     TWO_METRICS,
@@ -60,13 +60,13 @@ def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
 
 
 def make(engine: Engine, dataset: Dataset, **said: Any) -> Selection:
-    recipe = recipe_of({"by": "vcs", **said})
+    recipe = parse_recipe({"by": "vcs", **said})
     return make_selection(engine, dataset, recipe, lambda: pytest.fail("no text is compared"), lambda _: None)
 
 
 def keys(engine: Engine, dataset: Dataset, **said: Any) -> list[str]:
     chosen = make(engine, dataset, **said)
-    return [row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part]
+    return [row["sample"] for part in load_selection_rows(engine, chosen.selection_id) for row in part]
 
 
 def extend(engine: Engine, dataset: Dataset, extra: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ def test_facts_about_texts_filter_rank_and_make_strata(engine: Engine, clips: Da
     with pytest.raises(SelectionError, match="passes 'words > 0': loosen it"):
         make(engine, clips, where="words > 0")
     for shard in range(clips.n_shards):
-        describe_texts(engine, clips, shard, lambda _: None)
+        measure_texts(engine, clips, shard, lambda _: None)
     assert keys(engine, clips, where="words > 2 and repetition = 0", keep=1.0) == ["more"]
     assert keys(engine, clips, by="words", count=1) == ["more"]
     # A video lasts four seconds.

@@ -18,13 +18,13 @@ from assets.selection.select import make_selection, preview_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.thresholds import LabelThreshold, store_label_thresholds
 from db.selection.candidates import NothingToSelect
 from db.selection.conditions import FilterError
-from db.selection.diff import selection_diff
+from db.selection.diff import compare_selections
 from db.selection.freeze import Selection
-from db.selection.frozen import find_selection, selection_rows
-from db.selection.recipes import SelectionError, SizeMissing, recipe_in, recipe_of
+from db.selection.recipes import SelectionError, SizeMissing, convert_rule, parse_recipe
+from db.selection.stored_selections import find_selection, load_selection_rows
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
 from tests.db.freezing import never
@@ -84,11 +84,11 @@ def encoder() -> Compass:
 
 
 def make(engine: Engine, dataset: Dataset, encoder: Any = None, **said: Any) -> Selection:
-    return make_selection(engine, dataset, recipe_of(said), (lambda: encoder) if encoder else never, lambda _: None)
+    return make_selection(engine, dataset, parse_recipe(said), (lambda: encoder) if encoder else never, lambda _: None)
 
 
 def keys(engine: Engine, chosen: Selection) -> str:
-    return "".join(row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part)
+    return "".join(row["sample"] for part in load_selection_rows(engine, chosen.selection_id) for row in part)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_a_recipe_takes(module_engine: Engine, clips: Dataset, said: Mappin
         where = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id}
         store_threshold(connection, **where, method="quantile", objective="keep 0.25", value=0.75, n=6)
         # A cut on probabilities of keypoints is none on scores.
-        replace_label_thresholds(connection, **where, rows=[LabelThreshold("dataset", None, "x", "f1", 0.1, 6, 3, {})])
+        store_label_thresholds(connection, **where, rows=[LabelThreshold("dataset", None, "x", "f1", 0.1, 6, 3, {})])
     chosen = make(module_engine, clips, **said)
     assert keys(module_engine, chosen) == expected
     assert (chosen.n, chosen.is_new) == (len(expected), True)
@@ -152,7 +152,7 @@ def test_what_a_recipe_takes(module_engine: Engine, clips: Dataset, said: Mappin
         stored = find_selection(connection, chosen.selection_id)
     assert stored is not None
     # What is stored makes it again.
-    once_more = make(module_engine, clips, **recipe_in(stored["spec"]))
+    once_more = make(module_engine, clips, **convert_rule(stored["spec"]))
     assert once_more.score_hash == chosen.score_hash
     assert (once_more.selection_id == chosen.selection_id) == ("cuts" not in stored["spec"])
 
@@ -285,7 +285,7 @@ def test_a_field_of_several_types_is_named(module_engine: Engine) -> None:
 
 
 def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engine: Engine, clips: Dataset) -> None:
-    recipe = recipe_of({"by": "vcs", "count": 2, "per": "system"})
+    recipe = parse_recipe({"by": "vcs", "count": 2, "per": "system"})
     with module_engine.connect() as connection:
         before = connection.scalar(sa.select(sa.func.count()).select_from(schema.selection))
     found = preview_selection(module_engine, clips, recipe, never, never)
@@ -298,7 +298,7 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     assert by_metric["vcs"].margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(4 / 5))
     assert by_metric["evqa"].random == pytest.approx(np.mean([0.1, 0.2, 0.9, 0.8, 0.7]))
     # Of the first three, which are f, e and d, two have an evqa: so the margin is that of two of five.
-    without = recipe_of({"by": "rating_overall", "where": "vcs > 0", "count": 3})
+    without = parse_recipe({"by": "rating_overall", "where": "vcs > 0", "count": 3})
     previewed = preview_selection(module_engine, clips, without, never, never)
     shift = next(row for row in previewed.metrics if row.metric == "evqa")
     assert shift.chosen == pytest.approx((0.8 + 0.7) / 2)
@@ -307,7 +307,7 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     with module_engine.connect() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
     # Of the best four by evqa three have a vcs value, and so have five of the eligible six.
-    four = recipe_of({"by": "evqa", "count": 4})
+    four = parse_recipe({"by": "evqa", "count": 4})
     found = preview_selection(module_engine, clips, four, never, never)
     of_vcs = {row.metric: row for row in found.metrics}["vcs"]
     assert of_vcs.n == 3
@@ -315,7 +315,7 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     assert of_vcs.random == pytest.approx(0.7)
     sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5])
     assert of_vcs.margin == pytest.approx(1.96 * sigma / np.sqrt(3) * np.sqrt(2 / 4))
-    summary = preview_selection(module_engine, clips, recipe_of({"by": "vcs", "keep": 0.5}), never, never).summary
+    summary = preview_selection(module_engine, clips, parse_recipe({"by": "vcs", "keep": 0.5}), never, never).summary
     assert (summary.n_eligible, summary.n, summary.cutoff) == (6, 3, 0.7)
     assert (summary.n_tied, summary.n_tied_left) == (1, 0)
 
@@ -332,10 +332,10 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
     second = make(engine, dataset, by="vcs", count=2)
     third = make(engine, dataset, by=["vcs", "duration_s"], count=1)
     with engine.connect() as connection:
-        found = list(selection_diff(connection, first.selection_id, second.selection_id))
-        across = list(selection_diff(connection, second.selection_id, third.selection_id))
+        found = list(compare_selections(connection, first.selection_id, second.selection_id))
+        across = list(compare_selections(connection, second.selection_id, third.selection_id))
         with pytest.raises(SelectionError, match="there is no selection 99: reelsieve selections lists them"):
-            list(selection_diff(connection, first.selection_id, 99))
+            list(compare_selections(connection, first.selection_id, 99))
     assert [(row.change, row.sample, row.rank, row.value) for row in found] == [
         ("went out", "a", 1, 0.9),
         ("came in", "c", 1, 0.95),
@@ -345,7 +345,7 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
     assert [row.reason for row in across] == [f"selection {third.selection_id} has another rule"]
     drawn = make(engine, dataset, by="vcs", choose="random", seed=3, count=2)
     with engine.connect() as connection:
-        went = list(selection_diff(connection, second.selection_id, drawn.selection_id))
+        went = list(compare_selections(connection, second.selection_id, drawn.selection_id))
     sentence = f"selection {drawn.selection_id} drew others at random, or left it out by a condition"
     assert {row.reason for row in went if row.change == "went out"} == {sentence}
 
@@ -391,7 +391,7 @@ def test_no_value_decides_in_a_draw_and_in_a_diverse_subset(
         chosen = make(module_engine, clips, encoder, by="n_characters", choose=choose, count=2)
         assert (chosen.n_tied, chosen.n_tied_left) == (None, None)
     with pytest.raises(SelectionError, match="ties decide where the best end: leave ties out, or random in choose"):
-        recipe_of({"by": "vcs", "choose": "random", "ties": "include", "count": 2})
+        parse_recipe({"by": "vcs", "choose": "random", "ties": "include", "count": 2})
 
 
 def test_ties_that_are_excluded_may_leave_nothing(module_engine: Engine, clips: Dataset) -> None:
@@ -473,4 +473,4 @@ def test_a_recipe_is_read_from_its_file(tmp_path: Path) -> None:
     recipe = read_recipe(path)
     assert recipe.by == {"ecs": 2.0, "vcs": 1.0}
     assert recipe.quotas == {"brief": 10, "*": 5}
-    assert recipe_of(recipe.spec()) == recipe
+    assert parse_recipe(recipe.spec()) == recipe

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import read_judged
-from assets.reports import write
-from assets.reports.report import write_stored
-from assets.reports.write import AGREEMENT_FIELDS, ReportError
+from assets.agreement.judged import load_judged_snapshot
+from assets.reports import report_files
+from assets.reports.report import write_stored_report
+from assets.reports.report_files import AGREEMENT_FIELDS, ReportError
 from assets.scores.base import Explanation
 from db import schema
 from db.manifest.datasets import Dataset
@@ -192,9 +192,9 @@ def test_made_alone_the_page_says_where_the_stored_agreement_is_missing_or_older
     rate(engine, {i: (round(5 * value_of(place)),) for place, i in enumerate(ids)})
 
     def made_alone() -> str:
-        judged = read_judged(engine, dataset)
+        judged = load_judged_snapshot(engine, dataset)
         scorers = {"vcs": cast(Any, ToldScorer("vcs"))}
-        numbers = json.loads(write_stored(engine, dataset, scorers, judged, tmp_path).numbers.read_text())
+        numbers = json.loads(write_stored_report(engine, dataset, scorers, judged, tmp_path).numbers.read_text())
         (aspect,) = numbers["trust"]["aspects"]
         age, answers = numbers["trust"]["age"], numbers["answers"]["trust"]
         assert aspect["n_samples"] == 60, "what people gave is there"
@@ -479,7 +479,7 @@ def test_a_page_that_fails_leaves_the_one_before(
     def fail(*_: object) -> str:
         raise RuntimeError("no page")
 
-    monkeypatch.setattr(write, "render", fail)
+    monkeypatch.setattr(report_files, "render_page", fail)
     with pytest.raises(RuntimeError, match="no page"):
         report_on(engine, dataset, tmp_path)
     assert before.path.read_text(encoding="utf-8") == before.html

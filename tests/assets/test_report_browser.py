@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.describing import describe_texts
+from assets.facts.measure import measure_texts
 from assets.scores.base import Explanation
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
@@ -93,7 +93,7 @@ def made(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Mad
             key, long = f"v{video}_{system}_{'x' * 60}", f"{system}_{'of_a_very_long_name' * 4}"
             ids.append(add_sample(module_engine, dataset, video_id, key, f"{HOSTILE} {key}", system=long))
     for shard in range(2):
-        describe_texts(module_engine, dataset, shard, lambda _: None)
+        measure_texts(module_engine, dataset, shard, lambda _: None)
     for metric, sign in (("vcs", 1), ("evqa", -1)):
         set_scores(module_engine, {i: sign * value_of(place) for place, i in enumerate(ids)}, metric)
     rate(module_engine, {i: (round(5 * value_of(place)), 3 + place % 2) for place, i in enumerate(ids)}, "</script>")

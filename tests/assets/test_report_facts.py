@@ -12,12 +12,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.describing import describe_texts
+from assets.facts.measure import measure_texts
 from assets.selection.select import make_selection
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
 from db.manifest.datasets import Dataset, find_dataset
-from db.selection.recipes import recipe_of
+from db.selection.recipes import parse_recipe
 from tests.assets.reporting import MadeReport, add_captions, report_on
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
@@ -51,7 +51,7 @@ def described(engine: Engine, name: str = "facts") -> Dataset:
             if video == key:
                 add_sample(engine, dataset, video_id, caption, text)
     store_video_facts(engine, "rule", rows)
-    describe_texts(engine, dataset, 0, lambda _: None)
+    measure_texts(engine, dataset, 0, lambda _: None)
     return dataset
 
 
@@ -122,7 +122,7 @@ def selected(engine: Engine, dataset: Dataset, command: str) -> int:
     options = dict(zip(words[4::2], words[5::2], strict=True))
     rule = {name.removeprefix("--"): value for name, value in options.items()}
     rule |= {"seed": int(options["--seed"]), "keep": float(options["--keep"])}
-    return make_selection(engine, dataset, recipe_of(rule), lambda: pytest.fail("no text"), lambda _: None).n
+    return make_selection(engine, dataset, parse_recipe(rule), lambda: pytest.fail("no text"), lambda _: None).n
 
 
 def proposals(made: MadeReport) -> list[tuple[str, str]]:
@@ -162,7 +162,7 @@ def test_no_condition_is_proposed_that_takes_nothing_or_all(
         add_sample(engine, dataset, video_id, f"c{place}", words)
         facts = {"static_share": share, "black_share": 0.0, "letterbox": 0.0}
         store_video_facts(engine, "rule", [VideoFacts(video_id, hashlib.sha256(content).digest(), facts)])
-    describe_texts(engine, dataset, 0, lambda _: None)
+    measure_texts(engine, dataset, 0, lambda _: None)
     made = report_on(engine, dataset, tmp_path, ("vcs", "ecs"))
     found = proposals(made)
     if condition is None:

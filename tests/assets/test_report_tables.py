@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from assets.reports.tables import escaped, markdown_table
+from assets.reports.tables import escape_markdown, format_markdown_table
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 HOSTILE = [
@@ -48,7 +48,7 @@ def shown(tokens: list[Token]) -> str:
 
 def assert_shown_as_it_is(text: str) -> None:
     expected = " ".join(text.split())
-    found = [shown(tokens) for tokens in cells(markdown_table([text, "b"], [[text, text], ["last", text]]))]
+    found = [shown(tokens) for tokens in cells(format_markdown_table([text, "b"], [[text, text], ["last", text]]))]
     assert found == [expected, "b", expected, expected, "last", expected]
 
 
@@ -70,11 +70,11 @@ def test_any_text_is_shown_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["__init__", "a_b_c", "1.", "a-b"])
 def test_the_name_of_a_dataset_is_no_markup_in_its_title(name: str) -> None:
-    opening, inline, closing = PARSER.parse(f"# {escaped(name)}")
+    opening, inline, closing = PARSER.parse(f"# {escape_markdown(name)}")
     assert (opening.type, closing.type) == ("heading_open", "heading_close")
     assert shown(inline.children or []) == name
 
 
 def test_plain_captions_stay_readable_in_the_file() -> None:
     text = "A man's dog (brown, 3 years) runs - fast! Isn't it 50% \"done\"?"
-    assert escaped(text) == text
+    assert escape_markdown(text) == text

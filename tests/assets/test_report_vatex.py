@@ -18,7 +18,7 @@ from assets.scores.run import score_shard
 from assets.sources.texts import TextVectors
 from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from lab.adapters.vatex_eval import convert
-from metrics_core.agreement import common_words
+from metrics_core.agreement import compute_words_in_common
 from tests.assets.reporting import MadeReport, report_on
 from tests.assets.verifying import dataset_of, make_kind, score_simply
 from tests.db.builders import set_scores
@@ -84,7 +84,7 @@ def test_the_world_orders_systems_and_captions_by_different_scores(module_engine
                 "SELECT value FROM score JOIN scorer USING (scorer_id) WHERE metric = 'vcs_short' ORDER BY sample_id"
             )
         ).all()
-    words = common_words([each.text for each in captions], [each.refs for each in captions]).tolist()
+    words = compute_words_in_common([each.text for each in captions], [each.refs for each in captions]).tolist()
     (aspect,) = made.numbers["trust"]["aspects"]
     for name, values in (("vcs_short", metric), ("words in common", words)):
         of_systems = stats.kendalltau(

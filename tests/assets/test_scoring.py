@@ -15,8 +15,14 @@ from typing_extensions import Never
 
 from assets.ingest.run import ingest_folder
 from assets.scores.base import Scorer
-from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
-from assets.scores.pending import activate_if_complete, forecast, pending, pending_by_shard, register
+from assets.scores.checks import MIN_SCORES_TO_VARY, RANGE_TOLERANCE, evaluate_checks
+from assets.scores.pending import (
+    count_pending_by_shard,
+    forecast_shard,
+    list_samples_to_score,
+    store_scorer,
+    update_active_scorer_if_complete,
+)
 from assets.scores.run import score_shard
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
 from assets.sources.texts import TextVectors
@@ -24,9 +30,9 @@ from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSe
 from db.evidence.embeddings import StoredVectors
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, ReferenceText
-from db.scores.quality import ShardQuality, shard_quality
-from db.scores.stored import active_scorer, status_counts
-from db.scores.work import PendingSample, load_samples, shard_samples
+from db.scores.pending import PendingSample, list_shard_samples, load_samples
+from db.scores.quality import ShardQuality, count_shard_scores
+from db.scores.store import count_statuses, find_active_scorer
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import VCSResult, vcs_from_embeddings
@@ -113,7 +119,7 @@ def embed_and_score(shard: Shard, scorer: Scorer) -> None:
 def stored(engine: Engine, scorer: Scorer) -> dict[str, Any]:
     """Rows of table score by the key of their sample."""
     query = sa.text("SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) WHERE scorer_id = :id")
-    scorer_id = register(engine, scorer)
+    scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         return {row.key: row for row in connection.execute(query, {"id": scorer_id})}
 
@@ -143,10 +149,10 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
             chat_prices={"words": (2.0, 0.0)},
         )
         there = VCSScorer.from_settings(settings)
-        _, (expected,) = forecast(engine, there, shard[1], 0)
+        _, (expected,) = forecast_shard(engine, there, shard[1], 0)
         assert served.asked == []
         embed_and_score(shard, there)
-        assert forecast(engine, there, shard[1], 0)[1] == []
+        assert forecast_shard(engine, there, shard[1], 0)[1] == []
         n_asked = len(served.asked)
         embed_and_score(shard, there)
         assert len(served.asked) == n_asked
@@ -154,13 +160,13 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
         calls = connection.execute(sa.text("SELECT purpose, outcome, tokens_in, money FROM chat_call")).all()
     assert [call[:2] for call in calls] == [("text vectors", "ok")] * n_asked
     # This server does not say how many tokens it read, so both are by the same rule of thumb.
-    assert expected.calls == n_asked
+    assert expected.n_requests == n_asked
     assert expected.tokens_in == sum(call.tokens_in for call in calls) > 0
     assert expected.money == pytest.approx(expected.tokens_in * 2e-6) == sum(call.money for call in calls)
     values = [{key: row.value for key, row in stored(engine, scorer).items()} for scorer in (here, there)]
     assert values[0]["good"] is not None
     assert values[1] == pytest.approx(values[0], abs=1e-6)
-    assert register(engine, here) != register(engine, there)
+    assert store_scorer(engine, here) != store_scorer(engine, there)
 
 
 def test_a_server_without_a_name_of_its_model_is_refused() -> None:
@@ -364,7 +370,7 @@ def test_what_cannot_be_scored_is_known_without_a_model(
     embed_and_score((engine, dataset), scorer)
     scores = stored(engine, scorer)
     with engine.connect() as connection:
-        ids = shard_samples(connection, dataset.dataset_id, 0)
+        ids = list_shard_samples(connection, dataset.dataset_id, 0)
         samples = load_samples(connection, ids, scorer.inputs)
     known = {sample.key: scorer.refusal(sample) for sample in samples}
     assert len(known) == len(scores) == 9 * 8 + 1
@@ -471,16 +477,16 @@ def test_a_setting_that_is_not_used_leaves_the_fingerprint(shard: Shard) -> None
         "references": "maximum",
     }
     switches: list[dict[str, Any]] = [{}, {"vcs_short_text": True}, {"vcs_shape_zeros": True}]
-    assert len({register(shard[0], vcs_scorer(HashEncoder(), **switch)) for switch in switches}) == 3
-    assert len({register(shard[0], short_scorer(HashEncoder(), **switch)) for switch in switches}) == 3
+    assert len({store_scorer(shard[0], vcs_scorer(HashEncoder(), **switch)) for switch in switches}) == 3
+    assert len({store_scorer(shard[0], short_scorer(HashEncoder(), **switch)) for switch in switches}) == 3
     off = vcs_scorer(HashEncoder(), vcs_short_text=False, vcs_shape_zeros=False)
-    assert register(shard[0], off) == register(shard[0], vcs_scorer(HashEncoder()))
+    assert store_scorer(shard[0], off) == store_scorer(shard[0], vcs_scorer(HashEncoder()))
 
 
 def test_a_second_run_does_nothing_and_does_not_touch_the_model(shard: Shard) -> None:
     engine, dataset = shard
     scorer = vcs_scorer(HashEncoder())
-    assert len(pending(engine, scorer, dataset, 0)) == 12
+    assert len(list_samples_to_score(engine, scorer, dataset, 0)) == 12
     embed_and_score(shard, scorer)
     before = stored(engine, scorer)
     idle = HashEncoder()
@@ -526,10 +532,10 @@ def test_other_models_or_parameters_make_another_scorer(shard: Shard, other: VCS
     engine, dataset = shard
     first = vcs_scorer(HashEncoder())
     embed_and_score(shard, first)
-    assert register(engine, other) != register(engine, first)
-    assert len(pending(engine, other, dataset, 0)) == 12
+    assert store_scorer(engine, other) != store_scorer(engine, first)
+    assert len(list_samples_to_score(engine, other, dataset, 0)) == 12
     # Back to the first settings: its scores are still there.
-    assert len(pending(engine, vcs_scorer(HashEncoder()), dataset, 0)) == 0
+    assert len(list_samples_to_score(engine, vcs_scorer(HashEncoder()), dataset, 0)) == 0
 
 
 # Which scorer is active
@@ -544,7 +550,7 @@ class BrokenEncoder(HashEncoder):
 
 def active(engine: Engine) -> int | None:
     with engine.connect() as connection:
-        return active_scorer(connection, "vcs")
+        return find_active_scorer(connection, "vcs")
 
 
 def test_a_model_that_cannot_be_loaded_hides_no_score(shard: Shard, tmp_path: Path) -> None:
@@ -558,11 +564,11 @@ def test_a_model_that_cannot_be_loaded_hides_no_score(shard: Shard, tmp_path: Pa
     for number in range(other.n_shards):
         make_kind(engine, broken, TextVectors, other, number)
         score_shard(engine, broken, other, number, run_id="run")
-    activate_if_complete(engine, broken, [other], pending_by_shard(engine, broken, [other]))
+    update_active_scorer_if_complete(engine, broken, [other], count_pending_by_shard(engine, broken, [other]))
     with pytest.raises(OSError, match="no weights"):
         embed_and_score(shard, broken)
     assert {row.status for row in stored(engine, broken).values()} == {"no_reference"}
-    assert active(engine) == register(engine, first)
+    assert active(engine) == store_scorer(engine, first)
 
 
 def test_a_scorer_becomes_active_with_its_first_good_batch_and_again_when_settings_go_back(many: Shard) -> None:
@@ -572,18 +578,18 @@ def test_a_scorer_becomes_active_with_its_first_good_batch_and_again_when_settin
     seen = []
     score_shard(engine, second, dataset, 0, run_id="run", progress=lambda done, total: seen.append(active(engine)))
     assert len(seen) > 1
-    assert set(seen) == {register(engine, second)}
+    assert set(seen) == {store_scorer(engine, second)}
     score_shard(engine, first, dataset, 0, run_id="run")
-    assert active(engine) == register(engine, first)
+    assert active(engine) == store_scorer(engine, first)
 
 
 def test_where_nothing_can_be_scored_the_reasons_are_shown(engine: Engine, tmp_path: Path) -> None:
     folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c", "v", "A pan.")])
     dataset, scorer = ingested(engine, folder), vcs_scorer(HashEncoder())
-    activate_if_complete(engine, scorer, [], {})
+    update_active_scorer_if_complete(engine, scorer, [], {})
     assert active(engine) is None
     embed_and_score((engine, dataset), scorer)
-    assert active(engine) == register(engine, scorer)
+    assert active(engine) == store_scorer(engine, scorer)
 
 
 # What goes wrong
@@ -661,7 +667,7 @@ def test_a_batch_without_its_vectors_costs_no_batch_before_it(many: Shard) -> No
     engine, dataset = many
     scorer = vcs_scorer(HashEncoder())
     embed(many, scorer)
-    late = pending(engine, scorer, dataset, 0)[BATCH_SIZE + 3]
+    late = list_samples_to_score(engine, scorer, dataset, 0)[BATCH_SIZE + 3]
     execute(
         engine,
         f"DELETE FROM text_embedding WHERE text_sha256 = (SELECT text_sha256 FROM sample WHERE sample_id = {late})",
@@ -709,8 +715,8 @@ BIT = RANGE_TOLERANCE
         ({"minimum": 7.0, "maximum": 7.0}, {"in_range"}),
         ({"n_distinct": 1}, {"not_constant"}),
         ({"n_distinct": 2}, set()),
-        ({"n_distinct": 1, "n_ok": ENOUGH_TO_VARY}, {"not_constant"}),
-        ({"n_distinct": 1, "n_ok": ENOUGH_TO_VARY - 1}, set()),
+        ({"n_distinct": 1, "n_ok": MIN_SCORES_TO_VARY}, {"not_constant"}),
+        ({"n_distinct": 1, "n_ok": MIN_SCORES_TO_VARY - 1}, set()),
         ({"n_stale": 1}, {"inputs_fresh"}),
         (
             {"n_unscored": 1, "n_stale": 1, "maximum": 2.0, "n_distinct": 1},
@@ -719,17 +725,17 @@ BIT = RANGE_TOLERANCE
     ],
 )
 def test_judge(changes: dict[str, Any], violated: set[str]) -> None:
-    verdicts = judge(replace(FINE, **changes), (0.0, 1.0))
+    verdicts = evaluate_checks(replace(FINE, **changes), (0.0, 1.0))
     assert set(verdicts) == {"coverage", "in_range", "not_constant", "inputs_fresh"}
     assert {name for name, holds in verdicts.items() if not holds} == violated
 
 
 def violated(engine: Engine, scorer: VCSScorer, dataset: Dataset) -> set[str]:
     """The checks that fail on the shard as it is."""
-    scorer_id = register(engine, scorer)
+    scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
-        quality = shard_quality(connection, scorer_id, dataset.dataset_id, 0)
-    return {name for name, holds in judge(quality, scorer.value_range).items() if not holds}
+        quality = count_shard_scores(connection, scorer_id, dataset.dataset_id, 0)
+    return {name for name, holds in evaluate_checks(quality, scorer.value_range).items() if not holds}
 
 
 A_SCORE = "(SELECT sample_id FROM sample WHERE key = 'good')"
@@ -799,5 +805,5 @@ def test_status_counts_name_what_is_not_scored_yet(shard: Shard) -> None:
     embed_and_score(shard, scorer)
     execute(engine, f"DELETE FROM score WHERE sample_id = {A_SCORE}")
     with engine.connect() as connection:
-        counts = status_counts(connection, register(engine, scorer), dataset.dataset_id, 0)
+        counts = count_statuses(connection, store_scorer(engine, scorer), dataset.dataset_id, 0)
     assert counts == {"empty_text": 2, "no_reference": 3, "not_applicable": 2, "ok": 3, "too_short": 1, "unscored": 1}

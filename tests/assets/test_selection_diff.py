@@ -12,8 +12,8 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset
 from db.schema.views import create_views
-from db.selection.diff import selection_diff
-from db.selection.recipes import recipe_of
+from db.selection.diff import compare_selections
+from db.selection.recipes import parse_recipe
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, change_text, make_dataset, remove, set_scores
 
 SAME_RULE = "selection {} took others by the same rule: scores or samples were not the same when it was made"
@@ -38,7 +38,7 @@ def add(engine: Engine, dataset: Dataset, values: dict[str, float]) -> dict[str,
 
 
 def make(engine: Engine, dataset: Dataset, **said: Any) -> int:
-    recipe = recipe_of(said)
+    recipe = parse_recipe(said)
     encoder = lambda: pytest.fail("no text is compared")  # noqa: E731
     return make_selection(engine, dataset, recipe, encoder, lambda _: None).selection_id
 
@@ -46,7 +46,7 @@ def make(engine: Engine, dataset: Dataset, **said: Any) -> int:
 def reasons(engine: Engine, first: int, second: int) -> dict[str, str]:
     """The reasons by the key of their sample."""
     with engine.connect() as connection:
-        return {row.sample: row.reason for row in selection_diff(connection, first, second)}
+        return {row.sample: row.reason for row in compare_selections(connection, first, second)}
 
 
 def test_another_dataset_is_the_reason(engine: Engine, clips: Dataset) -> None:

@@ -9,14 +9,21 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.settled import State, explain_questions, state_of
-from assets.agreement.settling import RENEWING, BadQuestion, Draw, Draws, draw, question_of
+from assets.agreement.question_state import QuestionState, compute_question_state, explain_questions
+from assets.agreement.questions import (
+    RENEWAL_THREAD,
+    BadQuestion,
+    DrawCache,
+    QuestionDraw,
+    draw_for_question,
+    parse_question,
+)
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.manifest.drawn_ratings import DRAWN, captions_of
-from db.manifest.rating import Rater, next_item, store_rating
+from db.manifest.rating import Rater, find_next_caption, store_rating
+from db.manifest.rating_draws import DRAW_FIELD, load_drawable_captions
 from db.reports.agreement import list_judged_samples, list_ratings
-from db.reports.summary import drawn_apart
+from db.reports.summary import count_excluded_ratings
 from tests.assets.reporting import rate
 from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
@@ -51,27 +58,29 @@ def value_of(sample_id: int) -> float:
     return (sample_id * 7 % 5) / 5
 
 
-def drawn(engine: Engine, dataset: Dataset, text: str, seed: int = 0) -> Draw:
+def drawn(engine: Engine, dataset: Dataset, text: str, seed: int = 0) -> QuestionDraw:
     with engine.connect() as connection:
-        return draw(connection, dataset, question_of(connection, dataset, text), seed)
+        return draw_for_question(connection, dataset, parse_question(connection, dataset, text), seed)
 
 
-def state(engine: Engine, dataset: Dataset, made: Draw) -> State:
+def state(engine: Engine, dataset: Dataset, made: QuestionDraw) -> QuestionState:
     with engine.connect() as connection:
-        return state_of(connection, dataset, "fun", made)
+        return compute_question_state(connection, dataset, "fun", made)
 
 
-def rate_drawn(engine: Engine, dataset: Dataset, made: Draw, n: int, rater: str = "ann", seed: int = 0) -> list[int]:
+def rate_drawn(
+    engine: Engine, dataset: Dataset, made: QuestionDraw, n: int, rater: str = "ann", seed: int = 0
+) -> list[int]:
     """Rate the next captions of a draw as the page does."""
     order = []
     who = Rater(dataset, rater, "fun", seed)
     for _ in range(n):
         with engine.begin() as connection:
-            item = next_item(connection, who, (), made.order)
+            item = find_next_caption(connection, who, (), made.ordered_ids)
             assert item is not None
-            mark = made.mark_of(item.sample_id)
+            mark = made.build_mark(item.sample_id)
             assert mark is not None
-            extra = {"seed": seed, DRAWN: mark._asdict()}
+            extra = {"seed": seed, DRAW_FIELD: mark._asdict()}
             value = 1.0 + round(4 * value_of(item.sample_id))
             assert store_rating(connection, who, item.sample_id, TEXT, value, extra)
             order.append(item.sample_id)
@@ -81,19 +90,19 @@ def rate_drawn(engine: Engine, dataset: Dataset, made: Draw, n: int, rater: str 
 def test_which_metric_is_closer_is_settled_from_a_part_of_the_captions(engine: Engine, clips: Dataset) -> None:
     made = drawn(engine, clips, "evqa:vcs")
     assert not state(engine, clips, made).is_settled
-    assert "too few" in state(engine, clips, made).sentence()
+    assert "too few" in state(engine, clips, made).explain()
     order = rate_drawn(engine, clips, made, 40)
-    assert order == made.order[:40]
+    assert order == made.ordered_ids[:40]
     found = state(engine, clips, made)
     assert (found.answer is not None, found.is_settled, found.answer and found.answer.n) == (True, True, 39)
-    assert "vcs is closer to people by more than chance" in found.sentence()
-    assert "vcs is" not in found.blind()
-    assert explain_questions(engine, clips) == [found.sentence()]
+    assert "vcs is closer to people by more than chance" in found.explain()
+    assert "vcs is" not in found.explain_blindly()
+    assert explain_questions(engine, clips) == [found.explain()]
 
 
 def test_a_rating_that_was_there_before_counts_where_the_draw_reaches_it(engine: Engine, clips: Dataset) -> None:
     made = drawn(engine, clips, "evqa:vcs")
-    early, late = made.order[3], made.order[-1]
+    early, late = made.ordered_ids[3], made.ordered_ids[-1]
     rate(engine, {early: (3,), late: (3,)}, "fun")
     assert early in rate_drawn(engine, clips, made, 20)
     found = state(engine, clips, made)
@@ -109,7 +118,7 @@ def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: En
     again = drawn(engine, clips, "evqa:vcs")
     found = state(engine, clips, again)
     assert found.n_other > 0
-    assert f"{found.n_other} ratings were drawn by other scores" in found.sentence()
+    assert f"{found.n_other} ratings were drawn by other scores" in found.explain()
     rate_drawn(engine, clips, again, 5)
     later = state(engine, clips, again)
     assert later.answer is not None
@@ -118,22 +127,22 @@ def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: En
 
 def until_renewed() -> None:
     for thread in threading.enumerate():
-        if thread.name == RENEWING:
+        if thread.name == RENEWAL_THREAD:
             thread.join()
 
 
 def test_an_old_draw_serves_while_it_is_made_anew(engine: Engine, clips: Dataset) -> None:
-    kept, draws = Draws(engine), Draws(engine, fresh_s=0.0)
-    first = kept.of(clips, "evqa:vcs", 0)
-    old = draws.of(clips, "evqa:vcs", 0)
+    kept, draws = DrawCache(engine), DrawCache(engine, fresh_s=0.0)
+    first = kept.load(clips, "evqa:vcs", 0)
+    old = draws.load(clips, "evqa:vcs", 0)
     until_renewed()
-    set_scores(engine, {first.order[0]: 0.123})
-    assert draws.of(clips, "evqa:vcs", 0).keys.tolist() == old.keys.tolist()
+    set_scores(engine, {first.ordered_ids[0]: 0.123})
+    assert draws.load(clips, "evqa:vcs", 0).keys.tolist() == old.keys.tolist()
     until_renewed()
-    assert draws.of(clips, "evqa:vcs", 0).keys.tolist() != old.keys.tolist()
-    assert kept.of(clips, "evqa:vcs", 0) is first
+    assert draws.load(clips, "evqa:vcs", 0).keys.tolist() != old.keys.tolist()
+    assert kept.load(clips, "evqa:vcs", 0) is first
     with pytest.raises(BadQuestion, match="neither a simple score"):
-        draws.of(clips, "evqa:nothing", 0)
+        draws.load(clips, "evqa:nothing", 0)
 
 
 def test_of_nothing_nothing_is_drawn(engine: Engine, clips: Dataset) -> None:
@@ -144,24 +153,24 @@ def test_of_nothing_nothing_is_drawn(engine: Engine, clips: Dataset) -> None:
     with engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM sample"))
     with engine.connect() as connection:
-        assert [each.size for each in captions_of(connection, clips, 0)] == [0] * 5
+        assert [each.size for each in load_drawable_captions(connection, clips, 0)] == [0] * 5
 
 
 def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     cuts = drawn(engine, clips, "vcs:0.5:0.3")
-    assert cuts.question.cuts == (0.3, 0.5)
+    assert cuts.question.thresholds == (0.3, 0.5)
     rate_drawn(engine, clips, cuts, 20)
-    assert "Youden's J of 0.5 less that of 0.3" in state(engine, clips, cuts).sentence()
+    assert "Youden's J of 0.5 less that of 0.3" in state(engine, clips, cuts).explain()
     systems = drawn(engine, clips, "poor:good")
     order = rate_drawn(engine, clips, systems, 30, "bob")
-    rows = [row for i in order if (row := systems.row_of(i)) is not None]
-    videos = systems.captions.videos[rows].tolist()
+    rows = [row for i in order if (row := systems.find_row(i)) is not None]
+    videos = systems.captions.video_ids[rows].tolist()
     assert videos[::2] == videos[1::2]
     found = state(engine, clips, systems)
     assert found.answer is not None
     assert found.answer.n == 14
     values = {i: 1.0 + round(4 * value_of(i)) for i in order[:28]}
-    system = dict(zip(order, systems.captions.systems[rows].tolist(), strict=True))
+    system = dict(zip(order, systems.captions.system_places[rows].tolist(), strict=True))
     poor, good = (np.mean([value for i, value in values.items() if system[i] == place]) for place in (0, 1))
     assert found.answer.value == pytest.approx(good - poor)
 
@@ -169,35 +178,35 @@ def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
 def test_statistics_read_only_what_is_a_random_sample(engine: Engine, clips: Dataset) -> None:
     made = drawn(engine, clips, "evqa:vcs")
     rate_drawn(engine, clips, made, 40)
-    chance = dict(zip(made.captions.ids.tolist(), made.captions.chances.tolist(), strict=True))
-    last = made.keys[made.row_of(made.order[39])]
-    assert made.least is not None
-    even = {i for i in made.order[:40] if chance[i] < last * made.least}
+    chance = dict(zip(made.captions.sample_ids.tolist(), made.captions.chances.tolist(), strict=True))
+    last = made.keys[made.find_row(made.ordered_ids[39])]
+    assert made.least_share is not None
+    even = {i for i in made.ordered_ids[:40] if chance[i] < last * made.least_share}
     assert 5 < len(even) < 40
-    plain = min(i for i in chance if i not in made.order[:40])
+    plain = min(i for i in chance if i not in made.ordered_ids[:40])
     rate(engine, {plain: (3,)}, "fun")
     with engine.connect() as connection:
         assert {row[0] for row in list_ratings(connection, clips.dataset_id)} == even | {plain}
         assert {each.sample_id for each in list_judged_samples(connection, clips.dataset_id)} == even | {plain}
-        assert drawn_apart(connection, clips.dataset_id) == 40 - len(even)
+        assert count_excluded_ratings(connection, clips.dataset_id) == 40 - len(even)
 
 
 def test_pairs_of_two_systems_are_no_random_sample(engine: Engine, clips: Dataset) -> None:
     rate_drawn(engine, clips, drawn(engine, clips, "poor:good"), 10)
     with engine.connect() as connection:
         assert not list(list_ratings(connection, clips.dataset_id))
-        assert drawn_apart(connection, clips.dataset_id) == 10
+        assert count_excluded_ratings(connection, clips.dataset_id) == 10
 
 
 def test_an_own_field_of_a_manifest_is_no_mark(engine: Engine, clips: Dataset) -> None:
     made = drawn(engine, clips, "evqa:vcs")
-    rate(engine, {made.order[0]: (3,), made.order[1]: (3,)}, "fun")
+    rate(engine, {made.ordered_ids[0]: (3,), made.ordered_ids[1]: (3,)}, "fun")
     for place, own in enumerate(('{"to_settle": "next week"}', '{"to_settle": {"question": "evqa:vcs", "key": "x"}}')):
         with engine.begin() as connection:
             statement = sa.text("UPDATE rating SET extra = CAST(:own AS jsonb) WHERE sample_id = :id")
-            connection.execute(statement, {"own": own, "id": made.order[place]})
+            connection.execute(statement, {"own": own, "id": made.ordered_ids[place]})
     with engine.connect() as connection:
-        assert [row[0] for row in list_ratings(connection, clips.dataset_id)] == [made.order[0]]
+        assert [row[0] for row in list_ratings(connection, clips.dataset_id)] == [made.ordered_ids[0]]
     assert state(engine, clips, made).answer is None
 
 
@@ -220,4 +229,4 @@ def test_what_is_no_question_is_refused_in_a_sentence(engine: Engine, clips: Dat
 
 def test_the_draw_of_a_seed_is_always_the_same(engine: Engine, clips: Dataset) -> None:
     first, again, other = (drawn(engine, clips, "evqa:vcs", seed) for seed in (3, 3, 4))
-    assert first.order == again.order != other.order
+    assert first.ordered_ids == again.ordered_ids != other.ordered_ids

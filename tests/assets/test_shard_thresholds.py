@@ -12,11 +12,11 @@ from sqlalchemy.engine import Engine
 
 from assets.curation import Curation
 from assets.scores.registry import METRIC_INPUTS, SCORERS
-from assets.thresholds.assets import ALIKE, threshold
+from assets.thresholds.assets import ALIKE_CHECK, threshold
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.distribution import collect_defined, shard_cutoffs, video_means
-from metrics_core.selection.places import count_share
+from db.scores.distribution import compute_video_means, create_defined_table, load_shard_thresholds
+from metrics_core.selection.strata import count_in_share
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 N_SHARDS, N_VIDEOS = 3, 150
@@ -36,7 +36,7 @@ def fill(engine: Engine, dataset: Dataset, lift: float) -> tuple[int, dict[int, 
     by_shard: dict[int, list[tuple[int, float]]] = {shard: [] for shard in range(N_SHARDS)}
     for number in range(N_VIDEOS):
         key = f"video {number}"
-        video, shard = add_video(engine, dataset, key), dataset.shard_of(key)
+        video, shard = add_video(engine, dataset, key), dataset.compute_shard(key)
         for place in range(2):
             value = (number * 37 % 101 + place) / 250 + (lift if shard == 1 else 0.0)
             values[add_sample(engine, dataset, video, f"{key} {place}")] = value
@@ -65,14 +65,14 @@ def _instance(dataset: Dataset) -> dg.DagsterInstance:
 def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine: Engine, clips: Dataset) -> None:
     scorer_id, by_shard = fill(engine, clips, 0.0)
     with engine.begin() as connection:
-        assert collect_defined(connection, clips, scorer_id) == ["caption"]
-        found = shard_cutoffs(connection, "caption", SHARES)
-        means, shards = video_means(connection, "caption")
+        assert create_defined_table(connection, clips, scorer_id) == ["caption"]
+        found = load_shard_thresholds(connection, "caption", SHARES)
+        means, shards = compute_video_means(connection, "caption")
     expected = [
         (shard, len(rows), share, cut, sum(value >= cut for _, value in rows))
         for shard, rows in by_shard.items()
         for share in sorted(SHARES)
-        for cut in [sorted((value for _, value in rows), reverse=True)[count_share(share, len(rows)) - 1]]
+        for cut in [sorted((value for _, value in rows), reverse=True)[count_in_share(share, len(rows)) - 1]]
     ]
     assert [tuple(row) for row in found] == expected
     videos: dict[tuple[int, int], list[float]] = {}
@@ -91,7 +91,7 @@ def test_the_asset_stores_all_cutoffs_and_says_which_shard_is_other(
     for _ in range(2):
         result = materialised(engine, clips, tmp_path)
     (check,) = result.get_asset_check_evaluations()
-    assert (check.check_name, check.passed, check.severity) == (ALIKE, is_alike, dg.AssetCheckSeverity.WARN)
+    assert (check.check_name, check.passed, check.severity) == (ALIKE_CHECK, is_alike, dg.AssetCheckSeverity.WARN)
     if is_alike:
         assert check.description == "No shard's videos score otherwise than the rest."
     else:

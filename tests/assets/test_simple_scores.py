@@ -13,31 +13,31 @@ from numpy.typing import NDArray
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.compare import compare
-from assets.agreement.judged import COMMON_WORDS, COSINE, LENGTH, load_judged
-from assets.agreement.settling import BadQuestion, draw, question_of
-from assets.facts.describing import describe_texts
+from assets.agreement.compare import compare_scorers
+from assets.agreement.judged import COMMON_WORDS, COSINE, LENGTH, load_judged_samples
+from assets.agreement.questions import BadQuestion, draw_for_question, parse_question
+from assets.facts.measure import measure_texts
 from assets.scores.base import Outcome
 from assets.scores.explain import explain_score
-from assets.scores.registry import METRIC_INPUTS, METRICS, SCORERS, scored_along, scoring_assets
-from assets.scores.run import score_now
+from assets.scores.registry import METRIC_INPUTS, METRICS, SCORERS, list_accompanying_scores, list_scoring_assets
+from assets.scores.run import score_without_database
 from assets.scores.simple import CosineScorer, WordsInCommonScorer
 from assets.selection.select import make_selection
 from assets.sources.base import MissingEvidence
-from assets.thresholds.ratings import store_rating_cuts
+from assets.thresholds.ratings import store_rating_thresholds
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.reports.histograms import Histogram, distribution_of
-from db.reports.pages import page_of
-from db.reports.sight import Sight, ground
+from db.reports.histograms import Histogram, count_values
+from db.reports.pages import load_page
+from db.reports.sample_query import SampleQuery, prepare_query
 from db.schema.inputs import REFERENCES, ReferenceText
-from db.scores.present import SIMPLE_SCORES, known_metrics, known_scores, list_scores
-from db.scores.scorers import values_of
-from db.scores.work import PendingSample, load_samples, shard_samples
+from db.scores.pending import PendingSample, list_shard_samples, load_samples
+from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics, list_dataset_scores, list_scores
+from db.scores.scorers import load_scorer_values
 from db.selection.freeze import Selection
-from db.selection.frozen import find_selection, selection_rows
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, parse_recipe
+from db.selection.stored_selections import find_selection, load_selection_rows
 from reelsieve import ReelsieveError, metric
 from tests.assets.reporting import agree, rate, report_on
 from tests.assets.test_shard_thresholds import materialised
@@ -174,7 +174,7 @@ def test_no_vector_is_no_score(engine: Engine, clips: Dataset) -> None:
     """Nothing is written where a text has not been embedded: the source must be made first."""
     scorer = CosineScorer(HashEncoder())
     with engine.connect() as connection:
-        samples = load_samples(connection, shard_samples(connection, clips.dataset_id, 0), scorer.inputs)
+        samples = load_samples(connection, list_shard_samples(connection, clips.dataset_id, 0), scorer.inputs)
     with pytest.raises(MissingEvidence, match="have no vector of words: materialise text_embedding"):
         scorer.cosines.load(engine, 0, samples)
 
@@ -187,13 +187,13 @@ def pending(number: int, text: str, *references: str) -> PendingSample:
 def test_both_can_be_had_without_a_database() -> None:
     encoder = HashEncoder()
     samples = [pending(1, "a dog runs", "a cat", "a dog runs home"), pending(2, "a dog")]
-    (found, without) = score_now(WordsInCommonScorer(), samples, {})
+    (found, without) = score_without_database(WordsInCommonScorer(), samples, {})
     assert (found.value, dict(found.components)) == (pytest.approx(6 / 7), {"reference": "r1"})
     assert (without.value, without.status) == (None, "no_reference")
-    (found, without) = score_now(CosineScorer(encoder), samples, {})
+    (found, without) = score_without_database(CosineScorer(encoder), samples, {})
     assert found.value == pytest.approx(cosine(encoder.vector("a dog runs"), encoder.vector("a dog runs home")))
     assert (found.components, without.status) == ({"reference": "r1"}, "no_reference")
-    nothing = score_now(CosineScorer(encoder), [pending(1, "a dog")], {})
+    nothing = score_without_database(CosineScorer(encoder), [pending(1, "a dog")], {})
     assert nothing == [Outcome(None, "no_reference", "the video has no reference to compare with")]
 
 
@@ -242,9 +242,13 @@ def test_they_are_no_metrics_and_made_along_with_those_that_ask_no_less() -> Non
     assert not {*METRICS} & {*SIMPLE_SCORES}
     assert list(SCORERS) == [*METRICS, *SIMPLE_SCORES]
     assert {*SIMPLE_SCORES} < METRIC_INPUTS.keys()
-    assert scored_along(["ecs"]) == scored_along(["evqa", "qeva"]) == ["words_in_common"]
-    assert scored_along(["vcs"]) == scored_along(["vcs_short", "ecs"]) == ["words_in_common", "cosine"]
-    assert scoring_assets(["vcs_short"]) == [
+    assert list_accompanying_scores(["ecs"]) == list_accompanying_scores(["evqa", "qeva"]) == ["words_in_common"]
+    assert (
+        list_accompanying_scores(["vcs"])
+        == list_accompanying_scores(["vcs_short", "ecs"])
+        == ["words_in_common", "cosine"]
+    )
+    assert list_scoring_assets(["vcs_short"]) == [
         *("text_embedding", "vcs_short_score"),
         *("words_in_common_score", "cosine_score"),
     ]
@@ -253,8 +257,8 @@ def test_they_are_no_metrics_and_made_along_with_those_that_ask_no_less() -> Non
 def test_views_have_their_columns_and_pages_no_such_metric(engine: Engine) -> None:
     dataset = make_dataset(engine)
     with engine.connect() as connection:
-        assert known_scores(connection, dataset) == [*METRICS, *SIMPLE_SCORES]
-        assert known_metrics(connection, dataset) == list(METRICS)
+        assert list_dataset_scores(connection, dataset) == [*METRICS, *SIMPLE_SCORES]
+        assert list_dataset_metrics(connection, dataset) == list(METRICS)
         query = "SELECT meaning FROM dictionary WHERE relation = 'sample_scores' AND column_name = 'cosine'"
         assert "nearest reference" in str(connection.exec_driver_sql(query).scalar())
 
@@ -268,7 +272,7 @@ def test_no_function_can_take_their_names() -> None:
 
 
 def make(engine: Engine, dataset: Dataset, **said: Any) -> Selection:
-    rule = recipe_of(said)
+    rule = parse_recipe(said)
     return make_selection(engine, dataset, rule, lambda: pytest.fail("no vector is asked for"), lambda _: None)
 
 
@@ -278,7 +282,7 @@ def test_a_recipe_ranks_filters_and_cuts_by_them(engine: Engine, clips: Dataset,
     values = {key: value for key, row in rows_of(engine).items() if (value := getattr(row, name)) is not None}
     least = sorted(values.values(), reverse=True)[9]
     best = make(engine, clips, by=name, kind="caption", count=5)
-    taken = [row for part in selection_rows(engine, best.selection_id) for row in part]
+    taken = [row for part in load_selection_rows(engine, best.selection_id) for row in part]
     assert [row["value"] for row in taken] == sorted(values.values(), reverse=True)[:5]
     assert [row[name] for row in taken] == [row["value"] for row in taken]
     with engine.connect() as connection:
@@ -288,14 +292,14 @@ def test_a_recipe_ranks_filters_and_cuts_by_them(engine: Engine, clips: Dataset,
     wanted = {key for key, value in values.items() if value >= least}
     for said in ({"where": f"{name} >= {least!r}"}, {"at_least": {name: least}}):
         chosen = make(engine, clips, by=name, kind="all", keep=1.0, **said)
-        keys = {row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part}
+        keys = {row["sample"] for part in load_selection_rows(engine, chosen.selection_id) for row in part}
         assert keys == wanted
 
 
 def test_a_recipe_that_names_none_freezes_none(engine: Engine, clips: Dataset) -> None:
     score_simply(engine, clips, HashEncoder())
     with engine.connect() as connection:
-        ids = shard_samples(connection, clips.dataset_id, 0)
+        ids = list_shard_samples(connection, clips.dataset_id, 0)
         set_scores(engine, dict.fromkeys(ids, 0.5))
         chosen = make(engine, clips, by="vcs", kind="all", keep=1.0)
         frozen = find_selection(connection, chosen.selection_id)
@@ -308,7 +312,7 @@ def test_thresholds_are_stored_and_recipes_name_them(engine: Engine, clips: Data
     assert materialised(engine, clips, tmp_path).success
     values = sorted((row.cosine for row in rows_of(engine).values() if row.cosine is not None), reverse=True)
     chosen = make(engine, clips, by="cosine", kind="caption", at_least={"cosine": "keep 0.25"})
-    assert [row["value"] for part in selection_rows(engine, chosen.selection_id) for row in part] == values[:9]
+    assert [row["value"] for part in load_selection_rows(engine, chosen.selection_id) for row in part] == values[:9]
     with engine.connect() as connection:
         query = "SELECT DISTINCT metric FROM dataset_thresholds ORDER BY 1"
         assert list(connection.exec_driver_sql(query).scalars()) == ["cosine", "words_in_common"]
@@ -318,13 +322,15 @@ def test_look_sorts_by_them_and_draws_them(engine: Engine, clips: Dataset) -> No
     score_simply(engine, clips, HashEncoder())
     rows = rows_of(engine)
     with engine.connect() as connection, connection.begin():
-        on = ground(connection, Sight(clips, ("cosine > 0.1",), sort="cosine", shown=("cosine", "words_in_common")))
-        page, _ = page_of(on, None, 7)
+        on = prepare_query(
+            connection, SampleQuery(clips, ("cosine > 0.1",), sort="cosine", shown=("cosine", "words_in_common"))
+        )
+        page, _ = load_page(on, None, 7)
         found = [row["cosine"] for row in page]
         assert found == sorted((row.cosine for row in rows.values() if row.cosine is not None), reverse=True)[:7]
         assert [row["words_in_common"] for row in page] == [rows[row["sample"]].words_in_common for row in page]
         assert page[0]["cosine_status"] == "ok"
-        drawn = distribution_of(on, "cosine")
+        drawn = count_values(on, "cosine")
     assert isinstance(drawn, Histogram)
     assert sum(drawn.counts) == 36
     assert sum(drawn.kept) == sum(row.cosine is not None and row.cosine > 0.1 for row in rows.values())
@@ -376,9 +382,9 @@ def test_agreement_is_that_of_the_stored_numbers(
 
 def test_the_length_is_that_of_column_words(engine: Engine, clips: Dataset, judged: dict[str, float]) -> None:
     for shard in range(2):
-        describe_texts(engine, clips, shard, lambda _: None)
+        measure_texts(engine, clips, shard, lambda _: None)
     with engine.connect() as connection:
-        found = load_judged(connection, clips, ["vcs"])
+        found = load_judged_samples(connection, clips, ["vcs"])
     rows = {row.sample_id: row.words for row in rows_of(engine).values()}
     assert found.baselines[LENGTH].tolist() == [rows[each.sample_id] for each in found.samples]
 
@@ -386,10 +392,10 @@ def test_the_length_is_that_of_column_words(engine: Engine, clips: Dataset, judg
 def test_what_is_not_scored_stands_beside_nothing(engine: Engine, clips: Dataset) -> None:
     """And a stale score is left out and counted."""
     with engine.connect() as connection:
-        ids = shard_samples(connection, clips.dataset_id, 0)
+        ids = list_shard_samples(connection, clips.dataset_id, 0)
     rate(engine, dict.fromkeys(ids, (3.0,)))
     with engine.connect() as connection:
-        assert not {COMMON_WORDS, COSINE} & load_judged(connection, clips, []).baselines.keys()
+        assert not {COMMON_WORDS, COSINE} & load_judged_samples(connection, clips, []).baselines.keys()
     score_simply(engine, clips)
     with engine.connect() as connection:
         query = (
@@ -400,7 +406,7 @@ def test_what_is_not_scored_stands_beside_nothing(engine: Engine, clips: Dataset
         assert video_id is not None
         # Another reference leaves the texts, and with them the ratings, as they are.
         add_reference(engine, clips, video_id, "another", "something else")
-        found = load_judged(connection, clips, [])
+        found = load_judged_samples(connection, clips, [])
     assert COSINE not in found.baselines
     stale = [place for place, each in enumerate(found.samples) if each.video_id == video_id and each.kind == "caption"]
     assert found.n_stale[COMMON_WORDS] == len(stale) > 0
@@ -408,7 +414,7 @@ def test_what_is_not_scored_stands_beside_nothing(engine: Engine, clips: Dataset
 
 
 def test_a_metric_is_compared_with_them(engine: Engine, clips: Dataset, judged: dict[str, float]) -> None:
-    found = compare(engine, clips, "vcs", "cosine", 2)
+    found = compare_scorers(engine, clips, "vcs", "cosine", 2)
     rows = [row for row in rows_of(engine).values() if row.vcs is not None and row.cosine is not None]
     spearman = stats.spearmanr([row.vcs for row in rows], [row.cosine for row in rows]).statistic
     assert (found.scores.n, found.scores.correlations["spearman"].value) == (36, pytest.approx(spearman))
@@ -418,7 +424,7 @@ def test_a_metric_is_compared_with_them(engine: Engine, clips: Dataset, judged: 
     )
     assert people.strongest is not None
     assert people.strongest.name == COMMON_WORDS
-    (people,) = compare(engine, clips, "cosine", "words_in_common", 2).people
+    (people,) = compare_scorers(engine, clips, "cosine", "words_in_common", 2).people
     assert people.strongest is not None
     assert people.strongest.name.startswith(LENGTH), "neither stands beside itself"
 
@@ -427,9 +433,9 @@ def test_a_cut_by_ratings_on_a_simple_score_does_not_stand_beside_itself(
     engine: Engine, clips: Dataset, judged: dict[str, float]
 ) -> None:
     with engine.connect() as connection:
-        people = load_judged(connection, clips, ["vcs"])
-    found = store_rating_cuts(engine, clips, people, {})
-    beside = {each.metric: {one.name for one in each.cut.baselines} for each in found if each.shard is None}
+        people = load_judged_samples(connection, clips, ["vcs"])
+    found = store_rating_thresholds(engine, clips, people, {})
+    beside = {each.metric: {one.name for one in each.threshold.baselines} for each in found if each.shard is None}
     # The scores lack a value for captions without a reference, and a number beside them must have all.
     assert COMMON_WORDS not in beside["words_in_common"]
     assert LENGTH in beside["words_in_common"]
@@ -443,18 +449,18 @@ def test_a_question_names_them_as_columns_are_named(
     engine: Engine, clips: Dataset, judged: dict[str, float], text: str
 ) -> None:
     for shard in range(2):
-        describe_texts(engine, clips, shard, lambda _: None)
+        measure_texts(engine, clips, shard, lambda _: None)
     column = "cosine" if text.startswith("cosine") else text.partition(":")[2]
     with engine.connect() as connection:
-        made = draw(connection, clips, question_of(connection, clips, text), 0)
+        made = draw_for_question(connection, clips, parse_question(connection, clips, text), 0)
         stored = {row.sample_id: getattr(row, column) for row in rows_of(engine).values()}
-    expected = [np.nan if (value := stored[i]) is None else float(value) for i in made.captions.ids.tolist()]
+    expected = [np.nan if (value := stored[i]) is None else float(value) for i in made.captions.sample_ids.tolist()]
     np.testing.assert_array_equal(made.values[1], expected)
 
 
 def test_a_question_about_what_is_not_scored_says_how_to_score_it(engine: Engine, clips: Dataset) -> None:
     with engine.connect() as connection, pytest.raises(BadQuestion, match="--dataset clips --metric cosine"):
-        question_of(connection, clips, "cosine:0.1:0.3")
+        parse_question(connection, clips, "cosine:0.1:0.3")
 
 
 def test_a_report_lists_them_beside_metrics_and_not_among_them(
@@ -468,8 +474,8 @@ def test_a_report_lists_them_beside_metrics_and_not_among_them(
 def test_scores_of_a_scorer_are_read_like_those_of_a_metric(engine: Engine, clips: Dataset) -> None:
     scorers = score_simply(engine, clips, HashEncoder())
     with engine.connect() as connection:
-        found = values_of(connection, scorers["cosine"], clips.dataset_id)
+        found = load_scorer_values(connection, scorers["cosine"], clips.dataset_id)
     assert len(found) == 3 * N_VIDEOS + 2
     change(engine, schema.video, 1, uri="elsewhere.mp4")
     with engine.connect() as connection:
-        assert values_of(connection, scorers["cosine"], clips.dataset_id) == found
+        assert load_scorer_values(connection, scorers["cosine"], clips.dataset_id) == found

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.holdings import of_manifest
+from assets.holdings import read_manifest_holdings
 from assets.qeva.scorer import QEVAScorer
 from assets.qeva.settings import QEVASettings
-from assets.timing import START_S, Rate, estimate, rate
+from assets.timing import START_S, MeasuredRate, estimate_time, measure_rate
 from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from tests.assets.manifests import candidate, reference, write_clip, write_manifest
 from tests.assets.verifying import HashEncoder
@@ -47,8 +47,8 @@ def test_a_rate_leaves_out_what_is_loaded_and_ends_after_a_second(
     loading: float, each: float, things: list[float], seconds: float, done: list[int]
 ) -> None:
     work = Work(loading, each)
-    found = rate(work, things, lambda: work.now, size=lambda thing: thing)
-    assert found == Rate(pytest.approx(seconds), sum(done))
+    found = measure_rate(work, things, lambda: work.now, size=lambda thing: thing)
+    assert found == MeasuredRate(pytest.approx(seconds), sum(done))
     assert work.done == done
 
 
@@ -69,17 +69,19 @@ def test_clips_texts_and_scores_are_done_for_the_first_rows(tmp_path: Path) -> N
     ticks = count()
     encoder = HashEncoder()
     folder = manifest(tmp_path, 4)
-    found = estimate(
-        folder, of_manifest(folder), [VCSShortScorer(VCSShortSettings(), encoder)], lambda: 0.4 * next(ticks)
+    found = estimate_time(
+        folder, read_manifest_holdings(folder), [VCSShortScorer(VCSShortSettings(), encoder)], lambda: 0.4 * next(ticks)
     )
     # Every piece of work takes .4 s by this clock: the first thing, and the other three at once.
-    assert (found.videos, found.scores, found.not_timed) == (4, 4, ())
+    assert (found.n_videos, found.n_scores, found.untimed_metrics) == (4, 4, ())
     assert set(TEXTS[:4]) <= set(encoder.encoded)
     size = (folder / "v0.avi").stat().st_size
     assert {(folder / f"v{i}.avi").stat().st_size for i in range(4)} == {size}
     of_clip = of_text = of_score = 0.4 / 3
     assert found.seconds == pytest.approx(START_S + 4 * (of_clip + of_text + of_score))
-    assert found.line() == "time: about 10 s for all of it, measured on 4 videos and 4 scores of the first captions"
+    assert (
+        found.format_line() == "time: about 10 s for all of it, measured on 4 videos and 4 scores of the first captions"
+    )
 
 
 NOBODY = "http://127.0.0.1:9/v1"
@@ -89,9 +91,12 @@ def test_a_server_is_not_asked_for_an_estimate(tmp_path: Path) -> None:
     folder = manifest(tmp_path, 2)
     served = VCSShortScorer.from_settings(VCSShortSettings(text_encoder="none", text_encoder_url=NOBODY))
     chat = QEVAScorer.from_settings(QEVASettings(qeva_text_model="none", qeva_text_url=NOBODY))
-    found = estimate(folder, of_manifest(folder), [served, chat])
-    assert (found.scores, found.not_timed) == (0, ("vcs_short", "qeva"))
-    assert "for all of it but vcs_short and qeva, whose servers were not asked, measured on 2 videos" in found.line()
+    found = estimate_time(folder, read_manifest_holdings(folder), [served, chat])
+    assert (found.n_scores, found.untimed_metrics) == (0, ("vcs_short", "qeva"))
+    assert (
+        "for all of it but vcs_short and qeva, whose servers were not asked, measured on 2 videos"
+        in found.format_line()
+    )
 
 
 def test_what_cannot_be_decoded_or_scored_takes_no_time(tmp_path: Path) -> None:
@@ -99,6 +104,6 @@ def test_what_cannot_be_decoded_or_scored_takes_no_time(tmp_path: Path) -> None:
     (folder / "v0.avi").write_bytes(b"this is no video")
     (folder / "v1.avi").unlink()
     (folder / "captions.jsonl").write_text("")
-    found = estimate(folder, of_manifest(folder), [VCSShortScorer(VCSShortSettings(), HashEncoder())])
-    assert (found.videos, found.scores) == (1, 0)
+    found = estimate_time(folder, read_manifest_holdings(folder), [VCSShortScorer(VCSShortSettings(), HashEncoder())])
+    assert (found.n_videos, found.n_scores) == (1, 0)
     assert found.seconds >= START_S

@@ -13,9 +13,9 @@ from sqlalchemy.engine import Engine
 
 from assets.ecs.scorer import ECSScorer
 from assets.ecs.verdicts import CAPTIONS_PER_QUEUE
-from assets.scores.pending import register
+from assets.scores.pending import store_scorer
+from assets.sources.cached_models import CachingVerifier
 from assets.sources.memo import CHUNK
-from assets.sources.remembering import RememberingVerifier
 from tests.assets.manifests import Row, candidate, keypoint
 from tests.assets.verifying import Bench, Crash, Pair, Says, ToldVerifier, ecs, no_model
 from tests.db.builders import put_label_thresholds
@@ -179,13 +179,13 @@ def test_a_remembering_model_answers_in_the_order_of_its_pairs(engine: Engine) -
     pairs = [*said, *reversed(said)]
     model = ToldVerifier(lambda *pair: said[pair])
     told: list[str] = []
-    remembering = RememberingVerifier(engine, model, "captions 1 to 9 of 9", told.append)
+    remembering = CachingVerifier(engine, model, "captions 1 to 9 of 9", told.append)
     assert remembering.identity == model.identity
     for _ in range(2):
         found = remembering.entailment(pairs)
         assert found.probabilities.tolist() == [said[pair] for pair in pairs]
         assert found.truncated.tolist() == [False] * 6
-        assert remembering.n_judged == 3
+        assert remembering.n_verified == 3
     # The longest first; told before and after there is something to judge.
     assert model.asked == [("a longer premise", "h"), ("c", "long hypothesis"), ("b", "h")]
     assert told == [f"captions 1 to 9 of 9: {done} of 3 pairs judged" for done in (0, 3)]
@@ -270,7 +270,7 @@ def test_what_an_early_exit_left_is_completed_by_a_run_without(bench: Bench) -> 
 
 def raise_threshold(bench: Bench, scorer: ECSScorer, value: float) -> None:
     """As a calibration does it."""
-    put_label_thresholds(bench.engine, register(bench.engine, scorer), bench.dataset, segment_detail=value)
+    put_label_thresholds(bench.engine, store_scorer(bench.engine, scorer), bench.dataset, segment_detail=value)
 
 
 def test_a_raised_threshold_makes_an_early_exit_verify_the_undecided(bench: Bench) -> None:

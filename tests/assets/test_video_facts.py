@@ -12,16 +12,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.describing import describe_texts, measure_videos
+from assets.facts.measure import measure_texts, measure_videos
 from assets.ingest.run import ingest_folder
 from assets.selection.select import make_selection
-from db.evidence.facts import VideoFacts, store_video_facts, unmeasured_videos
+from db.evidence.facts import VideoFacts, list_unmeasured_videos, store_video_facts
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema import video
 from db.selection.freeze import Selection
-from db.selection.frozen import selection_rows
-from db.selection.recipes import SelectionError, recipe_of
-from metrics_core.facts.pictures import PICTURE_RULE
+from db.selection.recipes import SelectionError, parse_recipe
+from db.selection.stored_selections import load_selection_rows
+from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
 from tests.assets.manifests import write_manifest
 from tests.db.builders import set_scores
 from tests.metrics_core.frames_clips import RATE, encode_pictures
@@ -94,11 +94,11 @@ def test_recipes_make_strata_of_motion(engine: Engine, clips: Dataset) -> None:
     with engine.connect() as connection:
         ids = dict(connection.execute(sa.text("SELECT key, sample_id FROM sample")).all())
     set_scores(engine, {ids["still"]: 0.1, ids["slow"]: 0.9, ids["fast"]: 0.8, ids["text"]: 0.7})
-    recipe = recipe_of(
+    recipe = parse_recipe(
         {"by": "vcs", "per": "motion", "bands": [0.2, 0.6], "quotas": {"*": 1}, "where": "has_sound = false"}
     )
     chosen = make_selection(engine, clips, recipe, lambda: pytest.fail("no text is compared"), lambda _: None)
-    keys = [row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part]
+    keys = [row["sample"] for part in load_selection_rows(engine, chosen.selection_id) for row in part]
     assert keys == ["slow", "fast", "still"]
 
 
@@ -116,7 +116,7 @@ def test_of_copied_videos_the_one_with_the_better_sample_stays(engine: Engine, c
         ids = dict(connection.execute(sa.text("SELECT key, sample_id FROM sample")).all())
     best = ["copy0", "slow", "fast", "still", "twin0", "twin1", "text", "copy1"]
     set_scores(engine, {ids[key]: -place / 10 for place, key in enumerate(best)})
-    recipe = recipe_of({"by": "vcs", "dedupe_videos": 0.6, "keep": 1.0})
+    recipe = parse_recipe({"by": "vcs", "dedupe_videos": 0.6, "keep": 1.0})
 
     def select() -> Selection:
         return make_selection(engine, clips, recipe, lambda: pytest.fail("no text is compared"), lambda _: None)
@@ -125,7 +125,7 @@ def test_of_copied_videos_the_one_with_the_better_sample_stays(engine: Engine, c
         select()
     measure(engine, clips)
     chosen = select()
-    keys = [row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part]
+    keys = [row["sample"] for part in load_selection_rows(engine, chosen.selection_id) for row in part]
     # Both captions of the better copy stay; a video without a file is like no other.
     assert keys == ["copy0", "slow", "still", "text", "copy1"]
     assert chosen.n_duplicates == 3
@@ -158,14 +158,14 @@ def test_a_video_that_cannot_be_read_is_not_tried_again_and_one_deleted_meanwhil
 ) -> None:
     def pending(rule: str) -> list[str]:
         with engine.connect() as connection:
-            return [video.key for video in unmeasured_videos(connection, rule, clips.dataset_id, 0)]
+            return [video.key for video in list_unmeasured_videos(connection, rule, clips.dataset_id, 0)]
 
     with engine.connect() as connection:
-        found = unmeasured_videos(connection, PICTURE_RULE, clips.dataset_id, 0)
+        found = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, clips.dataset_id, 0)
     gone = VideoFacts(10**6, b"x" * 32, {})
     bad = VideoFacts(found[0].video_id, found[0].content_sha256, {}, "unreadable", "no frame")
-    store_video_facts(engine, PICTURE_RULE, [bad, gone])
-    assert pending(PICTURE_RULE) == [one.key for one in found[1:]]
+    store_video_facts(engine, PICTURE_FACTS_VERSION, [bad, gone])
+    assert pending(PICTURE_FACTS_VERSION) == [one.key for one in found[1:]]
     assert pending("another rule") == [one.key for one in found]
     with engine.begin() as connection:
         connection.execute(sa.delete(video).where(video.c.video_id == found[0].video_id))
@@ -178,7 +178,7 @@ def test_every_caption_of_the_real_clips_has_numbers_without_a_model(engine: Eng
     with engine.connect() as connection:
         dataset = find_dataset(connection, "clips")
     assert dataset is not None
-    describe_texts(engine, dataset, 0, lambda _: None)
+    measure_texts(engine, dataset, 0, lambda _: None)
     assert measure(engine, dataset) == 16
     numbers = ("words", "words_per_second", "sharpness", "brightness", "cuts", "letterbox", "repeated_share", "width")
     found = shown(engine, f"motion, frame_change, has_sound, cuts, {', '.join(numbers)}")

@@ -27,7 +27,7 @@ class ShareOfWords:
     def weigh(self, probabilities: Sequence[float], sentences: Sequence[str], hypothesis: str) -> list[float]:
         return [(each + overlap(" ".join(sentences), hypothesis)) / 2 for each in probabilities]
 
-    def shared(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
+    def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
         return sorted(set(hypothesis.lower().strip(".").split()) & set(" ".join(sentences).lower().split()))
 
 
@@ -75,7 +75,7 @@ def test_a_sentence_is_shown_as_proof_only_if_it_proves(bench: Bench) -> None:
 
     def explained(probability: float, threshold: float = 0.5) -> Explanation:
         scorer = ecs(Weighed(lambda *_: probability), ecs_threshold=threshold)
-        scorer.checklist.model.identity = ModelIdentity("told", f"{probability}", {})
+        scorer.verification.model.identity = ModelIdentity("told", f"{probability}", {})
         bench.run(scorer)
         score = explain_score(bench.engine, scorer.metric, scorer, bench.dataset, "both")
         assert score is not None

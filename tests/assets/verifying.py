@@ -18,10 +18,10 @@ from assets.ecs.scorer import ECSScorer, ECSSettings
 from assets.ecs.verdicts import EARLY_EXIT, KeypointVerdicts
 from assets.ingest.run import ingest_folder
 from assets.scores.base import Scorer
-from assets.scores.pending import make_source, pending, register
+from assets.scores.pending import list_samples_to_score, make_evidence, store_scorer
 from assets.scores.run import score_shard
 from assets.scores.simple import CosineScorer, WordsInCommonScorer
-from assets.sources.base import Order, Source, chain_of_kinds
+from assets.sources.base import Order, Source, sort_source_classes
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset, find_dataset
 from metrics_core.models.nli_inputs import HypothesisTooLong
@@ -46,21 +46,21 @@ def dataset_of(engine: Engine, name: str) -> Dataset:
 
 def order_for(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int = 0, **options: bool) -> Order:
     """Work for the scorer's sources on a shard."""
-    return Order(engine, dataset, shard, register(engine, scorer), "run", options=options)
+    return Order(engine, dataset, shard, store_scorer(engine, scorer), "run", options=options)
 
 
 def make_kind(
     engine: Engine, scorer: Scorer, kind: type[Source[Any]], dataset: Dataset, shard: int = 0, **options: bool
 ) -> Counts:
     """Make what the scorer lacks of one kind of source on a shard; its counts."""
-    return make_source(scorer, kind, [order_for(engine, scorer, dataset, shard, **options)])
+    return make_evidence(scorer, kind, [order_for(engine, scorer, dataset, shard, **options)])
 
 
 def make_sources(
     engine: Engine, scorer: Scorer, dataset: Dataset, shard: int = 0, **options: bool
 ) -> dict[str, Counts]:
     """Make all that the scorer lacks on a shard, in the order of the assets; the counts by asset."""
-    kinds = chain_of_kinds(scorer.rests_on)
+    kinds = sort_source_classes(scorer.rests_on)
     return {asset: make_kind(engine, scorer, kind, dataset, shard, **options) for asset, kind in kinds.items()}
 
 
@@ -203,7 +203,9 @@ class Bench:
     def pending(self, scorer: Scorer) -> set[str]:
         """Keys of the samples that are to be scored."""
         shards = range(self.dataset.n_shards)
-        return self._keys(i for shard in shards for i in pending(self.engine, scorer, self.dataset, shard))
+        return self._keys(
+            i for shard in shards for i in list_samples_to_score(self.engine, scorer, self.dataset, shard)
+        )
 
     def unverified(self, scorer: ECSScorer, *, in_full: bool = True) -> set[str]:
         """Keys of the captions that are to be verified."""
@@ -224,7 +226,7 @@ class Bench:
 
     def _rows(self, scorer: Scorer, select: str) -> Sequence[Any]:
         query = sa.text(f"{select} USING (sample_id) WHERE c.scorer_id = :scorer AND s.dataset_id = :dataset")
-        values = {"scorer": register(self.engine, scorer), "dataset": self.dataset.dataset_id}
+        values = {"scorer": store_scorer(self.engine, scorer), "dataset": self.dataset.dataset_id}
         with self.engine.connect() as connection:
             return connection.execute(query, values).all()
 
@@ -241,4 +243,4 @@ def score_simply(engine: Engine, dataset: Dataset, encoder: TextEncoder | None =
         for shard in range(dataset.n_shards):
             make_sources(engine, scorer, dataset, shard)
             score_shard(engine, scorer, dataset, shard, run_id="run")
-    return {scorer.metric: register(engine, scorer) for scorer in scorers}
+    return {scorer.metric: store_scorer(engine, scorer) for scorer in scorers}

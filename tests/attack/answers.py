@@ -17,7 +17,7 @@ from sqlalchemy.engine import Engine
 from assets.scores.run import score_shard
 from assets.selection.select import make_selection
 from db.schema import sample, selection_item
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, parse_recipe
 from tests.assets.verifying import HashEncoder, dataset_of, make_sources
 from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.attack.world import DATASET, N_SHARDS, Answer, Inputs, World, answer, same, scorer, shown
@@ -78,7 +78,7 @@ class _History:
     def select(self) -> None:
         """Freeze the best captions, leaving stale ones out."""
         count = self._campaign.random.randrange(1, 12)
-        recipe = recipe_of({"by": "vcs", "count": count, "stale": "leave_out", "ties": "random"})
+        recipe = parse_recipe({"by": "vcs", "count": count, "stale": "leave_out", "ties": "random"})
         values = {key: value for key, (_, value) in shown(self._engine).items() if value is not None}
         best = sorted(values, key=lambda key: (-values[key], md5(f"0\tcaption\t{key}".encode()).digest()))[:count]
         try:

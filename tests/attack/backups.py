@@ -14,13 +14,13 @@ from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
 from db.schema.migrate import REVISION, migrate
-from db.selection.recipes import recipe_of
-from db.server.backup import BackupError, dump
+from db.selection.recipes import parse_recipe
+from db.server.backup import BackupError, write_backup
 from db.server.embedded import start_embedded
-from db.server.engine import connect, open_engine
-from db.server.restore import restore
-from db.server.urls import CURATION, DAGSTER, sibling_url
-from orchestration.platform import make_dagster_tables
+from db.server.engine import open_connection, open_engine
+from db.server.restore import restore_backup
+from db.server.urls import CURATION, DAGSTER, build_sibling_url
+from orchestration.installation import create_dagster_tables
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.filters import fill
 from tests.attack.state import changed, state_of_database
@@ -74,20 +74,20 @@ class _Server:
     def back_up(self) -> None:
         """Make databases with rows of many kinds, back them up, and put them aside."""
         migrate(self.url, METRIC_INPUTS)
-        make_dagster_tables(sibling_url(self.url, DAGSTER))
+        create_dagster_tables(build_sibling_url(self.url, DAGSTER))
         engine = open_engine(self.url)
         clips = fill(engine, self.campaign.random)
         video = add_video(engine, clips, "odd")
         for number, text in enumerate(TEXTS):
             add_sample(engine, clips, video, f"odd {number}", text)
         with engine.begin() as connection:
-            freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1.0}))
+            freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": 1.0}))
         engine.dispose()
-        with connect(sibling_url(self.url, DAGSTER)) as connection:
+        with open_connection(build_sibling_url(self.url, DAGSTER)) as connection:
             for number, text in enumerate(TEXTS):
                 row = [f"run {number}", text, "SUCCESS"]
                 connection.execute("INSERT INTO runs (run_id, run_body, status) VALUES (%s, %s, %s)", row)
-        dump(self.url, self.right, REVISION, print_nothing)
+        write_backup(self.url, self.right, REVISION, print_nothing)
         self.expected = self.state()
         for name in NAMES:
             self.run(f"ALTER DATABASE {name} RENAME TO source_{name}")
@@ -98,18 +98,18 @@ class _Server:
         return {name: digests for name in there if (digests := self._digests(name))}
 
     def _digests(self, name: str) -> dict[str, str]:
-        digests = state_of_database(sibling_url(self.url, name))
+        digests = state_of_database(build_sibling_url(self.url, name))
         return digests if any(what.startswith("rows of ") for what in digests) else {}
 
     def databases(self) -> set[str]:
         """The names of all databases but those that every server has."""
-        with connect(sibling_url(self.url, "postgres")) as connection:
+        with open_connection(build_sibling_url(self.url, "postgres")) as connection:
             names = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
         return names - {"postgres", "template0", "template1", *(f"source_{name}" for name in NAMES)}
 
     def n_sessions(self) -> int:
         """The number of the sessions of others."""
-        with connect(sibling_url(self.url, "postgres")) as connection:
+        with open_connection(build_sibling_url(self.url, "postgres")) as connection:
             others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             return len(connection.execute(others).fetchall())
 
@@ -120,7 +120,7 @@ class _Server:
 
     def run(self, statement: str) -> None:
         """Run a statement outside both databases."""
-        with connect(sibling_url(self.url, "postgres"), autocommit=True) as connection:
+        with open_connection(build_sibling_url(self.url, "postgres"), autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def expect_whole(self, what: str, *, rows: bool = True) -> None:
@@ -147,7 +147,7 @@ def _tamper(of: _Server, forger: Forger, folder: Path, number: int) -> None:
     what = f"tampering {number}, {kind}"
     campaign, before = of.campaign, of.databases()
     try:
-        restore(of.url, folder, METRIC_INPUTS, SOURCE_TABLES, make_dagster_tables, print_nothing)
+        restore_backup(of.url, folder, METRIC_INPUTS, SOURCE_TABLES, create_dagster_tables, print_nothing)
     except BackupError as error:
         campaign.counts["refused"] += 1
         campaign.expect(outcome != "whole", f"{what}: refused: {error}")
@@ -225,7 +225,7 @@ def _start(of: _Server, home: Path) -> Command:
 
 
 def _fills_dagster(of: _Server) -> bool:
-    with connect(sibling_url(of.url, "postgres")) as connection:
+    with open_connection(build_sibling_url(of.url, "postgres")) as connection:
         query = "SELECT 1 FROM pg_stat_activity WHERE datname LIKE 'reelsieve\\_restore\\_%dagster' LIMIT 1"
         return connection.execute(query).fetchone() is not None
 

@@ -27,15 +27,15 @@ from sqlalchemy.engine import Engine
 
 from assets.qeva.scorer import QEVAScorer
 from db.schema import METADATA
+from metrics_core.models.chat.bookkeeping import ReplyCache
 from metrics_core.models.chat.client import HttpChatModel
+from metrics_core.models.chat.json_answers import iterate_texts
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.chat.records import ReplyCache
-from metrics_core.models.chat.structured import texts_in
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.retries import RetryPolicy
 from metrics_core.models.server.spending import Prices
-from metrics_core.models.server.threads import in_threads
+from metrics_core.models.server.threads import run_in_threads
 from tests.assets.examiner import STORY, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans
 from tests.assets.verifying import Bench, ToldVerifier
@@ -69,7 +69,7 @@ def attack(engine: Engine, folder: Path, cases: int, rounds: int, campaign: Camp
     drawn = [(name, campaign.random.randrange(2**32)) for name in names]
     with patch.dict(os.environ, {VARIABLE: KEY}):
         with _heard(campaign, "cases"):
-            done = in_threads(lambda of: Case(*of).asked(), drawn, AT_ONCE)
+            done = run_in_threads(lambda of: Case(*of).asked(), drawn, AT_ONCE)
         for case in done:
             case.judge(campaign)
         for number in range(rounds):
@@ -151,7 +151,7 @@ class Case:
         )
         stored: Any = [reply.reason, reply.data, *(call["error"] for call in self.ledger.calls)]
         stored += [of["data"] for of in self.cache.replies.values()]
-        campaign.expect(not any(_shown(text) for text in texts_in(stored)), f"{name}: the key stands in {stored}")
+        campaign.expect(not any(_shown(text) for text in iterate_texts(stored)), f"{name}: the key stands in {stored}")
         for reason in (reply.reason, *(call["error"] for call in self.ledger.calls)):
             is_good = reason is None or (reason.isprintable() and 0 < len(reason) <= LONGEST_REASON)
             campaign.expect(is_good, f"{name}: {len(reason or '')} characters: {(reason or '')[:2000]!r}")
@@ -199,7 +199,7 @@ def _scorer(revision: str, url: str, deadline_s: float) -> QEVAScorer:
 def _answers_well(line: Line) -> None:
     """As the examiner does, in whatever dialect it is asked: the prompt always ends with the schema."""
     body = line.body()
-    schema = json.loads(re.findall(r"JSON schema:\n(\{.*\})", list(texts_in(body["messages"]))[-1])[-1])
+    schema = json.loads(re.findall(r"JSON schema:\n(\{.*\})", list(iterate_texts(body["messages"]))[-1])[-1])
     line.send(answered(examiner(0, body | {"response_format": {"json_schema": {"schema": schema}}}).body))
 
 

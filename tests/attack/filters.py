@@ -15,7 +15,7 @@ from db.manifest.datasets import Dataset
 from db.schema import selection_item
 from db.selection.conditions import FilterError
 from db.selection.filters import SYMBOLS, WORDS
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, parse_recipe
 from db.server.reader import run_read_only
 from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
@@ -161,7 +161,7 @@ def _selected(engine: Engine, dataset: Dataset, text: str) -> list[str]:
     """The samples that `select --by vcs --keep 1 --where TEXT` chooses; nothing is kept of the selection."""
     with engine.connect() as connection:
         try:
-            chosen = freeze_recipe(connection, dataset, recipe_of({"by": "vcs", "keep": 1, "where": text}))
+            chosen = freeze_recipe(connection, dataset, parse_recipe({"by": "vcs", "keep": 1, "where": text}))
         except SelectionError as error:
             if "no sample" in str(error):
                 return []

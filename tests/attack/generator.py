@@ -22,7 +22,7 @@ import pandas as pd
 import typer
 
 import reelsieve as rs
-from db.scores.imported import IMPORTED
+from db.scores.imported_scores import IMPORTED_VERSION
 from db.server.embedded import stop_embedded
 from db.server.engine import open_engine
 from tests.assets.manifests import candidate, keypoint, reference, write_manifest
@@ -227,7 +227,9 @@ class _History:
             stale |= {(name, key): (texts[name, key] != text,) for key, text in of.scored.items()}
             current = {key: text for key, text in of.described.items() if texts[name, key] == text}
             words |= {(name, key): len(text.split()) for key, text in current.items()}
-        query = f"SELECT d.name, c.metric, c.key, c.value, c.status {of_scorer} WHERE r.code_version = '{IMPORTED}'"
+        query = (
+            f"SELECT d.name, c.metric, c.key, c.value, c.status {of_scorer} WHERE r.code_version = '{IMPORTED_VERSION}'"
+        )
         self._same("numbers", numbers, query)
         self._same("scores", stale, f"SELECT d.name, c.key, c.status = 'stale' {of_scorer} WHERE c.metric = 'vcs'")
         described = rows(self._home.url, "SELECT dataset, sample, words FROM sample_scores")

@@ -21,7 +21,7 @@ import typer
 
 import reelsieve as rs
 from assets.ingest.run import ingest_folder
-from db.scores.imported import IMPORTED
+from db.scores.imported_scores import IMPORTED_VERSION
 from db.server.engine import open_engine
 from tests.assets.manifests import candidate, reference, write_manifest
 from tests.attack.campaign import Campaign, Seed, open_folder
@@ -99,7 +99,7 @@ class _Beside:
         """Every acknowledged number is there, once, and stale where its text is another one by now."""
         query = (
             "SELECT d.name, c.metric, c.key, c.value, c.status FROM current_score c JOIN dataset d USING (dataset_id) "
-            f"JOIN scorer r USING (scorer_id) WHERE r.code_version = '{IMPORTED}' AND d.name <> '{DROPPED}'"
+            f"JOIN scorer r USING (scorer_id) WHERE r.code_version = '{IMPORTED_VERSION}' AND d.name <> '{DROPPED}'"
         )
         found = rows(self._home.url, query)
         stored = {row[:3]: row[3:] for row in found}

@@ -30,7 +30,7 @@ import psycopg
 import pyarrow.parquet as pq
 import typer
 
-from assets.steps import AT_LEAST
+from assets.steps import MIN_SHARDS
 from tests.attack.campaign import Campaign, Seed
 from tests.attack.differences import difference
 from tests.db.marks import wrong_marks
@@ -75,7 +75,7 @@ def main(kills: int = 25, seed: Seed = None, workers: int = 1, engine: str = "pr
         encoder, verifier = (folder / kind for kind in ("encoder", "verifier"))
         encoder.mkdir()
         # A worker takes no fewer shards than these, so that with fewer the others would have nothing to do.
-        scoring = Scoring(workers, engine, N_SHARDS if workers == 1 else workers * AT_LEAST)
+        scoring = Scoring(workers, engine, N_SHARDS if workers == 1 else workers * MIN_SHARDS)
         of_scoring = ("server", *["score"] * (1 if workers == 1 else KILLS_OF_ONE_SCORING))
         targets: tuple[str, ...] = TARGETS if scoring == ALONE else of_scoring
         if is_small and scoring == ALONE:

@@ -27,8 +27,8 @@ import typer
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.ingest.video_columns import AT_A_TIME
-from assets.media.store import BLOCK
+from assets.ingest.video_columns import MAX_PARALLEL_REQUESTS
+from assets.media.store import BLOCK_BYTES
 from tests.assets.manifests import write_clip, write_manifest
 from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.metrics_core.raw_server import Behaviour, Line, head, raw_server
@@ -367,9 +367,11 @@ def spoilt_video(request: Request) -> None:
 @kind("ok")
 def slow_but_flowing(request: Request) -> None:
     """Longer in all than anything may take that does not flow."""
-    clip = request.clip + bytes(5 * BLOCK)
+    clip = request.clip + bytes(5 * BLOCK_BYTES)
     request.head(length=len(clip))
-    request.endless_body(*(clip[start : start + BLOCK] for start in range(0, len(clip), BLOCK)), every_s=PATIENCE_S / 4)
+    request.endless_body(
+        *(clip[start : start + BLOCK_BYTES] for start in range(0, len(clip), BLOCK_BYTES)), every_s=PATIENCE_S / 4
+    )
 
 
 # What servers do with the first bytes of TLS.
@@ -448,7 +450,10 @@ def _attack_once(engine: Engine, folder: Path, servers: Servers, campaign: Campa
     _write(folder, kinds, servers)
     started = time.monotonic()
     ingest_folder(engine, folder, folder.name)
-    took, limit = time.monotonic() - started, math.ceil(len(kinds) / AT_A_TIME) * WAITS * PATIENCE_S + SLACK_S
+    took, limit = (
+        time.monotonic() - started,
+        math.ceil(len(kinds) / MAX_PARALLEL_REQUESTS) * WAITS * PATIENCE_S + SLACK_S,
+    )
     campaign.expect(took < limit, f"{folder.name}: the ingest took {took:.0f} s, which is more than {limit:.0f} s")
     stored, refused = _state(engine, folder.name)
     for kind in kinds:

@@ -20,16 +20,16 @@ from sqlalchemy.engine import URL, Engine
 import db.server.reader
 from assets.scores.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
-from db.manifest.store import ingest_store
+from db.manifest.store import open_ingest_store
 from db.schema import scorer
 from db.schema.migrate import migrate
-from db.scores.stored import activate_scorer, register_scorer
-from db.selection.recipes import recipe_of
+from db.scores.store import activate_scorer, register_scorer
+from db.selection.recipes import parse_recipe
 from db.server.embedded import start_embedded
-from db.server.engine import connect, open_engine
-from db.server.leases import lease
-from db.server.reader import MOST_SESSIONS, READER
-from db.server.urls import DAGSTER, sibling_url
+from db.server.engine import open_connection, open_engine
+from db.server.leases import hold_lease
+from db.server.reader import MAX_SESSIONS, READER_ROLE
+from db.server.urls import DAGSTER, build_sibling_url
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.filters import fill
 from tests.attack.state import changed, state_of_database, state_of_server
@@ -143,7 +143,7 @@ def _send(query: str, campaign: Campaign) -> str:
 @contextmanager
 def _reader(url: URL, timeout: str = SHORT_TIMEOUT) -> Iterator[psycopg.Connection[Any]]:
     """A connection of the reader's own, on which each statement is a transaction."""
-    reader = connect(url.set(username=READER), autocommit=True)
+    reader = open_connection(url.set(username=READER_ROLE), autocommit=True)
     try:
         reader.execute("SET default_transaction_read_only = off")
         reader.execute(f"SET statement_timeout = '{timeout}'".encode())
@@ -163,12 +163,15 @@ def _is_done(reader: psycopg.Connection[Any], query: str) -> bool:
 def _work(engine: Engine, dataset: Dataset, what: str, campaign: Campaign) -> None:
     """Take every lock that commands take."""
     try:
-        with lease(engine.url, f"probe of {dataset.name}"), lease(sibling_url(engine.url, DAGSTER), "run 1"):
+        with (
+            hold_lease(engine.url, f"probe of {dataset.name}"),
+            hold_lease(build_sibling_url(engine.url, DAGSTER), "run 1"),
+        ):
             pass
-        with ingest_store(engine, dataset):
+        with open_ingest_store(engine, dataset):
             pass
         with engine.connect() as connection:
-            freeze_recipe(connection, dataset, recipe_of({"by": "vcs", "keep": 0.5}))
+            freeze_recipe(connection, dataset, parse_recipe({"by": "vcs", "keep": 0.5}))
         with engine.connect() as connection:
             identity = {"metric": "vcs", "models": {}, "params": {"probe": 1}, "code_version": "1"}
             activate_scorer(connection, register_scorer(connection, **identity), [dataset.dataset_id])
@@ -188,8 +191,8 @@ def _attack_at_once(url: URL, engine: Engine, dataset: Dataset, campaign: Campai
             reader.execute(holding[number % len(holding)].encode())
             reader.execute("SELECT pg_sleep(4)")
 
-    with ThreadPoolExecutor(MOST_SESSIONS + 5) as pool:
-        sessions = [pool.submit(run, number) for number in range(MOST_SESSIONS + 5)]
+    with ThreadPoolExecutor(MAX_SESSIONS + 5) as pool:
+        sessions = [pool.submit(run, number) for number in range(MAX_SESSIONS + 5)]
         for _ in range(3):
             _work(engine, dataset, "all of them at once", campaign)
         migrate(url, METRIC_INPUTS)

@@ -23,7 +23,7 @@ from db.manifest.removal import drop_dataset, rename_dataset
 from db.schema import METADATA
 from db.server.embedded import stop_embedded
 from db.server.engine import open_engine
-from db.server.urls import DAGSTER, sibling_url
+from db.server.urls import DAGSTER, build_sibling_url
 from tests.attack.campaign import Campaign, Seed, open_folder
 from tests.homes import make_home
 from tests.orchestration.conftest import save_text_encoder, save_verifier, write_manifest
@@ -198,7 +198,7 @@ class _Disturbed:
             if "dataset_id" in table.c and table.name not in ("dataset", "selection"):
                 query = f"SELECT count(*) FROM {table.name} WHERE dataset_id NOT IN (SELECT dataset_id FROM dataset)"
                 self._expect(rows(url, query) == [(0,)], f"{table.name} has rows of no dataset")
-        dagster = sibling_url(url, DAGSTER)
+        dagster = build_sibling_url(url, DAGSTER)
         statuses = {row[0] for row in rows(dagster, "SELECT status FROM runs")}
         self._expect(statuses <= {"SUCCESS", "FAILURE"}, f"runs are left as {sorted(statuses)}")
         self._expect(slots_taken(url) == 0, "an ended run still holds the encoder")

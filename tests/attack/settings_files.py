@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 import typer
 
-from assets.settings import give
-from orchestration.settings.groups import fields
+from assets.settings import apply_settings_file
+from orchestration.settings.groups import list_setting_fields
 from tests.attack.campaign import Campaign, Seed, limited
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import forget_installation
@@ -58,7 +58,7 @@ def attack(work: Path, files: int, campaign: Campaign) -> None:
                 _try(folder / "reelsieve.toml", campaign)
     finally:
         os.chdir(before)
-        give({})
+        apply_settings_file({})
         forget_installation()
 
 
@@ -137,7 +137,7 @@ def _value(random: Random) -> str:
 
 def _keys(random: Random) -> bytes:
     """Settings by their names, with values of all kinds."""
-    known = sorted(fields())
+    known = sorted(list_setting_fields())
     lines = [f"{random.choice(known)} = {_value(random)}" for _ in range(random.randint(1, 3))]
     if random.random() < 0.3:
         lines.insert(random.randint(0, len(lines)), random.choice(["[profile.gpu]", "[profile.x]", "[media_roots]"]))
@@ -146,7 +146,11 @@ def _keys(random: Random) -> bytes:
 
 def _usable(random: Random) -> bytes:
     """Settings with values that every one of them could have, harmless ones and others."""
-    values = {name: json.dumps(field.default) for name, field in fields().items() if field.default_factory is None}
+    values = {
+        name: json.dumps(field.default)
+        for name, field in list_setting_fields().items()
+        if field.default_factory is None
+    }
     values |= {
         "home": '"h"',
         "text_encoder": random.choice(['"./model"', '"model"', '"BAAI/bge-m3"', '"/models/x"', '"a/b@abc1234"']),

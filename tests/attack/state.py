@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import URL
 
-from db.server.engine import connect
+from db.server.engine import open_connection
 
 _OURS = "nspname = 'public'"
 # SQL of rows, by what they are. Numbers that Postgres gives to its objects differ between equal databases.
@@ -58,7 +58,7 @@ _TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE sc
 
 def state_of_database(url: URL, only: Collection[str] | None = None) -> dict[str, str]:
     """Digests of the rows of every table, and of every object; or only of those kinds of objects."""
-    with connect(url, autocommit=True) as connection:
+    with open_connection(url, autocommit=True) as connection:
         if only is not None:
             return _digests(connection, {name: OF_DATABASE[name] for name in only})
         tables = [name for (name,) in connection.execute(_TABLES.encode())]
@@ -67,7 +67,7 @@ def state_of_database(url: URL, only: Collection[str] | None = None) -> dict[str
 
 def state_of_server(url: URL) -> dict[str, str]:
     """Digests of what all databases of a server share."""
-    with connect(url, autocommit=True) as connection:
+    with open_connection(url, autocommit=True) as connection:
         return _digests(connection, _OF_SERVER)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from db.server.reader import READER
+from db.server.reader import READER_ROLE
 
 CHANGES = [
     "INSERT INTO dataset (name, n_shards) VALUES ('x', 1)",
@@ -40,7 +40,7 @@ ESCAPES = [
     "COMMIT; DELETE FROM score",
     "SELECT 1 AS a; SELECT 2 AS b",
     "SELECT query_to_xml('DELETE FROM score', true, true, '')",
-    f"ALTER ROLE {READER} SUPERUSER",
+    f"ALTER ROLE {READER_ROLE} SUPERUSER",
     "ALTER SYSTEM SET work_mem = '1GB'",
     "SELECT * FROM pg_authid",
 ]
@@ -75,17 +75,17 @@ REFUSED = [
     "INSERT INTO selection_item SELECT * FROM selection_item",
     "UPDATE video SET uri = '/etc/passwd'",
     "CREATE ROLE other SUPERUSER",
-    f"GRANT postgres TO {READER}",
-    f"GRANT pg_read_all_data, pg_signal_backend TO {READER}",
-    f"ALTER ROLE {READER} CONNECTION LIMIT -1",
-    f"ALTER ROLE {READER} VALID UNTIL '2000-01-01'",
-    f"ALTER ROLE {READER} RENAME TO other",
-    f"ALTER ROLE {READER} SET temp_file_limit = -1",
-    f"ALTER ROLE {READER} SET session_replication_role = replica",
+    f"GRANT postgres TO {READER_ROLE}",
+    f"GRANT pg_read_all_data, pg_signal_backend TO {READER_ROLE}",
+    f"ALTER ROLE {READER_ROLE} CONNECTION LIMIT -1",
+    f"ALTER ROLE {READER_ROLE} VALID UNTIL '2000-01-01'",
+    f"ALTER ROLE {READER_ROLE} RENAME TO other",
+    f"ALTER ROLE {READER_ROLE} SET temp_file_limit = -1",
+    f"ALTER ROLE {READER_ROLE} SET session_replication_role = replica",
     "ALTER ROLE ALL SET search_path = nowhere",
     "ALTER DATABASE curation SET search_path = nowhere",
     "ALTER DATABASE curation RENAME TO mine",
-    f"REASSIGN OWNED BY postgres TO {READER}",
+    f"REASSIGN OWNED BY postgres TO {READER_ROLE}",
     "DROP ROLE postgres",
     "CREATE SCHEMA other",
     "CREATE UNLOGGED TABLE other (a int)",
@@ -95,7 +95,7 @@ REFUSED = [
     "CREATE OR REPLACE VIEW dictionary AS SELECT 1",
     "CREATE MATERIALIZED VIEW other AS SELECT 1",
     "COMMENT ON TABLE score IS 'mine'",
-    f"COMMENT ON ROLE {READER} IS 'mine'",
+    f"COMMENT ON ROLE {READER_ROLE} IS 'mine'",
     "CREATE RULE other AS ON SELECT TO score DO INSTEAD NOTHING",
     "CREATE TRIGGER other BEFORE INSERT ON score FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()",
     "CREATE EVENT TRIGGER other ON ddl_command_start EXECUTE FUNCTION suppress_redundant_updates_trigger()",
@@ -175,13 +175,13 @@ HARMLESS = [
 ]
 # What Postgres lets every role do to itself; a migration takes it back.
 OF_ITSELF = [
-    f"ALTER ROLE {READER} PASSWORD 'mine'",
-    f"ALTER ROLE {READER} SET search_path = nowhere",
-    f"ALTER ROLE {READER} IN DATABASE curation SET search_path = nowhere",
-    f"ALTER ROLE {READER} SET statement_timeout = '1ms'",
-    f"ALTER ROLE {READER} SET default_transaction_read_only = off",
-    f"ALTER ROLE {READER} SET local_preload_libraries = 'nowhere'",
-    f"ALTER ROLE {READER} RESET ALL",
-    f"ALTER ROLE {READER} RESET default_transaction_read_only",
-    f"DROP OWNED BY {READER}",
+    f"ALTER ROLE {READER_ROLE} PASSWORD 'mine'",
+    f"ALTER ROLE {READER_ROLE} SET search_path = nowhere",
+    f"ALTER ROLE {READER_ROLE} IN DATABASE curation SET search_path = nowhere",
+    f"ALTER ROLE {READER_ROLE} SET statement_timeout = '1ms'",
+    f"ALTER ROLE {READER_ROLE} SET default_transaction_read_only = off",
+    f"ALTER ROLE {READER_ROLE} SET local_preload_libraries = 'nowhere'",
+    f"ALTER ROLE {READER_ROLE} RESET ALL",
+    f"ALTER ROLE {READER_ROLE} RESET default_transaction_read_only",
+    f"DROP OWNED BY {READER_ROLE}",
 ]

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import typer
 
 from assets.own_home import IDENTITY
-from db.server.processes import running_homes
+from db.server.processes import list_running_homes
 from tests.attack.campaign import Campaign, Seed, limited
 from tests.command_line import run_command
 from tests.homes import copy_home, make_home
@@ -102,7 +102,7 @@ def _try(template: Path, work: Path, listener: Listener, campaign: Campaign) -> 
     campaign.expect(precious.read_text() == "kept", f"{shown}: another file changed")
     campaign.expect(listener.n_connections == connections, f"{shown}: a server was connected to")
     campaign.expect(KEY not in done.stderr, f"{shown}: the key was printed")
-    running = [other for other in running_homes() if other.is_relative_to(work)]
+    running = [other for other in list_running_homes() if other.is_relative_to(work)]
     campaign.expect(not running, f"{shown}: a server was started")
     campaign.counts[f"homes: {home}"] += 1
     campaign.counts["commands"] += 1

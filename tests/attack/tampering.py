@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from sqlalchemy.engine import URL
 
-from db.server.backup import program
-from db.server.engine import connect
-from db.server.urls import CURATION, DAGSTER, sibling_url
+from db.server.backup import find_program
+from db.server.engine import open_connection
+from db.server.urls import CURATION, DAGSTER, build_sibling_url
 
 # What a restore must make of it. "either": refuse it, or restore what was backed up. "forged": the hashes are right, so
 # rows may be others, but nothing else.
@@ -212,18 +212,18 @@ class Forger:
 
     def _dump(self, folder: Path, database: str, statements: list[str]) -> None:
         """Put a dump of the database after these statements in place of the right one, with owners and rights."""
-        server, spoilt = sibling_url(self._url, "postgres"), sibling_url(self._url, "spoilt")
-        with connect(server, autocommit=True) as connection:
+        server, spoilt = build_sibling_url(self._url, "postgres"), build_sibling_url(self._url, "spoilt")
+        with open_connection(server, autocommit=True) as connection:
             connection.execute("DROP DATABASE IF EXISTS spoilt WITH (FORCE)")
             connection.execute(f"CREATE DATABASE spoilt TEMPLATE source_{database}".encode())
-        with connect(spoilt, autocommit=True) as connection:
+        with open_connection(spoilt, autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.replace("{canary}", str(self.canary)).encode())
         variables = {"PGHOST": str(spoilt.query["host"]), "PGUSER": str(spoilt.username)}
-        command = [program("pg_dump"), "--format=custom", f"--file={folder / database}.dump", "spoilt"]
+        command = [find_program("pg_dump"), "--format=custom", f"--file={folder / database}.dump", "spoilt"]
         subprocess.run(command, env=os.environ | variables, check=True)
         assert not self.canary.exists(), "a program was run before there was a back-up"
-        with connect(server, autocommit=True) as connection:
+        with open_connection(server, autocommit=True) as connection:
             connection.execute("DROP DATABASE spoilt WITH (FORCE)")
 
     @staticmethod

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Engine
 from assets.ingest.run import ingest_folder
 from assets.vcs.scorer import VCSScorer, VCSSettings
 from metrics_core.models.sentence_splitter import RuleSplitter
-from metrics_core.vcs.references import similarities_of_texts
+from metrics_core.vcs.references import compute_text_similarities
 from tests.assets.manifests import candidate, reference, write_manifest
 from tests.assets.verifying import HashEncoder
 from tests.metrics_core.vcs_oracle import vcs
@@ -104,7 +104,7 @@ def answer(inputs: Inputs) -> Answer:
     pairs = [(other, text) for other in references]
     whole = {each for pair in pairs for each in pair}
     vectors = {each: HashEncoder().vector(each) for one in whole for each in (one, *_sentences(one))}
-    alike = similarities_of_texts(pairs, vectors, _sentences)
+    alike = compute_text_similarities(pairs, vectors, _sentences)
     found = [vcs(similarities.tolist(), float(gas), **PARAMETERS) for similarities, gas in alike]
     if all(map(_has_zero_shape, found)):
         return "too_short", None

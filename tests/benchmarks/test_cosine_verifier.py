@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.cosine_verifier import CosineVerifier
-from metrics_core.ecs import plan_keypoints, verify
+from metrics_core.ecs import choose_premises, verify_keypoints
 from metrics_core.protocols import ModelIdentity
 
 
@@ -54,7 +54,9 @@ def test_it_is_a_verifier() -> None:
     nothing = CosineVerifier(ENCODER).entailment([])
     assert (nothing.probabilities.shape, nothing.truncated.shape) == ((0,), (0,))
     assert (nothing.probabilities.dtype, nothing.truncated.dtype) == (np.float64, np.bool_)
-    verdict = verify(plan_keypoints(["north"], ["east", "north"]), CosineVerifier(ENCODER), [0.9]).verdicts[0]
+    verdict = verify_keypoints(choose_premises(["north"], ["east", "north"]), CosineVerifier(ENCODER), [0.9]).verdicts[
+        0
+    ]
     assert (verdict.sentence, verdict.covered) == (1, True)
 
 

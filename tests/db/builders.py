@@ -14,13 +14,13 @@ from sqlalchemy.engine import Engine
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.embeddings import text_sha256
-from db.manifest.datasets import Dataset, ensure_dataset
+from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.schema.inputs import Input
 from db.schema.views import create_views
-from db.scores.stored import ScoreRow, register_scorer, write_scores
-from db.scores.thresholds import Cutoff, LabelThreshold, replace_label_thresholds, store_cutoffs
-from db.scores.work import load_samples
-from db.server.bulk import Upserted
+from db.scores.pending import load_samples
+from db.scores.store import ScoreRow, register_scorer, store_scores
+from db.scores.thresholds import LabelThreshold, ScoreThreshold, store_label_thresholds, store_score_thresholds
+from db.server.bulk import UpsertCounts
 
 INPUT = hashlib.sha256(b"whatever the scorer looked at").digest()
 # What views show of two metrics.
@@ -29,7 +29,7 @@ TWO_METRICS = {metric: METRIC_INPUTS[metric] for metric in ("vcs", "evqa")}
 
 def make_dataset(engine: Engine, name: str = "clips", n_shards: int = 1) -> Dataset:
     with engine.begin() as connection:
-        return ensure_dataset(connection, name, n_shards)
+        return find_or_create_dataset(connection, name, n_shards)
 
 
 def make_dataset_of_two_metrics(engine: Engine) -> Dataset:
@@ -45,7 +45,7 @@ def add_video(
     """The id of a new video whose file has these bytes, in the shard where ingest would put it."""
     row = {
         "dataset_id": dataset.dataset_id,
-        "shard": dataset.shard_of(key),
+        "shard": dataset.compute_shard(key),
         "key": key,
         "uri": f"media/{key}.mp4",
         "content_sha256": None if content is None else hashlib.sha256(content).digest(),
@@ -180,7 +180,7 @@ def write_fresh(
     rows: Sequence[ScoreRow],
     inputs: Collection[Input[Any]] | None = None,
     run_id: str = "run",
-) -> Upserted:
+) -> UpsertCounts:
     """Store these scores as made of what their samples are now; inputs: by default those of the scorer's metric."""
     with engine.connect() as connection:
         metric = connection.scalar(sa.select(schema.scorer.c.metric).where(schema.scorer.c.scorer_id == scorer_id))
@@ -191,7 +191,7 @@ def write_fresh(
         replace(row, input_sha256=now[row.sample_id].input_sha256, input_marks=now[row.sample_id].input_marks)
         for row in rows
     ]
-    return write_scores(engine, scorer_id, run_id, fresh)
+    return store_scores(engine, scorer_id, run_id, fresh)
 
 
 def set_scores(engine: Engine, values: Mapping[int, float | None], metric: str = "vcs", version: str = "1") -> int:
@@ -206,14 +206,16 @@ def store_threshold(
     connection: sa.Connection, *, scorer_id: int, dataset_id: int, method: str, objective: str, value: float, n: int
 ) -> None:
     """Store one cut of a dataset in place of all others of the same method."""
-    store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, "caption", objective, value, n, n)])
+    store_score_thresholds(
+        connection, scorer_id, dataset_id, method, [ScoreThreshold(None, "caption", objective, value, n, n)]
+    )
 
 
 def put_label_thresholds(engine: Engine, scorer_id: int, dataset: Dataset, **cuts: float) -> None:
     """Store these cuts, by dimension, in place of all others that the scorer has on the dataset's keypoints."""
     rows = [LabelThreshold("dataset", None, dimension, "f1", cut, 9, 3, {}) for dimension, cut in cuts.items()]
     with engine.begin() as connection:
-        replace_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
+        store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
 
 
 def empty(engine: Engine) -> None:

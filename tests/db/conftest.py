@@ -13,7 +13,7 @@ from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 
 OWNER, PASSWORD = "owner", "p@ss: word/1%"
 
@@ -29,7 +29,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, 
 @pytest.fixture(scope="session")
 def guarded(own_home: Path) -> URL:
     """A migrated database whose owner and reader are both asked for a password."""
-    server = sibling_url(start_embedded(own_home), "postgres")
+    server = build_sibling_url(start_embedded(own_home), "postgres")
     access = own_home / "postgres" / "pg_hba.conf"
     access.write_text(f"local all {OWNER},reelsieve_reader scram-sha-256\n" + access.read_text())
     superuser = open_engine(server)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from assets.scores.registry import METRIC_INPUTS
-from db.schema.inputs import input_digest
+from db.schema.inputs import build_digest_sql
 
 MARKS = """
 SELECT c.scorer_id, c.sample_id, c.is_stale
@@ -23,7 +23,7 @@ OF_SAMPLES = "SELECT dataset_id, shard, count(*) AS n FROM sample GROUP BY 1, 2"
 def wrong_marks(ask: Callable[[str], Iterable[Any]]) -> list[str]:
     """Scores whose mark is not what their inputs say, and shards whose counts are not of their rows."""
     queries = {
-        f"mark of {metric}": MARKS.format(metric=metric, digest=input_digest(inputs, "c.scorer_id"))
+        f"mark of {metric}": MARKS.format(metric=metric, digest=build_digest_sql(inputs, "c.scorer_id"))
         for metric, inputs in METRIC_INPUTS.items()
     }
     kept_scores = "SELECT scorer_id, dataset_id, shard, status, n FROM shard_count WHERE n <> 0"

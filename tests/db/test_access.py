@@ -16,12 +16,12 @@ from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
-from db.server.access import ServerInUse, listen, listen_no_more, owner_url
+from db.server.access import ServerInUse, format_owner_url, start_listening, stop_listening
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine
 from db.server.processes import is_embedded_running
-from db.server.reader import READER, reader_url, run_read_only
-from db.server.urls import DAGSTER, sibling_url
+from db.server.reader import READER_ROLE, format_reader_url, run_read_only
+from db.server.urls import DAGSTER, build_sibling_url
 
 
 @pytest.fixture(scope="module")
@@ -36,23 +36,23 @@ def url(home: Path) -> URL:
     """A server that was at work before it was told to listen, and whose Dagster came only then."""
     before = start_embedded(home)
     migrate(before, METRIC_INPUTS)
-    with psycopg.connect(owner_url(sibling_url(before, "postgres")), autocommit=True) as connection:
+    with psycopg.connect(format_owner_url(build_sibling_url(before, "postgres")), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {DAGSTER}".encode())
-    with psycopg.connect(owner_url(before)) as connection:
+    with psycopg.connect(format_owner_url(before)) as connection:
         connection.execute("INSERT INTO dataset (name, n_shards) VALUES ('kept', 1)")
-    url = listen(home)
+    url = start_listening(home)
     migrate(url, METRIC_INPUTS)
     return url
 
 
 @pytest.fixture(scope="module")
 def reader(url: URL) -> str:
-    return reader_url(url)
+    return format_reader_url(url)
 
 
 def test_it_listens_on_loopback_alone(url: URL) -> None:
     assert (url.host, url.database, url.username) == ("127.0.0.1", "curation", "postgres")
-    with psycopg.connect(owner_url(url)) as connection:
+    with psycopg.connect(format_owner_url(url)) as connection:
         (addresses,) = connection.execute("SHOW listen_addresses").fetchone() or ()
         names = connection.execute("SELECT name FROM dataset").fetchall()
     assert addresses == "127.0.0.1"
@@ -70,16 +70,16 @@ def test_the_password_is_kept_for_the_owner_of_the_home_alone(home: Path, url: U
 
 
 @pytest.mark.parametrize("password", [None, "", "hunter2"])
-@pytest.mark.parametrize("user", ["postgres", READER])
+@pytest.mark.parametrize("user", ["postgres", READER_ROLE])
 def test_nobody_enters_without_the_password(url: URL, user: str, password: str | None) -> None:
     with pytest.raises(psycopg.OperationalError, match=r"password authentication failed|no password supplied"):
-        psycopg.connect(owner_url(url._replace(username=user, password=password)))
+        psycopg.connect(format_owner_url(url._replace(username=user, password=password)))
 
 
 def test_the_password_is_hashed_by_scram(url: URL) -> None:
-    with psycopg.connect(owner_url(url)) as connection:
+    with psycopg.connect(format_owner_url(url)) as connection:
         rows = connection.execute(
-            "SELECT rolpassword LIKE 'SCRAM-SHA-256$%%' FROM pg_authid WHERE rolname IN ('postgres', %s)", [READER]
+            "SELECT rolpassword LIKE 'SCRAM-SHA-256$%%' FROM pg_authid WHERE rolname IN ('postgres', %s)", [READER_ROLE]
         ).fetchall()
         access = connection.execute("SELECT auth_method FROM pg_hba_file_rules WHERE type <> 'local'").fetchall()
     assert rows == [(True,), (True,)]
@@ -92,9 +92,9 @@ def test_the_reader_reads(reader: str, url: URL) -> None:
         frame = connection.execute(sa.text("SELECT current_user, name FROM dataset")).all()
         limit = connection.scalar(sa.text("SHOW statement_timeout"))
     engine.dispose()
-    assert frame == [(READER, "kept")]
+    assert frame == [(READER_ROLE, "kept")]
     assert limit == "10min"
-    assert run_read_only(url, "SELECT current_user AS me", tell=print) == [{"me": READER}]
+    assert run_read_only(url, "SELECT current_user AS me", tell=print) == [{"me": READER_ROLE}]
 
 
 def test_psql_connects_by_the_url(reader: str) -> None:
@@ -135,7 +135,7 @@ def test_the_reader_enters_no_other_database(url: URL, reader: str) -> None:
     for name in (DAGSTER, "postgres", "template1"):
         with pytest.raises(psycopg.OperationalError, match="rejects connection"):
             psycopg.connect(reader.replace("/curation", f"/{name}"))
-        with psycopg.connect(owner_url(sibling_url(url, name))):
+        with psycopg.connect(format_owner_url(build_sibling_url(url, name))):
             pass
 
 
@@ -143,13 +143,13 @@ def test_it_listens_again_after_a_stop(home: Path, url: URL) -> None:
     assert stop_embedded(home)
     assert not is_embedded_running(home)
     assert start_embedded(home) == url
-    assert listen(home) == url
+    assert start_listening(home) == url
     open_engine(url).dispose()
 
 
 def test_it_is_not_started_anew_under_others(home: Path, url: URL) -> None:
-    with psycopg.connect(owner_url(url)), pytest.raises(ServerInUse, match="1 connections are open"):
-        listen_no_more(home)
+    with psycopg.connect(format_owner_url(url)), pytest.raises(ServerInUse, match="1 connections are open"):
+        stop_listening(home)
     assert start_embedded(home) == url
 
 
@@ -164,22 +164,22 @@ def test_a_port_that_another_program_took_is_one_sentence(home: Path, url: URL) 
             start_embedded(home)
         assert "\n" not in str(caught.value)
         assert "--no-listen" in str(caught.value)
-        assert listen_no_more(home).host is None
-        again = listen(home)
+        assert stop_listening(home).host is None
+        again = start_listening(home)
         assert again.port != url.port
         open_engine(again).dispose()
 
 
 def test_it_can_go_back_to_its_socket(tmp_path: Path) -> None:
     try:
-        over_tcp = listen(tmp_path)
-        by_socket = listen_no_more(tmp_path)
+        over_tcp = start_listening(tmp_path)
+        by_socket = stop_listening(tmp_path)
         assert by_socket.host is None
         assert not (tmp_path / "listening.json").exists()
         migrate(by_socket, METRIC_INPUTS)
-        assert run_read_only(by_socket, "SELECT current_user AS me", tell=print) == [{"me": READER}]
+        assert run_read_only(by_socket, "SELECT current_user AS me", tell=print) == [{"me": READER_ROLE}]
         with pytest.raises(psycopg.OperationalError):
-            psycopg.connect(owner_url(over_tcp))
-        assert listen(tmp_path).password != over_tcp.password
+            psycopg.connect(format_owner_url(over_tcp))
+        assert start_listening(tmp_path).password != over_tcp.password
     finally:
         stop_embedded(tmp_path)

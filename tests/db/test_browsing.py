@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.reports.histograms import Histogram, ValueCount, distribution_of
-from db.reports.pages import MOST_COUNTED, count, ids_of_video, page_of
-from db.reports.sight import Ground, Sight, ground, suggested_columns
-from db.reports.sight_sql import build_sql
+from db.reports.histograms import Histogram, ValueCount, count_values
+from db.reports.pages import MOST_COUNTED, count_samples, list_video_samples, load_page
+from db.reports.sample_query import QueryContext, SampleQuery, list_suggested_columns, prepare_query
+from db.reports.sample_query_sql import build_sql
 from db.schema import rating
 from db.selection.conditions import FilterError
 from tests.conftest import Template, filled_template
@@ -64,15 +64,15 @@ def clips(engine: Engine, template: Template[tuple[Dataset, dict[int, Row]]]) ->
 
 
 @contextmanager
-def seen(engine: Engine, sight: Sight) -> Iterator[Ground]:
+def seen(engine: Engine, sight: SampleQuery) -> Iterator[QueryContext]:
     with engine.connect() as connection, connection.begin():
-        yield ground(connection, sight)
+        yield prepare_query(connection, sight)
 
 
-def all_pages(on: Ground, n: int = 4) -> list[Row]:
-    rows, after = page_of(on, None, n)
+def all_pages(on: QueryContext, n: int = 4) -> list[Row]:
+    rows, after = load_page(on, None, n)
     while after is not None:
-        more, after = page_of(on, after, n)
+        more, after = load_page(on, after, n)
         rows += more
     return rows
 
@@ -107,13 +107,13 @@ def test_pages_hold_each_sample_once_in_order(
 ) -> None:
     dataset, rows = clips
     for conditions, passes in WAYS:
-        with seen(engine, Sight(dataset, conditions, sort, descending, ("vcs", "extra_mood"))) as on:
+        with seen(engine, SampleQuery(dataset, conditions, sort, descending, ("vcs", "extra_mood"))) as on:
             found = all_pages(on)
             wanted = expected(rows, sort, passes, descending=descending)
             assert [row["sample_id"] for row in found] == wanted, conditions
             assert [row["vcs"] for row in found] == [rows[i]["vcs"] for i in wanted]
             assert [row["extra_mood"] for row in found] == [rows[i]["extra_mood"] for i in wanted]
-            assert count(on) == len(wanted) <= MOST_COUNTED
+            assert count_samples(on) == len(wanted) <= MOST_COUNTED
 
 
 @pytest.mark.parametrize("sort", [None, "vcs", "system", "extra_n"])
@@ -122,7 +122,7 @@ def test_the_sql_gives_the_same_samples_in_the_same_order(
 ) -> None:
     dataset, rows = clips
     for conditions, passes in WAYS:
-        with seen(engine, Sight(dataset, conditions, sort, False, ("vcs", "extra_mood"))) as on:
+        with seen(engine, SampleQuery(dataset, conditions, sort, False, ("vcs", "extra_mood"))) as on:
             found = on.connection.execute(sa.text(build_sql(on).replace(":", r"\:"))).mappings().all()
         wanted = expected(rows, sort, passes, descending=False)
         assert [row["sample"] for row in found] == [rows[i]["sample"] for i in wanted], conditions
@@ -130,7 +130,7 @@ def test_the_sql_gives_the_same_samples_in_the_same_order(
 
 
 def test_a_stale_score_is_shown_as_one_and_has_no_value(engine: Engine, clips: tuple[Dataset, dict[int, Row]]) -> None:
-    with seen(engine, Sight(clips[0], ("vcs_status = 'stale'",), None, True, ("vcs",))) as on:
+    with seen(engine, SampleQuery(clips[0], ("vcs_status = 'stale'",), None, True, ("vcs",))) as on:
         (row,) = all_pages(on)
     assert (row["vcs"], row["vcs_status"], row["text"]) == (None, "stale", "a cat")
 
@@ -141,8 +141,8 @@ def test_bins_have_round_limits_and_count_every_value_once(
 ) -> None:
     dataset, rows = clips
     conditions = (f"{name} >= 0.3 and {name} < 6", "system <> 'alpha'")
-    with seen(engine, Sight(dataset, conditions)) as on:
-        found = distribution_of(on, name)
+    with seen(engine, SampleQuery(dataset, conditions)) as on:
+        found = count_values(on, name)
     assert isinstance(found, Histogram)
     values = [row[name] for row in rows.values() if row["system"] != "alpha" and row[name] is not None]
     assert (found.low, found.high, sum(found.counts)) == (min(values), max(values), len(values))
@@ -153,8 +153,8 @@ def test_bins_have_round_limits_and_count_every_value_once(
 
 
 def test_equal_values_share_a_bin_and_none_has_none(engine: Engine, clips: tuple[Dataset, dict[int, Row]]) -> None:
-    with seen(engine, Sight(clips[0], ("extra_n = 2",))) as on:
-        nothing, constant = distribution_of(on, "width"), distribution_of(on, "rating_fun")
+    with seen(engine, SampleQuery(clips[0], ("extra_n = 2",))) as on:
+        nothing, constant = count_values(on, "width"), count_values(on, "rating_fun")
     assert isinstance(nothing, Histogram)
     assert isinstance(constant, Histogram)
     assert (nothing.counts, nothing.kept) == ((), ())
@@ -166,8 +166,8 @@ def test_values_that_are_no_numbers_are_listed_by_frequency(
     engine: Engine, clips: tuple[Dataset, dict[int, Row]]
 ) -> None:
     dataset, rows = clips
-    with seen(engine, Sight(dataset, ("system = 'gamma'", "n_characters > 12"))) as on:
-        found = distribution_of(on, "system")
+    with seen(engine, SampleQuery(dataset, ("system = 'gamma'", "n_characters > 12"))) as on:
+        found = count_values(on, "system")
     longer = Counter(row["system"] for row in rows.values() if row["n_characters"] > 12)
     wanted = [ValueCount(system, longer[system], longer[system] * (system == "gamma")) for system in longer]
     assert found == sorted(wanted, key=lambda each: (-each.n, each.value))
@@ -176,10 +176,10 @@ def test_values_that_are_no_numbers_are_listed_by_frequency(
 def test_columns_are_suggested_with_own_fields_and_aspects(
     engine: Engine, clips: tuple[Dataset, dict[int, Row]]
 ) -> None:
-    with seen(engine, Sight(clips[0])) as on:
-        names = suggested_columns(on)
+    with seen(engine, SampleQuery(clips[0])) as on:
+        names = list_suggested_columns(on)
         assert {"vcs", "vcs_status", "system", "extra_mood", "extra_n", "rating_fun", "n_characters"} <= set(names)
-        assert ids_of_video(on, next(iter(clips[1].values()))["video_id"]) == [
+        assert list_video_samples(on, next(iter(clips[1].values()))["video_id"]) == [
             i for _, i in sorted((row["system"], i) for i, row in list(clips[1].items())[:3])
         ]
 
@@ -195,10 +195,10 @@ def test_columns_are_suggested_with_own_fields_and_aspects(
 def test_what_does_not_parse_is_refused(
     engine: Engine, clips: tuple[Dataset, dict[int, Row]], sight: dict[str, Any], said: str
 ) -> None:
-    with seen(engine, replace(Sight(clips[0]), **sight)) as on, pytest.raises(FilterError, match=said):
-        page_of(on, None, 4)
+    with seen(engine, replace(SampleQuery(clips[0]), **sight)) as on, pytest.raises(FilterError, match=said):
+        load_page(on, None, 4)
 
 
 def test_values_that_never_come_again_are_not_counted(engine: Engine, clips: tuple[Dataset, dict[int, Row]]) -> None:
-    with seen(engine, Sight(clips[0])) as on, pytest.raises(FilterError, match="one of its own"):
-        distribution_of(on, "sample")
+    with seen(engine, SampleQuery(clips[0])) as on, pytest.raises(FilterError, match="one of its own"):
+        count_values(on, "sample")

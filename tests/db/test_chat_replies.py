@@ -129,7 +129,7 @@ def test_a_kill_costs_only_the_call_under_way(database: URL, engine: Engine) -> 
         assert [row.run_id for row in rows(engine, schema.chat_call)] == ["killed"] * 5
         replies = ask_ten(server.url, where, "again")
         repeated = ask_ten(server.url, where, "once more")
-    assert [reply.cached for reply in replies] == [True] * 5 + [False] * 5
+    assert [reply.is_cached for reply in replies] == [True] * 5 + [False] * 5
     expected = [*range(5), *range(6, 11)]
     assert [reply.data for reply in replies] == [{"answer": f"answer {number}"} for number in expected]
     assert [reply.data for reply in repeated] == [reply.data for reply in replies]

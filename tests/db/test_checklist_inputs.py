@@ -31,9 +31,9 @@ from db.schema.inputs import (
     TimedText,
 )
 from db.schema.views import create_views
-from db.scores.quality import shard_quality
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from db.scores.work import PendingSample, load_samples, pending_samples
+from db.scores.pending import PendingSample, list_pending_samples, load_samples
+from db.scores.quality import count_shard_scores
+from db.scores.thresholds import LabelThreshold, store_label_thresholds
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
@@ -84,8 +84,8 @@ class Checklists:
         """The samples to be scored again, which the checks must count alike."""
         place: dict[str, Any] = {"scorer_id": self.scorer_id, "dataset_id": self.dataset.dataset_id, "shard": 0}
         with self.engine.connect() as connection:
-            pending = pending_samples(connection, **place)
-            assert shard_quality(connection, **place).n_stale == len(pending)
+            pending = list_pending_samples(connection, **place)
+            assert count_shard_scores(connection, **place).n_stale == len(pending)
         return pending
 
     def put_thresholds(self, **cuts: float) -> None:
@@ -326,7 +326,7 @@ def test_thresholds_that_are_not_in_force_make_nothing_stale(engine: Engine, cli
         connection.execute(schema.keypoint_threshold.insert().values(**row))
         shard = LabelThreshold("shard", 0, "events", "f1", 0.75, 9, 3, {})
         in_other_words = replace(in_force, objective="mcc", n=10, details={"mcc": 0.5})
-        replace_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words, shard])
+        store_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words, shard])
     assert clips.stale() == []
     assert clips.load()[0][THRESHOLDS] == {"events": 0.5}
 
@@ -335,6 +335,6 @@ def test_a_scorer_that_is_not_registered_has_no_thresholds(engine: Engine, clips
     clips.put_thresholds(events=0.5)
     with engine.connect() as connection:
         (loaded, *_) = load_samples(connection, clips.samples, ECS)
-        pending = pending_samples(connection, scorer_id=None, dataset_id=clips.dataset.dataset_id, shard=0)
+        pending = list_pending_samples(connection, scorer_id=None, dataset_id=clips.dataset.dataset_id, shard=0)
     assert loaded[THRESHOLDS] == {}
     assert pending == clips.samples

@@ -8,11 +8,11 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS, METRICS
 from db.schema import METADATA
-from db.schema.comments import EVERYWHERE, FILE, METRIC, meaning, sections
+from db.schema.comments import ANY_RELATION, COMMENTS_FILE, METRIC_PLACEHOLDER, find_comment, read_sections
 from db.schema.migrate import migrate
-from db.schema.views import create_views, is_up_to_date
+from db.schema.views import create_views, has_current_views
 from db.server.engine import open_engine
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 from tests.db.builders import activate, add_sample, add_video, make_dataset
 
 UNTOLD = """
@@ -33,7 +33,7 @@ def untold(engine: Engine) -> list[str]:
 
 
 def test_every_table_view_and_column_says_what_it_means(engine: Engine) -> None:
-    remedy = f"write what they mean in {FILE.name}"
+    remedy = f"write what they mean in {COMMENTS_FILE.name}"
     assert untold(engine) == [], remedy
 
 
@@ -50,23 +50,25 @@ def test_the_file_describes_nothing_that_is_not_there(engine: Engine) -> None:
         name: {c["name"] for c in found.get_columns(name)}
         for name in (*found.get_table_names(), *found.get_view_names())
     }
-    assert sections().keys() - {EVERYWHERE} == there.keys()
+    assert read_sections().keys() - {ANY_RELATION} == there.keys()
     for relation in there:
-        columns = {column.replace(METRIC, "vcs") for column in sections()[relation] if column is not None}
+        columns = {
+            column.replace(METRIC_PLACEHOLDER, "vcs") for column in read_sections()[relation] if column is not None
+        }
         assert columns <= there[relation], relation
-    everywhere = {column for column in sections()[EVERYWHERE] if column is not None}
+    everywhere = {column for column in read_sections()[ANY_RELATION] if column is not None}
     assert everywhere <= set.union(*there.values())
 
 
 def test_the_comments_are_of_some_length_and_end_as_sentences_do() -> None:
-    told = [text for section in sections().values() for text in section.values()]
+    told = [text for section in read_sections().values() for text in section.values()]
     assert [text for text in told if len(text) < 10 or text[-1] not in ".)"] == []
 
 
 def test_metadata_has_the_same_comments(engine: Engine) -> None:
     with engine.connect() as connection:
         query = sa.text("SELECT col_description(to_regclass('video'), 2), obj_description(to_regclass('video'))")
-        assert connection.execute(query).one() == (METADATA.tables["video"].c.dataset_id.comment, meaning("video"))
+        assert connection.execute(query).one() == (METADATA.tables["video"].c.dataset_id.comment, find_comment("video"))
 
 
 def test_the_dictionary_says_it_in_sql(engine: Engine) -> None:
@@ -76,7 +78,7 @@ def test_the_dictionary_says_it_in_sql(engine: Engine) -> None:
     )
     with engine.connect() as connection:
         rows = [tuple(row) for row in connection.execute(query)]
-    assert rows[0] == ("view", None, None, meaning("sample_scores"))
+    assert rows[0] == ("view", None, None, find_comment("sample_scores"))
     assert [row[1:3] for row in rows[1:]] == [
         ("vcs_short", "double precision"),
         ("vcs_short_status", "text"),
@@ -88,17 +90,17 @@ def test_the_dictionary_says_it_in_sql(engine: Engine) -> None:
 
 def test_a_changed_comment_is_written_again(engine: Engine) -> None:
     with engine.begin() as connection:
-        assert is_up_to_date(connection, METRIC_INPUTS)
+        assert has_current_views(connection, METRIC_INPUTS)
         connection.exec_driver_sql("UPDATE view_definition SET sql_sha256 = 'other comments' WHERE name = 'dictionary'")
         connection.exec_driver_sql("COMMENT ON COLUMN video.fps IS 'old words'")
         create_views(connection, METRIC_INPUTS)
         shown = connection.scalar(sa.text("SELECT meaning FROM dictionary WHERE column_name = 'fps'"))
-    assert shown == meaning("video", "fps")
+    assert shown == find_comment("video", "fps")
 
 
 @pytest.fixture(scope="module")
 def copied(migrated_template: URL) -> URL:
-    url = sibling_url(migrated_template, "commented")
+    url = build_sibling_url(migrated_template, "commented")
     migrate(url, METRIC_INPUTS)
     return url
 

@@ -16,11 +16,11 @@ from db.manifest.removal import drop_dataset
 from db.schema.inputs import TEXT
 from db.schema.marks import MetricInputs
 from db.schema.views import create_views
-from db.scores.imported import IMPORTED
-from db.scores.stored import register_scorer
+from db.scores.imported_scores import IMPORTED_VERSION
+from db.scores.store import register_scorer
 from db.server.conflicts import is_conflict, retry_conflicts
-from db.server.engine import psycopg_transaction
-from orchestration.cli.errors import MISTAKE, judge
+from db.server.engine import open_psycopg_transaction
+from orchestration.cli.errors import MISTAKE, report_error
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores, wait_for_lock
 
 
@@ -44,7 +44,7 @@ def test_views_are_made_anew_beside_a_batch_of_scores(engine: Engine, others: Co
     set_scores(engine, {sample_id: 0.5})
     set_scores(engine, {sample_id: 0.5}, metric="ecs")
     with engine.begin() as connection:
-        register_scorer(connection, metric="clip_score", models={}, params={}, code_version=IMPORTED)
+        register_scorer(connection, metric="clip_score", models={}, params={}, code_version=IMPORTED_VERSION)
     metrics: MetricInputs = {**METRIC_INPUTS, **dict.fromkeys(others, (TEXT,))}
 
     def make_views() -> None:
@@ -52,7 +52,7 @@ def test_views_are_made_anew_beside_a_batch_of_scores(engine: Engine, others: Co
             create_views(connection, metrics)
 
     with ThreadPoolExecutor(1) as pool:
-        with psycopg_transaction(engine) as writer:
+        with open_psycopg_transaction(engine) as writer:
             begin_to_write(writer, sample_id)
             made = pool.submit(make_views)
             wait_for_lock(engine, made)
@@ -68,14 +68,14 @@ def test_a_score_that_is_written_while_its_scorer_loses_all_others_stays(engine:
     here, there = (add_sample(engine, of, add_video(engine, of, "v"), "s") for of in (kept, dropped))
     scorer_id = set_scores(engine, {there: 0.5})
     with engine.begin() as connection:
-        connection.execute(sa.update(schema.scorer).values(code_version=IMPORTED))
+        connection.execute(sa.update(schema.scorer).values(code_version=IMPORTED_VERSION))
 
     def drop() -> None:
         with engine.begin() as connection:
             drop_dataset(connection, dropped)
 
     with ThreadPoolExecutor(1) as pool:
-        with psycopg_transaction(engine) as writer:
+        with open_psycopg_transaction(engine) as writer:
             columns = "scorer_id, input_marks, is_stale, run_id, input_sha256, value, components, status"
             copy = f"INSERT INTO score (sample_id, {columns}) SELECT %s, {columns} FROM score"
             writer.execute(copy.encode(), [here])
@@ -128,7 +128,7 @@ def test_what_conflicts_every_time_ends_in_a_sentence(
         work()
     assert is_conflict(caught.value)
     assert len(tries) == 4
-    verdict = judge(caught.value)
+    verdict = report_error(caught.value)
     assert verdict.exit_code == MISTAKE
     assert "waited for each other" in verdict.sentence
     assert "mend that" not in verdict.sentence

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.server.bulk import Upserted, upsert
-from db.server.engine import psycopg_transaction
+from db.server.bulk import UpsertCounts, upsert
+from db.server.engine import open_psycopg_transaction
 from tests.db.builders import add_keypoint, add_reference, add_video, change, make_dataset, remove, wait_for_lock
 
 TIMES = [{"text": "Ein Hund läuft — 犬.", "end_s": 2.5, "start_s": 0}, {"end_s": 4, "start_s": 2.5}]
@@ -157,20 +157,20 @@ def test_one_statement_over_rows_of_several_videos(videos: Videos) -> None:
     assert kept(videos.engine) == dict.fromkeys(("two", "one", "none"), (None, None, None))
 
 
-def write_references(engine: Engine, dataset: Dataset, texts: dict[tuple[int, str], str]) -> Upserted:
+def write_references(engine: Engine, dataset: Dataset, texts: dict[tuple[int, str], str]) -> UpsertCounts:
     """As ingest writes them: new ones and changed ones in one statement."""
     rows = [
         (dataset.dataset_id, video_id, key, "ann", text, text_sha256(text), text_sha256(text))
         for (video_id, key), text in texts.items()
     ]
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         return upsert(connection, schema.reference, REFERENCE, rows, compare=["video_id", "text", "text_sha256"])
 
 
 def test_an_upsert_of_new_changed_and_unchanged_rows(videos: Videos) -> None:
     _, one, none = videos.ids
     texts = {(one, "r9"): "It moved.", (none, "new"): "A dog.", (one, "é"): "A cat sleeps."}
-    assert write_references(videos.engine, videos.dataset, texts) == Upserted(1, 1, 1)
+    assert write_references(videos.engine, videos.dataset, texts) == UpsertCounts(1, 1, 1)
     assert kept(videos.engine) == made_anew(videos.engine)
 
 

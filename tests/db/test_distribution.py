@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
-from metrics_core.selection.places import count_share
+from db.scores.distribution import (
+    Distribution,
+    compute_distribution,
+    compute_video_means,
+    create_defined_table,
+    load_shard_thresholds,
+)
+from metrics_core.selection.strata import count_in_share
 from tests.db.builders import (
     activate,
     add_sample,
@@ -26,8 +32,8 @@ SHARES = (0.5, 0.25, 0.125, 0.1)
 
 def found(engine: Engine, scorer_id: int, dataset: Dataset, bins: int = 4) -> Distribution | None:
     with engine.begin() as connection:
-        collect_defined(connection, dataset, scorer_id)
-        return distribution(connection, "caption", SHARES, bins)
+        create_defined_table(connection, dataset, scorer_id)
+        return compute_distribution(connection, "caption", SHARES, bins)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -42,8 +48,8 @@ def test_any_values(engine: Engine, values: list[float]) -> None:
     assert made is not None
     best = sorted(values, reverse=True)
     assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
-    assert made.cutoffs == {share: best[count_share(share, len(best)) - 1] for share in SHARES}
-    assert made.n_kept == {share: sum(value >= cut for value in values) for share, cut in made.cutoffs.items()}
+    assert made.thresholds == {share: best[count_in_share(share, len(best)) - 1] for share in SHARES}
+    assert made.n_kept == {share: sum(value >= cut for value in values) for share, cut in made.thresholds.items()}
     assert sum(made.counts) == len(values)
     width = (made.high - made.low) / 4
     if width > 1e-300:
@@ -78,15 +84,15 @@ def test_each_kind_has_a_distribution_and_cutoffs_of_its_own(engine: Engine) -> 
         pairs[add_sample(engine, clips, video_id, f"q{number}", kind="qa", question="q", answer="a")] = 2.0 + number
     scorer_id = set_scores(engine, {**captions, **pairs})
     with engine.begin() as connection:
-        assert collect_defined(connection, clips, scorer_id) == ["caption", "qa"]
-        of_kinds = {kind: distribution(connection, kind, SHARES, 4) for kind in ("caption", "qa")}
-        cutoffs = {kind: shard_cutoffs(connection, kind, (0.5,)) for kind in of_kinds}
-        means = {kind: sorted(video_means(connection, kind)[0]) for kind in of_kinds}
+        assert create_defined_table(connection, clips, scorer_id) == ["caption", "qa"]
+        of_kinds = {kind: compute_distribution(connection, kind, SHARES, 4) for kind in ("caption", "qa")}
+        cutoffs = {kind: load_shard_thresholds(connection, kind, (0.5,)) for kind in of_kinds}
+        means = {kind: sorted(compute_video_means(connection, kind)[0]) for kind in of_kinds}
     for kind, values in (("caption", list(captions.values())), ("qa", list(pairs.values()))):
         made, best = of_kinds[kind], sorted(values, reverse=True)
         assert made is not None
         assert (made.n, made.low, made.high) == (8, min(values), max(values))
-        assert made.cutoffs == {share: best[count_share(share, 8) - 1] for share in SHARES}
+        assert made.thresholds == {share: best[count_in_share(share, 8) - 1] for share in SHARES}
         assert sum(row.n for row in cutoffs[kind]) == 8
         assert {row.value for row in cutoffs[kind]} <= set(values)
         assert means[kind] == sorted(values)

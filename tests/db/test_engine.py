@@ -13,8 +13,8 @@ from sqlalchemy.engine import URL, Engine, make_url
 
 from db.schema import dataset
 from db.server.embedded import start_embedded, stop_embedded
-from db.server.engine import no_connection, open_engine, psycopg_transaction
-from db.server.urls import DatabaseUnavailable, sibling_url
+from db.server.engine import build_connection_error, open_engine, open_psycopg_transaction
+from db.server.urls import DatabaseUnavailable, build_sibling_url
 
 ENDLESS = 1_000_000  # attempts: a test that retried what no waiting mends would never end
 
@@ -30,7 +30,7 @@ def refusal(url: URL, attempts: int) -> str:
 
 
 def test_a_server_that_starts_meanwhile_is_waited_for(own_home: Path) -> None:
-    url = sibling_url(start_embedded(own_home), "postgres")
+    url = build_sibling_url(start_embedded(own_home), "postgres")
     stop_embedded(own_home)
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(open_engine, url, attempts=400)
@@ -42,7 +42,7 @@ def test_a_server_that_starts_meanwhile_is_waited_for(own_home: Path) -> None:
 
 
 def test_a_missing_database_is_named_without_waiting(migrated_template: URL) -> None:
-    message = refusal(sibling_url(migrated_template, "nowhere"), ENDLESS)
+    message = refusal(build_sibling_url(migrated_template, "nowhere"), ENDLESS)
     assert 'database "nowhere" does not exist' in message
     assert "Check that the server runs (reelsieve doctor)" in message
     assert "reelsieve db migrate" in message
@@ -90,25 +90,25 @@ def test_a_host_that_does_not_exist() -> None:
 
 
 def test_a_transaction_commits_at_its_end(engine: Engine) -> None:
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         connection.execute("INSERT INTO dataset (name, n_shards) VALUES ('clips', 1)")
     assert names(engine) == ["clips"]
 
 
 def test_a_transaction_leaves_nothing_after_an_error(engine: Engine) -> None:
     row = "INSERT INTO dataset (name, n_shards) VALUES ('clips', 1)"
-    with psycopg_transaction(engine) as connection:
+    with open_psycopg_transaction(engine) as connection:
         connection.execute(row)
         assert names(engine) == []  # another connection sees nothing of it before the end
     two_rows = "INSERT INTO dataset (name, n_shards) VALUES ('other', 1), ('clips', 1)"
-    with pytest.raises(psycopg.errors.UniqueViolation), psycopg_transaction(engine) as connection:
+    with pytest.raises(psycopg.errors.UniqueViolation), open_psycopg_transaction(engine) as connection:
         connection.execute(two_rows)
     assert names(engine) == ["clips"]
 
 
 def test_a_pooled_connection_is_usable_after_a_failed_statement(engine: Engine) -> None:
     for _ in range(10):
-        with pytest.raises(Exception, match="nonsense"), psycopg_transaction(engine) as connection:
+        with pytest.raises(Exception, match="nonsense"), open_psycopg_transaction(engine) as connection:
             connection.execute("SELECT nonsense")
     assert names(engine) == []
 
@@ -120,7 +120,7 @@ def names(engine: Engine) -> list[str]:
 
 def test_a_server_on_a_full_disk_is_told_from_one_that_is_not_there() -> None:
     answer = psycopg.OperationalError("FATAL:  could not write init file: No space left on device")
-    said = str(no_connection(URL.create("postgresql", host="h", database="d"), answer))
+    said = str(build_connection_error(URL.create("postgresql", host="h", database="d"), answer))
     assert said.startswith(
         "the disk of the database is full (FATAL:  could not write init file: No space left on device)"
     )

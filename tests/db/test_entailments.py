@@ -14,13 +14,13 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.evidence.entailments import (
-    Judged,
+    Entailment,
     Pair,
     load_entailments,
     pair_sha256,
     store_entailments,
 )
-from db.evidence.models import find_model, register_model
+from db.evidence.models import find_model_id, register_model
 from tests.db.builders import empty
 
 IDENTITY = {"model_id": "tiny-nli", "revision": "0", "params": {"dtype": "float32", "length": 256}}
@@ -38,7 +38,7 @@ def n_stored(engine: Engine) -> int:
 
 def test_a_verifier_is_found_by_its_whole_identity(engine: Engine) -> None:
     with engine.connect() as connection:
-        assert find_model(connection, IDENTITY) is None
+        assert find_model_id(connection, IDENTITY) is None
     first = new_verifier(engine)
     assert new_verifier(engine, params={"length": 256, "dtype": "float32"}) == first
     others = [
@@ -48,7 +48,7 @@ def test_a_verifier_is_found_by_its_whole_identity(engine: Engine) -> None:
     ]
     assert len({first, *others}) == 4
     with engine.connect() as connection:
-        assert find_model(connection, IDENTITY) == first
+        assert find_model_id(connection, IDENTITY) == first
         row = connection.execute(sa.select(schema.model).where(schema.model.c.model_id == first)).one()
     assert (row.name, row.revision, row.params) == ("tiny-nli", "0", IDENTITY["params"])
 
@@ -66,12 +66,12 @@ def test_only_equal_pairs_have_equal_keys(first: Pair, second: Pair) -> None:
     assert (pair_sha256(*first) == pair_sha256(*second)) == (first == second)
 
 
-JUDGED = st.builds(Judged, st.floats(0, 1), st.booleans())
+JUDGED = st.builds(Entailment, st.floats(0, 1), st.booleans())
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.tuples(TEXTS, TEXTS), JUDGED, max_size=20))
-def test_what_was_said_comes_back_exactly(engine: Engine, judged: dict[Pair, Judged]) -> None:
+def test_what_was_said_comes_back_exactly(engine: Engine, judged: dict[Pair, Entailment]) -> None:
     empty(engine)
     model_id = new_verifier(engine)
     assert store_entailments(engine, model_id, judged) == len(judged)
@@ -81,27 +81,27 @@ def test_what_was_said_comes_back_exactly(engine: Engine, judged: dict[Pair, Jud
 def test_each_pair_is_stored_once_and_never_changed(engine: Engine) -> None:
     model_id = new_verifier(engine)
     first, other = ("A dog runs.", "A dog."), ("A dog.", "A dog runs.")
-    assert store_entailments(engine, model_id, {first: Judged(0.75, False)}) == 1
-    assert store_entailments(engine, model_id, {first: Judged(0.5, True), other: Judged(0.25, True)}) == 1
+    assert store_entailments(engine, model_id, {first: Entailment(0.75, False)}) == 1
+    assert store_entailments(engine, model_id, {first: Entailment(0.5, True), other: Entailment(0.25, True)}) == 1
     assert n_stored(engine) == 2
     assert load_entailments(engine, model_id, [first, other]) == {
-        first: Judged(0.75, False),
-        other: Judged(0.25, True),
+        first: Entailment(0.75, False),
+        other: Entailment(0.25, True),
     }
 
 
 def test_verifiers_keep_apart(engine: Engine) -> None:
     first, second = new_verifier(engine), new_verifier(engine, revision="1")
     pair = ("A dog runs.", "A dog.")
-    store_entailments(engine, first, {pair: Judged(0.75, False)})
+    store_entailments(engine, first, {pair: Entailment(0.75, False)})
     assert load_entailments(engine, second, [pair]) == {}
-    assert store_entailments(engine, second, {pair: Judged(0.5, False)}) == 1
-    assert load_entailments(engine, first, [pair]) == {pair: Judged(0.75, False)}
+    assert store_entailments(engine, second, {pair: Entailment(0.5, False)}) == 1
+    assert load_entailments(engine, first, [pair]) == {pair: Entailment(0.75, False)}
 
 
 def test_a_hundred_thousand_pairs_at_once(engine: Engine) -> None:
     model_id = new_verifier(engine)
-    judged = {(f"Sentence {i % 1000}.", f"Keypoint {i}."): Judged(i / 100_000, i % 3 == 0) for i in range(100_000)}
+    judged = {(f"Sentence {i % 1000}.", f"Keypoint {i}."): Entailment(i / 100_000, i % 3 == 0) for i in range(100_000)}
     assert store_entailments(engine, model_id, judged) == 100_000
     assert store_entailments(engine, model_id, judged) == 0
     assert load_entailments(engine, model_id, judged) == judged
@@ -116,7 +116,7 @@ def test_nothing_to_store_and_nothing_to_load(engine: Engine) -> None:
 @pytest.mark.parametrize("probability", [math.nan, math.inf, -math.inf, -1e-9, math.nextafter(1, 2)])
 def test_what_is_no_probability_is_refused_and_nothing_is_stored(engine: Engine, probability: float) -> None:
     model_id = new_verifier(engine)
-    judged = {("a", "b"): Judged(0.5, False), ("a", "c"): Judged(probability, False)}
+    judged = {("a", "b"): Entailment(0.5, False), ("a", "c"): Entailment(probability, False)}
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_entailment_probability"):
         store_entailments(engine, model_id, judged)
     assert n_stored(engine) == 0
@@ -124,7 +124,7 @@ def test_what_is_no_probability_is_refused_and_nothing_is_stored(engine: Engine,
 
 def test_a_verifier_takes_what_it_said_along(engine: Engine) -> None:
     model_id = new_verifier(engine)
-    store_entailments(engine, model_id, {("a", "b"): Judged(0.5, False)})
+    store_entailments(engine, model_id, {("a", "b"): Entailment(0.5, False)})
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.model))
     assert n_stored(engine) == 0

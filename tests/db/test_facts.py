@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.describing import describe_texts
-from db.evidence.facts import fact_spreads, store_text_facts, undescribed_texts
+from assets.facts.measure import measure_texts
+from db.evidence.facts import compute_fact_spreads, list_undescribed_texts, store_text_facts
 from db.manifest.datasets import Dataset
 from db.schema import text_fact
-from metrics_core.facts.texts import TEXT_RULE
+from metrics_core.facts.texts import TEXT_FACTS_VERSION
 from tests.db.builders import add_sample, add_video, change_text, make_dataset
 
 TEXTS = {"s0": "Two men wrestle.", "s1": "Two men wrestle.", "s2": "The video shows a brown dog on grass. It runs."}
@@ -34,7 +34,7 @@ def shown(engine: Engine, columns: str) -> dict[str, tuple[Any, ...]]:
 
 
 def describe(engine: Engine, dataset: Dataset) -> int:
-    return sum(describe_texts(engine, dataset, shard, lambda _: None) for shard in range(dataset.n_shards))
+    return sum(measure_texts(engine, dataset, shard, lambda _: None) for shard in range(dataset.n_shards))
 
 
 def test_every_distinct_text_is_described_once(engine: Engine, clips: Dataset) -> None:
@@ -69,14 +69,14 @@ def test_a_new_rule_describes_everything_anew(engine: Engine, clips: Dataset) ->
     assert text not in _pending(engine, "another rule", clips, shard).values()
     with engine.connect() as connection:
         rules = connection.scalars(sa.select(text_fact.c.rule).order_by(text_fact.c.rule)).all()
-    assert rules == [TEXT_RULE, "another rule"]
+    assert rules == [TEXT_FACTS_VERSION, "another rule"]
 
 
 def test_the_spread_of_each_fact(engine: Engine, clips: Dataset) -> None:
     describe(engine, clips)
     with engine.connect() as connection:
-        spreads = {spread.fact: tuple(spread[1:]) for spread in fact_spreads(connection, clips.name)}
-        empty = {spread.fact: tuple(spread[1:]) for spread in fact_spreads(connection, "nothing")}
+        spreads = {spread.fact: tuple(spread[1:]) for spread in compute_fact_spreads(connection, clips.name)}
+        empty = {spread.fact: tuple(spread[1:]) for spread in compute_fact_spreads(connection, "nothing")}
     assert spreads["words"] == (3, 3.0, 3.0, 10.0, None)
     assert spreads["language"] == (1, None, None, None, "en")
     assert set(empty.values()) == {(0, None, None, None, None)}
@@ -84,4 +84,4 @@ def test_the_spread_of_each_fact(engine: Engine, clips: Dataset) -> None:
 
 def _pending(engine: Engine, rule: str, dataset: Dataset, shard: int, most: int = 10) -> dict[bytes, str]:
     with engine.connect() as connection:
-        return undescribed_texts(connection, rule, dataset.dataset_id, shard, most)
+        return list_undescribed_texts(connection, rule, dataset.dataset_id, shard, most)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.frames import FrameCounts, count_frames, load_frames, pending_videos, store_frames
+from db.evidence.frames import FrameCounts, count_frames, list_pending_videos, load_frames, store_frames
 from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
 from tests.db.builders import add_video, make_dataset, wait_for_lock
@@ -48,7 +48,7 @@ def model_id(engine: Engine) -> int:
 
 def wanted(engine: Engine, model_id: int | None, *video_ids: int) -> list[str]:
     with engine.connect() as connection:
-        return [video.key for video in pending_videos(connection, model_id, video_ids)]
+        return [video.key for video in list_pending_videos(connection, model_id, video_ids)]
 
 
 def add_file(engine: Engine, clips: Dataset, key: str, status: str = "ok") -> int:
@@ -73,7 +73,7 @@ def test_only_videos_that_decode_are_wanted(engine: Engine, clips: Dataset, mode
     assert wanted(engine, model_id, *keys.values(), text_only) == ["ok", "damaged"]
     assert wanted(engine, None, keys["ok"]) == ["ok"]
     with engine.connect() as connection:
-        (video,) = pending_videos(connection, model_id, [keys["ok"]])
+        (video,) = list_pending_videos(connection, model_id, [keys["ok"]])
     assert (video.uri, video.size_bytes, video.mtime_ns, video.content_sha256) == ("media/ok.mp4", 3, 7, sha(b"one"))
 
 

@@ -9,14 +9,21 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.evidence.embeddings import text_sha256
-from db.evidence.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
-from db.manifest.labelling import Fact, Labeller, n_labelled, next_fact, store_label, take_back_label
-from db.manifest.rows import write_rows
+from db.manifest.labelling import (
+    KeypointQuestion,
+    LabelRater,
+    count_labels,
+    delete_last_label,
+    find_next_keypoint,
+    store_label,
+)
+from db.manifest.rows import store_rows
 from db.reports.agreement import list_judged_samples
-from db.reports.summary import count_labelled
+from db.reports.summary import count_labelled_samples
 from db.schema import keypoint, keypoint_label, sample
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 from tests.db.builders import (
     add_keypoint,
     add_sample,
@@ -43,12 +50,12 @@ def clips(engine: Engine) -> Dataset:
     return dataset
 
 
-def following(engine: Engine, rater: Labeller, skipped: tuple[tuple[int, int], ...] = ()) -> Fact | None:
+def following(engine: Engine, rater: LabelRater, skipped: tuple[tuple[int, int], ...] = ()) -> KeypointQuestion | None:
     with engine.connect() as connection:
-        return next_fact(connection, rater, skipped)
+        return find_next_keypoint(connection, rater, skipped)
 
 
-def answer(engine: Engine, rater: Labeller, fact: Fact, *, covered: bool = True) -> bool:
+def answer(engine: Engine, rater: LabelRater, fact: KeypointQuestion, *, covered: bool = True) -> bool:
     with engine.begin() as connection:
         return store_label(connection, rater, fact[:2], fact.digest, covered=covered)
 
@@ -56,28 +63,28 @@ def answer(engine: Engine, rater: Labeller, fact: Fact, *, covered: bool = True)
 def test_each_fact_of_each_caption_comes_once_and_a_caption_stays_until_it_is_done(
     engine: Engine, clips: Dataset
 ) -> None:
-    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
     seen = []
     while (fact := following(engine, bob if len(seen) % 3 else ann)) is not None:
         assert answer(engine, bob if len(seen) % 3 else ann, fact, covered=len(seen) % 2 == 0)
         seen.append(fact)
     assert len({fact[:2] for fact in seen}) == len(seen) == 12
-    assert all(fact.fact[-1] == fact.text[-1] != "x" for fact in seen), "of one video of the dataset"
+    assert all(fact.keypoint[-1] == fact.text[-1] != "x" for fact in seen), "of one video of the dataset"
     assert [one.sample_id for one in seen[::2]] == [other.sample_id for other in seen[1::2]]
     with engine.connect() as connection:
-        assert (n_labelled(connection, ann), n_labelled(connection, bob)) == (4, 8)
+        assert (count_labels(connection, ann), count_labels(connection, bob)) == (4, 8)
         assert [each.covered for each in list_judged_samples(connection, clips.dataset_id)] == [0.5] * 6
         rows = connection.execute(sa.select(keypoint_label)).all()
-    assert {row.source for row in rows} == {MANIFEST_LABELS}
+    assert {row.source for row in rows} == {MANIFEST_LABEL_SOURCE}
     assert {row.extra["rater"] for row in rows} == {"ann", "bob"}
     assert all(row.extra["answer"] == ("yes" if row.covered else "no") for row in rows)
     with engine.begin() as connection:
-        assert take_back_label(connection, ann)
+        assert delete_last_label(connection, ann)
     assert following(engine, bob) == seen[9], "the last one that ann labelled"
 
 
 def test_a_second_label_and_one_about_another_text_are_not_stored(engine: Engine, clips: Dataset) -> None:
-    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
     fact = following(engine, ann)
     assert fact is not None
     assert answer(engine, ann, fact)
@@ -102,31 +109,36 @@ def test_a_second_label_and_one_about_another_text_are_not_stored(engine: Engine
 
 
 def test_only_own_labels_of_a_browser_are_taken_back(engine: Engine, clips: Dataset) -> None:
-    ann = Labeller(clips, "ann")
+    ann = LabelRater(clips, "ann")
     fact = following(engine, ann)
     assert fact is not None
-    row = {"keypoint_id": fact.keypoint_id, "sample_id": fact.sample_id, "source": MANIFEST_LABELS, "covered": True}
+    row = {
+        "keypoint_id": fact.keypoint_id,
+        "sample_id": fact.sample_id,
+        "source": MANIFEST_LABEL_SOURCE,
+        "covered": True,
+    }
     with engine.begin() as connection:
         connection.execute(sa.insert(keypoint_label), [{**row, "row_sha256": b""}])
-        assert not take_back_label(connection, ann)
+        assert not delete_last_label(connection, ann)
     second = following(engine, ann)
     assert second is not None
     assert answer(engine, ann, second)
     with engine.begin() as connection:
-        assert not take_back_label(connection, Labeller(clips, "bob"))
-        assert take_back_label(connection, ann)
-        assert not take_back_label(connection, ann)
+        assert not delete_last_label(connection, LabelRater(clips, "bob"))
+        assert delete_last_label(connection, ann)
+        assert not delete_last_label(connection, ann)
 
 
 def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engine: Engine, clips: Dataset) -> None:
-    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
     fact = following(engine, ann)
     assert fact is not None
 
     def labelled() -> tuple[list[float | None], int, int]:
         with engine.connect() as connection:
             shares = [each.covered for each in list_judged_samples(connection, clips.dataset_id)]
-            return shares, count_labelled(connection, clips.dataset_id), n_labelled(connection, ann)
+            return shares, count_labelled_samples(connection, clips.dataset_id), count_labels(connection, ann)
 
     assert answer(engine, ann, fact)
     assert labelled() == ([1.0], 1, 1)
@@ -148,16 +160,16 @@ def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engin
 
 
 def test_a_row_of_a_manifest_counts_for_the_texts_beside_which_it_was_given(engine: Engine, clips: Dataset) -> None:
-    fact = following(engine, Labeller(clips, "ann"))
+    fact = following(engine, LabelRater(clips, "ann"))
     assert fact is not None
-    key = {"keypoint_id": fact.keypoint_id, "sample_id": fact.sample_id, "source": MANIFEST_LABELS}
+    key = {"keypoint_id": fact.keypoint_id, "sample_id": fact.sample_id, "source": MANIFEST_LABEL_SOURCE}
 
     def ingest(row: bytes) -> int:
-        with psycopg_transaction(engine) as driver:
+        with open_psycopg_transaction(engine) as driver:
             rows = [{**key, "covered": True, "extra": None, "row_sha256": row}]
-            write_rows(driver, "keypoint_label", rows, is_held=True)
+            store_rows(driver, "keypoint_label", rows, may_exist=True)
         with engine.connect() as connection:
-            return count_labelled(connection, clips.dataset_id)
+            return count_labelled_samples(connection, clips.dataset_id)
 
     assert ingest(b"first") == 1
     set_text(engine, sample, fact.sample_id, "something else")
@@ -177,7 +189,7 @@ def set_text(engine: Engine, table: sa.Table, row_id: int, text: str) -> None:
 
 
 def test_nobody_takes_back_a_label_that_somebody_else_gives_meanwhile(engine: Engine, clips: Dataset) -> None:
-    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
     fact = following(engine, ann)
     assert fact is not None
     assert answer(engine, ann, fact)
@@ -187,7 +199,7 @@ def test_nobody_takes_back_a_label_that_somebody_else_gives_meanwhile(engine: En
 
     def take_back() -> bool:
         with engine.begin() as connection:
-            return take_back_label(connection, ann)
+            return delete_last_label(connection, ann)
 
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
@@ -196,4 +208,4 @@ def test_nobody_takes_back_a_label_that_somebody_else_gives_meanwhile(engine: En
             wait_for_lock(engine, taken)
         assert not taken.result()
     with engine.connect() as connection:
-        assert (n_labelled(connection, ann), n_labelled(connection, bob)) == (0, 1)
+        assert (count_labels(connection, ann), count_labels(connection, bob)) == (0, 1)

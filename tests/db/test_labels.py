@@ -9,7 +9,14 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.evidence.embeddings import text_sha256
-from db.evidence.labels import JudgedLabel, captions_to_label, delete_labels, judge_source, label_digests, write_labels
+from db.evidence.labels import (
+    JudgeLabel,
+    delete_labels,
+    format_judge_source,
+    list_captions_with_keypoints,
+    load_label_digests,
+    store_labels,
+)
 from tests.db.builders import (
     add_keypoint,
     add_label,
@@ -21,7 +28,7 @@ from tests.db.builders import (
     remove,
 )
 
-JUDGE, OTHER = judge_source("tiny"), judge_source("other")
+JUDGE, OTHER = format_judge_source("tiny"), format_judge_source("other")
 
 
 @dataclass
@@ -33,12 +40,12 @@ class Shelf:
 
     def digests(self, source: str = JUDGE) -> dict[tuple[int, int], bytes]:
         with self.engine.connect() as connection:
-            return label_digests(connection, source, self.samples)
+            return load_label_digests(connection, source, self.samples)
 
-    def all_labels(self) -> list[JudgedLabel]:
+    def all_labels(self) -> list[JudgeLabel]:
         texts = text_sha256("a dog runs"), text_sha256("A dog runs.")
         pairs = [(s, k) for s in self.samples for k in self.keypoints]
-        return [JudgedLabel(s, k, True, b"asked", *texts, {"sentence": "So."}) for s, k in pairs]
+        return [JudgeLabel(s, k, True, b"asked", *texts, {"sentence": "So."}) for s, k in pairs]
 
 
 @pytest.fixture
@@ -54,9 +61,9 @@ def shelf(engine: Engine) -> Shelf:
 
 def test_captions_with_keypoints_come_in_one_order(shelf: Shelf) -> None:
     with shelf.engine.connect() as connection:
-        found = captions_to_label(connection, shelf.dataset_id)
-        assert captions_to_label(connection, shelf.dataset_id) == found
-        assert captions_to_label(connection, shelf.dataset_id + 1) == []
+        found = list_captions_with_keypoints(connection, shelf.dataset_id)
+        assert list_captions_with_keypoints(connection, shelf.dataset_id) == found
+        assert list_captions_with_keypoints(connection, shelf.dataset_id + 1) == []
     # By the MD5 of their keys: 0cc.. of a, 4a8.. of c, 92e.. of b.
     a, b, c = shelf.samples
     assert found == [a, c, b]
@@ -65,10 +72,10 @@ def test_captions_with_keypoints_come_in_one_order(shelf: Shelf) -> None:
 def test_labels_of_a_judge_replace_its_own(shelf: Shelf) -> None:
     add_label(shelf.engine, shelf.keypoints[0], shelf.samples[0], False)
     labels = shelf.all_labels()
-    assert write_labels(shelf.engine, JUDGE, labels) == 6
-    assert write_labels(shelf.engine, OTHER, labels[:1]) == 1
-    assert write_labels(shelf.engine, JUDGE, []) == 0
-    assert write_labels(shelf.engine, JUDGE, [replace(labels[0], row_sha256=b"again", covered=False)]) == 1
+    assert store_labels(shelf.engine, JUDGE, labels) == 6
+    assert store_labels(shelf.engine, OTHER, labels[:1]) == 1
+    assert store_labels(shelf.engine, JUDGE, []) == 0
+    assert store_labels(shelf.engine, JUDGE, [replace(labels[0], row_sha256=b"again", covered=False)]) == 1
     key = (labels[0].sample_id, labels[0].keypoint_id)
     assert shelf.digests()[key] == b"again"
     assert {digest for other, digest in shelf.digests().items() if other != key} == {b"asked"}
@@ -79,20 +86,20 @@ def test_labels_of_a_judge_replace_its_own(shelf: Shelf) -> None:
 def test_a_label_is_about_the_texts_that_the_judge_read(shelf: Shelf) -> None:
     labels = shelf.all_labels()
     change_text(shelf.engine, shelf.samples[0], "a cat sleeps")
-    write_labels(shelf.engine, JUDGE, labels)  # the judge had read the text of before
+    store_labels(shelf.engine, JUDGE, labels)  # the judge had read the text of before
     digests = shelf.digests()
     assert {key: digest for key, digest in digests.items() if not digest} == {
         (shelf.samples[0], keypoint): b"" for keypoint in shelf.keypoints
     }
     again = [replace(label, text_sha256=text_sha256("a cat sleeps")) for label in labels[:2]]
-    write_labels(shelf.engine, JUDGE, again)
+    store_labels(shelf.engine, JUDGE, again)
     assert set(shelf.digests().values()) == {b"asked"}
 
 
 def test_labels_are_deleted_of_one_source(shelf: Shelf) -> None:
     labels = shelf.all_labels()
     for source in (JUDGE, OTHER):
-        write_labels(shelf.engine, source, labels)
+        store_labels(shelf.engine, source, labels)
     gone = [(shelf.samples[0], shelf.keypoints[1]), (shelf.samples[2], shelf.keypoints[0])]
     delete_labels(shelf.engine, JUDGE, gone)
     delete_labels(shelf.engine, JUDGE, [])
@@ -103,5 +110,5 @@ def test_what_is_deleted_meanwhile_gets_no_label(shelf: Shelf) -> None:
     labels = shelf.all_labels()
     remove(shelf.engine, schema.sample, shelf.samples[0])
     remove(shelf.engine, schema.keypoint, shelf.keypoints[1])
-    assert write_labels(shelf.engine, JUDGE, labels) == 2
+    assert store_labels(shelf.engine, JUDGE, labels) == 2
     assert set(shelf.digests()) == {(sample_id, shelf.keypoints[0]) for sample_id in shelf.samples[1:]}

@@ -16,9 +16,9 @@ import psycopg
 import pytest
 from sqlalchemy.engine import URL
 
-from db.server.engine import connect
-from db.server.leases import LeaseLost, Leases, lease, lease_if_free
-from db.server.urls import DAGSTER, sibling_url
+from db.server.engine import open_connection
+from db.server.leases import LeaseLost, Leases, hold_lease, hold_lease_if_free
+from db.server.urls import DAGSTER, build_sibling_url
 from tests.db.conftest import OWNER
 from tests.orchestration.survival import until
 
@@ -26,13 +26,13 @@ NAME = "run 1"
 
 
 def is_free(url: URL, name: str = NAME) -> bool:
-    with lease_if_free(url, name) as free:
+    with hold_lease_if_free(url, name) as free:
         return free
 
 
 def end_sessions(url: URL) -> int:
     """End the sessions that hold a lease, as a network or an administrator may."""
-    with connect(sibling_url(url, DAGSTER)) as connection:
+    with open_connection(build_sibling_url(url, DAGSTER)) as connection:
         ended = connection.execute(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
             "WHERE application_name LIKE 'reelsieve lease%' AND datname = current_database()"
@@ -42,14 +42,14 @@ def end_sessions(url: URL) -> int:
 
 def test_a_lease_is_free_before_and_after_but_not_while_it_is_held(database: URL) -> None:
     assert is_free(database)
-    with lease(database, NAME):
+    with hold_lease(database, NAME):
         assert not is_free(database)
         assert is_free(database, "run 2")
     assert is_free(database)
 
 
 def test_only_one_finds_it_free(database: URL) -> None:
-    with lease_if_free(database, NAME) as first:
+    with hold_lease_if_free(database, NAME) as first:
         assert first
         assert not is_free(database)
 
@@ -62,14 +62,14 @@ def test_a_shared_lease_keeps_only_those_out_who_want_it_for_themselves(database
         assert not is_free(database), "the other one shares it still"
         assert end_sessions(database) == 2
         assert other.renew(), "a lost one is shared again"
-        with lease_if_free(database, NAME) as is_own:
+        with hold_lease_if_free(database, NAME) as is_own:
             assert not is_own
         other.give_back(NAME)
         assert is_free(database)
 
 
 def test_a_lease_ends_with_its_connection_and_is_taken_again(database: URL) -> None:
-    with lease(database, NAME) as held:
+    with hold_lease(database, NAME) as held:
         assert held.renew()
         assert end_sessions(database) == 1
         assert is_free(database)
@@ -80,9 +80,9 @@ def test_a_lease_ends_with_its_connection_and_is_taken_again(database: URL) -> N
 
 
 def test_a_lost_lease_that_somebody_took_comes_back_when_they_are_done(database: URL) -> None:
-    with lease(database, NAME) as held:
+    with hold_lease(database, NAME) as held:
         end_sessions(database)
-        with lease_if_free(database, NAME):
+        with hold_lease_if_free(database, NAME):
             assert not held.renew()
         until(held.renew, "the lease is back")
         assert not is_free(database)
@@ -94,13 +94,13 @@ def test_no_server_is_no_lease(database: URL, tmp_path: Path) -> None:
 
 
 def test_a_name_is_of_one_database(database: URL) -> None:
-    with lease(database, NAME):
-        assert is_free(sibling_url(database, "another"))
+    with hold_lease(database, NAME):
+        assert is_free(build_sibling_url(database, "another"))
         assert not is_free(database)
 
 
 def test_a_server_that_asks_for_a_password_gets_it(guarded: URL) -> None:
-    with lease(guarded, NAME):
+    with hold_lease(guarded, NAME):
         assert not is_free(guarded)
 
 
@@ -129,7 +129,7 @@ def test_free_names_come_first_and_the_others_when_they_are_let_go(database: URL
         other.give_back("c")
 
     with Leases(database) as leases:
-        for (name,) in leases.in_turn("abcd", waits):
+        for (name,) in leases.take_in_turn("abcd", waits):
             done.append(name)
             if name == "c":
                 other.give_back("a")
@@ -141,7 +141,7 @@ def test_a_group_has_the_free_names_up_to_its_size_and_passes_over_others(databa
     other.take("b")
     groups = []
     with Leases(database) as leases:
-        for group in leases.in_turn("abcdefg", lambda _: other.give_back("b"), lambda n_left: -(-n_left // 2)):
+        for group in leases.take_in_turn("abcdefg", lambda _: other.give_back("b"), lambda n_left: -(-n_left // 2)):
             groups.append(group)
             assert not any(other.take_if_free(name) for name in group), "all are held at once"
         assert all(other.take_if_free(name) for name in "abcdefg"), "each was given back"
@@ -157,7 +157,7 @@ def test_no_name_is_with_two_at_a_time(database: URL) -> None:
     def work() -> None:
         with Leases(database) as leases:
             begin.wait()
-            for (name,) in leases.in_turn(names):
+            for (name,) in leases.take_in_turn(names):
                 with guard:
                     assert name not in under_way
                     under_way.add(name)
@@ -183,14 +183,14 @@ def test_a_killed_process_holds_nothing(database: URL, other: Leases) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "holds\n"
     assert not other.take_if_free("a")
-    held_by = other.holder("a") or ""
+    held_by = other.find_holder("a") or ""
     assert held_by.startswith(f"process {holder.pid} on host {socket.gethostname()} (server process ")
     assert f", role {database.username}, since 2" in held_by
     holder.kill()
     holder.communicate()
     until(lambda: other.take_if_free("a"), "the lease is free")
-    assert (other.holder("a") or "").startswith(f"process {os.getpid()} on host {socket.gethostname()} (server ")
-    assert other.holder("b") is None
+    assert (other.find_holder("a") or "").startswith(f"process {os.getpid()} on host {socket.gethostname()} (server ")
+    assert other.find_holder("b") is None
 
 
 def test_a_check_takes_lost_leases_again_unless_somebody_else_has_one(database: URL) -> None:
@@ -201,7 +201,7 @@ def test_a_check_takes_lost_leases_again_unless_somebody_else_has_one(database: 
         leases.check()
         assert not is_free(database, "a")
         end_sessions(database)
-        with lease_if_free(database, "b") as free:
+        with hold_lease_if_free(database, "b") as free:
             assert free
             with pytest.raises(LeaseLost, match="the lease on 'b' was lost"):
                 leases.check()
@@ -212,7 +212,7 @@ def test_a_check_takes_lost_leases_again_unless_somebody_else_has_one(database: 
 def test_work_goes_on_with_the_next_name_after_the_connection_was_lost(database: URL) -> None:
     done = []
     with Leases(database) as leases:
-        for (name,) in leases.in_turn("abc"):
+        for (name,) in leases.take_in_turn("abc"):
             done.append(name)
             if name == "a":
                 end_sessions(database)
@@ -221,11 +221,11 @@ def test_work_goes_on_with_the_next_name_after_the_connection_was_lost(database:
 
 def test_a_server_that_ends_silent_sessions_keeps_a_lease(guarded: URL) -> None:
     limits = ("idle_session_timeout", "statement_timeout", "lock_timeout")
-    with connect(guarded, autocommit=True) as connection:
+    with open_connection(guarded, autocommit=True) as connection:
         for limit in limits:
             connection.execute(f"ALTER ROLE {OWNER} SET {limit} = '60s'".encode())
         try:
-            with lease(guarded, NAME) as held:
+            with hold_lease(guarded, NAME) as held:
                 shown = [held._connection.execute(f"SHOW {limit}".encode()).fetchone() for limit in limits]
         finally:
             connection.execute(f"ALTER ROLE {OWNER} RESET ALL".encode())

@@ -11,11 +11,11 @@ from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import REVISION, migrate
-from db.server.backup import BackupError, dump
-from db.server.engine import connect, open_engine
-from db.server.reader import READER, QueryError, reader_password, run_read_only
-from db.server.restore import restore
-from db.server.urls import DatabaseUnavailable, sibling_url
+from db.server.backup import BackupError, write_backup
+from db.server.engine import open_connection, open_engine
+from db.server.reader import READER_ROLE, QueryError, compute_reader_password, run_read_only
+from db.server.restore import restore_backup
+from db.server.urls import DatabaseUnavailable, build_sibling_url
 from tests.attack.statements import CHANGES, ESCAPES, MACHINE
 from tests.db.test_reader import counts
 
@@ -31,7 +31,7 @@ def as_superuser(url: URL, *statements: str) -> None:
 @pytest.fixture(scope="module")
 def limited(guarded: URL) -> Generator[URL, None, None]:
     """An empty database whose owner may create databases and roles, and nothing beyond."""
-    server = sibling_url(guarded, "postgres")
+    server = build_sibling_url(guarded, "postgres")
     as_superuser(
         server,
         "CREATE ROLE limited LOGIN CREATEDB CREATEROLE PASSWORD 'limited'",
@@ -43,7 +43,7 @@ def limited(guarded: URL) -> Generator[URL, None, None]:
 
 
 def test_who_may_not_enter_dagsters_database_is_told_so(limited: URL, guarded: URL) -> None:
-    server = sibling_url(guarded, "postgres")
+    server = build_sibling_url(guarded, "postgres")
     as_superuser(server, "REVOKE CONNECT ON DATABASE dagster FROM limited")
     try:
         with pytest.raises(DatabaseUnavailable, match='permission denied for database "dagster"'):
@@ -64,22 +64,24 @@ def test_with_the_extension_in_place_migrations_run_again_and_again(limited: URL
 
 def test_an_owner_of_the_reader_sees_and_ends_its_sessions(limited: URL, guarded: URL) -> None:
     """Such an owner makes the reader; the one of a superuser on this server is no business of his."""
-    server = sibling_url(guarded, "postgres")
-    as_superuser(server, f"ALTER ROLE {READER} RENAME TO other_reader")
+    server = build_sibling_url(guarded, "postgres")
+    as_superuser(server, f"ALTER ROLE {READER_ROLE} RENAME TO other_reader")
     try:
         migrate(limited, METRIC_INPUTS)
-        with connect(limited.set(username=READER, password=reader_password(limited)), autocommit=True) as reader:
+        with open_connection(
+            limited.set(username=READER_ROLE, password=compute_reader_password(limited)), autocommit=True
+        ) as reader:
             pid = reader.info.backend_pid
-            with connect(limited) as owner:
+            with open_connection(limited) as owner:
                 seen = owner.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
                 assert seen == ("idle",)
                 assert owner.execute("SELECT pg_terminate_backend(%s, 5000)", [pid]).fetchone() == (True,)
     finally:
         as_superuser(
             limited.set(username=guarded.username, password=guarded.password),
-            f"DROP OWNED BY {READER}",
-            f"DROP ROLE {READER}",
-            f"ALTER ROLE other_reader RENAME TO {READER}",
+            f"DROP OWNED BY {READER_ROLE}",
+            f"DROP ROLE {READER_ROLE}",
+            f"ALTER ROLE other_reader RENAME TO {READER_ROLE}",
         )
     migrate(guarded, METRIC_INPUTS)
 
@@ -87,7 +89,7 @@ def test_an_owner_of_the_reader_sees_and_ends_its_sessions(limited: URL, guarded
 @pytest.fixture(scope="module")
 def modest(guarded: URL) -> Generator[URL, None, None]:
     """A migrated database whose owner may not even create roles, so that it has no reader."""
-    server = sibling_url(guarded, "postgres")
+    server = build_sibling_url(guarded, "postgres")
     as_superuser(
         server,
         "DROP ROLE IF EXISTS modest",
@@ -144,7 +146,7 @@ def test_what_it_may_say_has_no_effect_on_the_next_query(modest: URL, query: str
 
 @pytest.mark.parametrize("power", ["pg_execute_server_program", "pg_write_server_files", "pg_read_server_files"])
 def test_nobody_stands_in_who_reaches_the_machine(modest: URL, guarded: URL, power: str) -> None:
-    server = sibling_url(guarded, "postgres")
+    server = build_sibling_url(guarded, "postgres")
     as_superuser(server, f"GRANT {power} TO modest")
     try:
         with pytest.raises(QueryError, match="reelsieve db migrate as a user with CREATEROLE"):
@@ -156,24 +158,26 @@ def test_nobody_stands_in_who_reaches_the_machine(modest: URL, guarded: URL, pow
 def test_a_restore_by_no_superuser_says_what_it_lacks(limited: URL, guarded: URL, tmp_path: Path) -> None:
     as_superuser(guarded.set(database="limited"), "CREATE EXTENSION IF NOT EXISTS vector")
     migrate(limited, METRIC_INPUTS)
-    source = dump(limited.set(username=guarded.username, password=guarded.password), tmp_path / "b", REVISION, print)
-    elsewhere, template = sibling_url(limited, "limited_restored"), guarded.set(database="template1")
+    source = write_backup(
+        limited.set(username=guarded.username, password=guarded.password), tmp_path / "b", REVISION, print
+    )
+    elsewhere, template = build_sibling_url(limited, "limited_restored"), guarded.set(database="template1")
     as_superuser(guarded, "ALTER DATABASE dagster OWNER TO limited", "ALTER ROLE limited NOCREATEDB")
     try:
         with pytest.raises(BackupError, match="limited may not do it"):
-            restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
+            restore_backup(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
         as_superuser(guarded, "ALTER ROLE limited CREATEDB")
         with pytest.raises(BackupError, match="run that in database template1"):
-            restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
+            restore_backup(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
         as_superuser(template, "CREATE EXTENSION vector")
-        assert restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print) == []
+        assert restore_backup(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print) == []
     finally:
         as_superuser(template, "DROP EXTENSION IF EXISTS vector")
         as_superuser(guarded, "DROP DATABASE IF EXISTS limited_restored", "ALTER DATABASE dagster OWNER TO owner")
 
 
 def test_a_database_that_cannot_be_created_is_named_with_who_may_not(guarded: URL) -> None:
-    server = sibling_url(guarded, "postgres")
+    server = build_sibling_url(guarded, "postgres")
     as_superuser(server, "DROP ROLE IF EXISTS small", "CREATE ROLE small LOGIN PASSWORD 'small'")
     with pytest.raises(DatabaseUnavailable, match="CREATE DATABASE small OWNER small"):
         migrate(guarded.set(username="small", password="small", database="small"), METRIC_INPUTS)

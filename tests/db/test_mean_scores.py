@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.quality import MeanScore, StatusCount, mean_scores, reasons_by_status
+from db.scores.quality import MeanScore, StatusCount, compute_mean_scores, count_statuses_with_reasons
 from tests.db.builders import add_sample, add_video, change_text, empty, make_dataset, set_scores
 
 
@@ -47,7 +47,7 @@ def test_mean_and_error_by_hand(engine: Engine) -> None:
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, [[0.25, 0.75], [1.0], [0.0, None], [None]])
     with engine.connect() as connection:
-        found = mean_scores(connection, scorer_id, dataset.dataset_id)
+        found = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
     assert found == [MeanScore("caption", 4, 3, 0.5, True, pytest.approx(math.sqrt(0.75) / 4))]
 
 
@@ -55,8 +55,8 @@ def test_one_video_has_a_mean_and_no_error(engine: Engine) -> None:
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, [[0.25, 0.75]])
     with engine.connect() as connection:
-        found = mean_scores(connection, scorer_id, dataset.dataset_id, 0)
-        nowhere = mean_scores(connection, scorer_id, dataset.dataset_id, 1)
+        found = compute_mean_scores(connection, scorer_id, dataset.dataset_id, 0)
+        nowhere = compute_mean_scores(connection, scorer_id, dataset.dataset_id, 1)
     assert (found, nowhere) == ([MeanScore("caption", 2, 1, 0.5, True, None)], [])
 
 
@@ -64,23 +64,23 @@ def test_equal_scores_do_not_vary(engine: Engine) -> None:
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, [[0.5, 0.5], [0.5]])
     with engine.connect() as connection:
-        (found,) = mean_scores(connection, scorer_id, dataset.dataset_id)
+        (found,) = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
     assert (found.varies, found.mean, found.standard_error) == (False, 0.5, 0.0)
 
 
 def test_kinds_and_shards_have_means_of_their_own(engine: Engine) -> None:
     dataset = make_dataset(engine, n_shards=2)
-    shards = {number: dataset.shard_of(f"caption video {number}") for number in range(8)}
+    shards = {number: dataset.compute_shard(f"caption video {number}") for number in range(8)}
     scorer_id = add_scores(engine, dataset, [[number / 8] for number in range(8)])
     set_scores(engine, {_pair(engine, dataset): 1.0})
     for shard in (0, 1):
         values = [number / 8 for number, of_shard in shards.items() if of_shard == shard]
         with engine.connect() as connection:
-            found = mean_scores(connection, scorer_id, dataset.dataset_id, shard)
+            found = compute_mean_scores(connection, scorer_id, dataset.dataset_id, shard)
         (captions,) = [each for each in found if each.kind == "caption"]
         assert (captions.n, captions.mean) == (len(values), pytest.approx(sum(values) / len(values)))
     with engine.connect() as connection:
-        whole = mean_scores(connection, scorer_id, dataset.dataset_id)
+        whole = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
     assert [(each.kind, each.n) for each in whole] == [("caption", 8), ("qa", 1)]
 
 
@@ -98,7 +98,7 @@ def test_against_the_formula_in_python(engine: Engine, values: list[list[float]]
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, values)
     with engine.connect() as connection:
-        (found,) = mean_scores(connection, scorer_id, dataset.dataset_id)
+        (found,) = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
     mean, error = by_hand(values)
     assert (found.mean, found.standard_error) == (pytest.approx(mean, abs=1e-9), pytest.approx(error, abs=1e-9))
 
@@ -110,7 +110,7 @@ def test_statuses_come_with_their_commonest_reason(engine: Engine) -> None:
     scorer_id = set_scores(engine, {ids[0]: 0.5, ids[1]: None, ids[2]: None, ids[3]: 0.25})
     change_text(engine, ids[3], "another")
     with engine.connect() as connection:
-        found = reasons_by_status(connection, scorer_id, dataset.dataset_id, 0)
+        found = count_statuses_with_reasons(connection, scorer_id, dataset.dataset_id, 0)
     assert found == [
         StatusCount("caption", "undefined", 2, "undefined for a reason"),
         StatusCount("caption", "ok", 1, None),

@@ -16,12 +16,12 @@ from sqlalchemy.engine import URL, Engine
 import db.schema.migrate as migrating
 from assets.scores.registry import METRIC_INPUTS
 from db.schema import METADATA
-from db.schema.migrate import MIGRATIONS, REVISION, check_schema, is_current, migrate
+from db.schema.migrate import MIGRATIONS, REVISION, check_tables_match, is_schema_current, migrate
 from db.schema.views import VIEWS, create_views, drop_views
-from db.server.backup import dump
+from db.server.backup import write_backup
 from db.server.engine import open_engine
-from db.server.restore import restore
-from db.server.urls import DatabaseUnavailable, sibling_url
+from db.server.restore import restore_backup
+from db.server.urls import DatabaseUnavailable, build_sibling_url
 from tests.attack.state import OF_DATABASE, changed, state_of_database
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, write_fresh
 
@@ -36,12 +36,12 @@ def relations(engine: Engine) -> set[str]:
 def test_upgrade_from_empty_makes_every_table_and_view(engine: Engine) -> None:
     assert relations(engine) == {*METADATA.tables, *VIEWS, "alembic_version"}
     with engine.connect() as connection:
-        assert is_current(connection)
+        assert is_schema_current(connection)
 
 
 def test_tables_and_metadata_agree(engine: Engine) -> None:
     with engine.connect() as connection:
-        check_schema(connection)
+        check_tables_match(connection)
 
 
 def test_migrations_make_the_tables_of_the_code(engine: Engine) -> None:
@@ -103,10 +103,10 @@ def test_a_filled_database_is_brought_to_the_next_version(database: URL, engine:
     sample_id = add_sample(engine, clips, add_video(engine, clips, "v"), "s", "A dog runs.")
     write_fresh(engine, activate(engine, "vcs"), [ok(sample_id, 0.5)])
     with engine.connect() as connection:
-        assert not is_current(connection)
+        assert not is_schema_current(connection)
     assert migrate(database, METRIC_INPUTS) == "0002"
     with engine.connect() as connection:
-        assert is_current(connection)
+        assert is_schema_current(connection)
         assert connection.scalar(sa.text("SELECT mood FROM video")) == "calm"
         row = connection.execute(sa.text("SELECT sample, system, vcs, vcs_status FROM sample_scores")).one()
     assert tuple(row) == ("s", "brief", 0.5, "ok")
@@ -125,12 +125,12 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(database: URL, engi
 @pytest.mark.usefixtures("next_version")
 def test_a_back_up_of_an_older_version_is_restored_into_this_one(database: URL, engine: Engine, tmp_path: Path) -> None:
     make_dataset(engine, "films")
-    backup = dump(database, tmp_path / "backup", "0001", lambda _line: None)
-    url = sibling_url(database, f"{database.database}_newer")
-    assert restore(url, backup, METRIC_INPUTS, [], lambda _url: None, lambda _line: None) == []
+    backup = write_backup(database, tmp_path / "backup", "0001", lambda _line: None)
+    url = build_sibling_url(database, f"{database.database}_newer")
+    assert restore_backup(url, backup, METRIC_INPUTS, [], lambda _url: None, lambda _line: None) == []
     restored = open_engine(url)
     with restored.connect() as connection:
-        assert is_current(connection)
+        assert is_schema_current(connection)
         assert connection.scalar(sa.text("SELECT name FROM dataset")) == "films"
         assert connection.scalars(sa.text("SELECT mood FROM video")).all() == []
     restored.dispose()
@@ -140,7 +140,7 @@ def test_check_notices_a_table_that_differs(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE video DROP COLUMN codec CASCADE")
     with engine.connect() as connection, pytest.raises(CommandError):
-        check_schema(connection)
+        check_tables_match(connection)
 
 
 @pytest.mark.parametrize("revision", ["0130", "9999"])
@@ -156,7 +156,7 @@ def test_a_database_of_an_unknown_version_is_refused_as_it_is(database: URL, eng
 
 
 def test_two_migrations_at_once_end_in_one_schema(migrated_template: URL) -> None:
-    url = sibling_url(migrated_template, "migrated_twice")
+    url = build_sibling_url(migrated_template, "migrated_twice")
     with ThreadPoolExecutor(2) as pool:
         revisions = list(pool.map(lambda _: migrate(url, METRIC_INPUTS), range(2)))
     assert len(set(revisions)) == 1
@@ -181,4 +181,4 @@ def test_a_metric_name_cannot_carry_sql(engine: Engine) -> None:
 
 def test_a_database_that_is_missing_is_named(migrated_template: URL) -> None:
     with pytest.raises(DatabaseUnavailable, match="nowhere"):
-        open_engine(sibling_url(migrated_template, "nowhere"))
+        open_engine(build_sibling_url(migrated_template, "nowhere"))

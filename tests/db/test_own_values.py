@@ -14,12 +14,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
-from db.server.access import listen, owner_url
+from db.server.access import format_owner_url, start_listening
 from db.server.backup import BackupError
-from db.server.backup import _run as run_program
+from db.server.backup import _run_program as run_program
 from db.server.embedded import start_embedded, stop_embedded
-from db.server.engine import connect, open_engine
-from db.server.urls import DatabaseUnavailable, parse_url, shown_url, sibling_url, url_for_dagster
+from db.server.engine import open_connection, open_engine
+from db.server.urls import DatabaseUnavailable, build_sibling_url, format_psycopg2_url, format_url, parse_url
 from tests.homes import copy_home
 
 # Settings that name a program, a library, another server or a file, by their names; and what of them may stay as it is.
@@ -92,7 +92,7 @@ def test_values_of_the_data_folder_do_not_count(home: Path, tmp_path: Path, name
     with (home / "postgres" / name).open("a") as file:
         file.writelines(f"{setting} = '{value}'\n" for setting, value in hostile.items())
     before = sorted(tmp_path.iterdir())
-    with connect(sibling_url(start_embedded(home), "postgres"), autocommit=True) as connection:
+    with open_connection(build_sibling_url(start_embedded(home), "postgres"), autocommit=True) as connection:
         connection.execute("SELECT pg_switch_wal()")
         rows = connection.execute(
             "SELECT name, setting, sourcefile FROM pg_settings WHERE name = ANY(%s)", [[*hostile]]
@@ -110,7 +110,7 @@ def test_values_of_the_data_folder_do_not_count(home: Path, tmp_path: Path, name
 
 def test_no_setting_that_reaches_outside_is_left_to_the_files(home: Path) -> None:
     """A setting that a later Postgres adds fails here, until someone has looked at it."""
-    with connect(sibling_url(start_embedded(home), "postgres")) as connection:
+    with open_connection(build_sibling_url(start_embedded(home), "postgres")) as connection:
         rows = connection.execute("SELECT name, source FROM pg_settings").fetchall()
     reaching = {name for name, _ in rows if REACHING.search(name)}
     ours = {name for name, source in rows if source == "command line"}
@@ -145,10 +145,10 @@ def asking(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """A server that listens and asks the role of each way in that way."""
     home = tmp_path_factory.mktemp("asking") / "home"
     copy_home(migrated_home, home)
-    url = sibling_url(listen(home), "postgres")
+    url = build_sibling_url(start_listening(home), "postgres")
     access = home / "postgres" / "pg_hba.conf"
     access.write_text("".join(f'host all "by {way}" all {way}\n' for way in WAYS) + access.read_text())
-    with connect(url, autocommit=True) as connection:
+    with open_connection(url, autocommit=True) as connection:
         for way in WAYS:
             connection.execute(f"SET password_encryption = '{'md5' if way == 'md5' else 'scram-sha-256'}'".encode())
             connection.execute(f"CREATE ROLE \"by {way}\" LOGIN SUPERUSER PASSWORD 's%cret'".encode())
@@ -173,9 +173,11 @@ def test_a_password_goes_to_no_server_that_asks_for_it_otherwise(asking: URL, tm
         open_engine(url)
     assert "s%cret" not in str(refused.value)
     with pytest.raises(psycopg.OperationalError, match="authentication method requirement"):
-        connect(url)
+        open_connection(url)
     with pytest.raises(psycopg2.OperationalError, match="authentication method requirement"):
-        psycopg2.connect(sa.engine.make_url(url_for_dagster(url)).set(drivername="postgresql").render_as_string(False))
+        psycopg2.connect(
+            sa.engine.make_url(format_psycopg2_url(url)).set(drivername="postgresql").render_as_string(False)
+        )
     with pytest.raises(BackupError, match="authentication method requirement"):
         run_program("pg_dump", url, ["--schema-only", f"--file={tmp_path / 'dump'}", "postgres"])
 
@@ -184,24 +186,24 @@ def test_a_password_goes_to_no_server_that_asks_for_it_otherwise(asking: URL, tm
 def test_a_url_may_allow_the_way_of_its_server(asking: URL, tmp_path: Path, way: str) -> None:
     url = parse_url(written(asking, way, is_allowed=way != "scram-sha-256"))
     open_engine(url).dispose()
-    for driver in (url, sa.engine.make_url(url_for_dagster(url))):
+    for driver in (url, sa.engine.make_url(format_psycopg2_url(url))):
         engine = sa.create_engine(driver)
         with engine.connect() as connection:
             assert connection.exec_driver_sql("SELECT current_user").scalar() == f"by {way}"
         engine.dispose()
     run_program("pg_dump", url, ["--schema-only", f"--file={tmp_path / 'dump'}", "postgres"])
-    assert parse_url(owner_url(url)) == url, "what is shown leads there again"
-    shown = shown_url(url)
+    assert parse_url(format_owner_url(url)) == url, "what is shown leads there again"
+    shown = format_url(url)
     assert ("require_auth" in shown) == (way != "scram-sha-256")
 
 
 def test_the_socket_of_a_home_gets_no_password(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "s%cret")
     url = start_embedded(home)
-    open_engine(sibling_url(url, "postgres")).dispose()
+    open_engine(build_sibling_url(url, "postgres")).dispose()
     access = home / "postgres" / "pg_hba.conf"
-    with connect(sibling_url(url, "postgres"), autocommit=True) as connection:
+    with open_connection(build_sibling_url(url, "postgres"), autocommit=True) as connection:
         access.write_text(f"local all all password\n{access.read_text()}")
         connection.execute("SELECT pg_reload_conf()")
         with pytest.raises(DatabaseUnavailable, match="authentication method requirement"):
-            open_engine(sibling_url(url, "postgres"))
+            open_engine(build_sibling_url(url, "postgres"))

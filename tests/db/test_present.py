@@ -15,9 +15,9 @@ from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.present import active_scorers, list_scores
-from db.selection.frozen import selection_rows
-from db.selection.recipes import SelectionError, recipe_of
+from db.scores.sample_scores import list_scores, load_active_scorers
+from db.selection.recipes import SelectionError, parse_recipe
+from db.selection.stored_selections import load_selection_rows
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, empty, make_dataset, set_scores
 from tests.db.freezing import freeze_recipe
 
@@ -104,7 +104,7 @@ def test_selections_and_lists_are_those_by_hand(
     store(engine, dataset, rows)
     eligible = [row for row in rows if row.now("vcs") is not None and WHERES[where](row)]
     rule = {"by": "vcs", "where": where, "stale": "leave_out"}
-    recipe = recipe_of({**rule, "kind": "all", "keep": float(keep)})
+    recipe = parse_recipe({**rule, "kind": "all", "keep": float(keep)})
     if not eligible:
         with pytest.raises(SelectionError), engine.begin() as connection:
             freeze_recipe(connection, dataset, recipe)
@@ -112,7 +112,7 @@ def test_selections_and_lists_are_those_by_hand(
         best = in_order(eligible)[: max(1, int((keep * len(eligible)).to_integral_value(ROUND_FLOOR)))]
         n_tied, n_equal = (sum(row.now("vcs") == best[-1].now("vcs") for row in some) for some in (best, eligible))
         # The same by its number instead of its share.
-        counted = recipe_of({**rule, "kind": "all", "count": len(best)})
+        counted = parse_recipe({**rule, "kind": "all", "count": len(best)})
         if n_tied < n_equal and n_tied / len(best) > 0.05:
             refusals = set()
             for each in (recipe, counted):
@@ -129,7 +129,7 @@ def test_selections_and_lists_are_those_by_hand(
         assert (picked.n_tied, picked.n_tied_left) == (chosen.n_tied, chosen.n_tied_left) == (n_tied, n_equal - n_tied)
         assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(best), len(eligible), best[-1].now("vcs"))
         assert chosen.score_hash == hashlib.sha256("".join(map(line, best)).encode()).hexdigest()
-        frozen = [row for part in selection_rows(engine, chosen.selection_id) for row in part]
+        frozen = [row for part in load_selection_rows(engine, chosen.selection_id) for row in part]
         assert [(row["sample"], row["vcs"], row["evqa"], row["vcs_models"], row["evqa_models"]) for row in frozen] == [
             (row.key, row.now("vcs"), row.now("evqa"), row.models("vcs"), row.models("evqa")) for row in best
         ]
@@ -147,7 +147,10 @@ def test_active_scorers_count_their_scores_of_now(engine: Engine, views: None) -
 
     def found() -> dict[str, tuple[int, bool]]:
         with engine.connect() as connection:
-            return {name: (row.n_defined, row.is_alone) for name, row in active_scorers(connection, dataset).items()}
+            return {
+                name: (row.n_defined, row.is_in_one_dataset)
+                for name, row in load_active_scorers(connection, dataset).items()
+            }
 
     assert found() == {"vcs": (2, True), "evqa": (0, True)}
     with engine.connect() as connection:

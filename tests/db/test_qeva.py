@@ -14,13 +14,13 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.evidence.models import register_model
 from db.evidence.qeva import (
-    MARK,
+    FILTER_COLUMNS,
     Row,
     load_answers,
     load_question_sets,
-    mark_questions,
-    write_answers,
-    write_question_sets,
+    store_answers,
+    store_filter_results,
+    store_question_sets,
 )
 from tests.db.builders import add_sample, add_video, make_dataset, remove
 
@@ -46,7 +46,7 @@ class Shelf:
     sample_id: int
 
     def write(self, *sets: Row) -> None:
-        write_question_sets(self.engine, self.model_id, "run", sets)
+        store_question_sets(self.engine, self.model_id, "run", sets)
 
     def sets(self) -> Sequence[Row]:
         with self.engine.connect() as connection:
@@ -102,7 +102,7 @@ def test_sets_come_back_as_they_were_written(shelf: Shelf) -> None:
         assert part(stored, columns) == columns
         assert [part(each, FIRST) for each in stored["questions"]] == one["questions"]
     assert [each["position"] for each in shelf.questions()] == [0, 1]
-    assert {each[name] for each in shelf.questions() for name in MARK} == {None}
+    assert {each[name] for each in shelf.questions() for name in FILTER_COLUMNS} == {None}
 
 
 def test_a_good_set_of_the_same_source_stays_and_one_of_another_source_goes(shelf: Shelf) -> None:
@@ -110,7 +110,7 @@ def test_a_good_set_of_the_same_source_stays_and_one_of_another_source_goes(shel
     before = shelf.sets()
     shelf.write(shelf.of_video(SECOND))
     assert shelf.sets() == before
-    write_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(shelf.ids()[0])])
+    store_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(shelf.ids()[0])])
     shelf.write(shelf.of_video(SECOND, source=OTHER))
     (after,) = shelf.sets()
     assert [each["text"] for each in after["questions"]] == [SECOND["text"]]
@@ -143,9 +143,9 @@ def test_a_mark_is_stored_once_but_an_error_is_mended(shelf: Shelf) -> None:
         KEPT,
         (["correct"], None, "trivial", "Yes.", None),
     ):
-        mark_questions(shelf.engine, {question_id: dict(zip(MARK, mark, strict=True))})
+        store_filter_results(shelf.engine, {question_id: dict(zip(FILTER_COLUMNS, mark, strict=True))})
     (stored,) = shelf.questions()
-    assert tuple(stored[name] for name in MARK) == KEPT
+    assert tuple(stored[name] for name in FILTER_COLUMNS) == KEPT
 
 
 def test_answers_come_back_and_newer_ones_replace_them(shelf: Shelf) -> None:
@@ -155,25 +155,25 @@ def test_answers_come_back_and_newer_ones_replace_them(shelf: Shelf) -> None:
         shelf.answer(question_id, status="error", raw="", normalised=None, correct=None, reason="timeout"),
         shelf.answer(question_id, score=0.75, evidence="It rains."),
     ):
-        write_answers(shelf.engine, shelf.model_id, "run", [answer])
+        store_answers(shelf.engine, shelf.model_id, "run", [answer])
         assert shelf.answers() == [answer]
     failed = shelf.answer(question_id, status="error", raw="", normalised=None, correct=None, reason="timeout")
-    assert write_answers(shelf.engine, shelf.model_id, "other run", [failed]) == 0
+    assert store_answers(shelf.engine, shelf.model_id, "other run", [failed]) == 0
     assert shelf.answers() == [answer]
     elsewhere = {**failed, "context_sha256": OTHER}
-    assert write_answers(shelf.engine, shelf.model_id, "other run", [elsewhere]) == 1
+    assert store_answers(shelf.engine, shelf.model_id, "other run", [elsewhere]) == 1
     assert shelf.answers() == [elsewhere]
 
 
 def test_what_is_deleted_meanwhile_is_left_out(shelf: Shelf) -> None:
     shelf.write(shelf.of_video(FIRST))
     (question_id,) = shelf.ids()
-    write_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(question_id), shelf.answer(question_id + 99)])
+    store_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(question_id), shelf.answer(question_id + 99)])
     assert [answer["question_id"] for answer in shelf.answers()] == [question_id]
     remove(shelf.engine, schema.sample, shelf.sample_id)
     assert shelf.answers() == []
     shelf.write(shelf.of_sample(FIRST), shelf.of_video(FIRST))
-    write_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(question_id)])
+    store_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(question_id)])
     assert [one["dimension"] for one in shelf.sets()] == ["coverage"]
     remove(shelf.engine, schema.video, shelf.video_id)
     assert shelf.sets() == []

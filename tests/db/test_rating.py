@@ -10,30 +10,30 @@ from sqlalchemy.engine import Engine
 
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.manifest.drawn_ratings import drawn_ratings
 from db.manifest.rating import (
-    APART,
-    EVERY,
-    Item,
-    Key,
+    MIN_REPEAT_DISTANCE,
+    REPEAT_EVERY,
+    CaptionIds,
+    CaptionToRate,
     Rater,
-    asked,
-    due_repeat,
-    n_rated,
-    next_item,
-    scale_of,
+    count_answers,
+    delete_last_answer,
+    find_due_repeat,
+    find_next_caption,
+    find_scale,
+    list_next_captions,
     store_answer,
     store_rating,
-    take_back,
 )
-from db.manifest.rows import write_rows
+from db.manifest.rating_draws import load_drawn_ratings
+from db.manifest.rows import store_rows
 from db.reports.agreement import list_answers, list_judged_samples, list_preferences, list_ratings
-from db.reports.samples import ratings_by_sample
-from db.reports.samples import ratings_of as ratings_on_page
-from db.reports.summary import count_old_ratings, dataset_summary, raters_of
+from db.reports.samples import load_judgements as ratings_on_page
+from db.reports.samples import load_ratings_by_sample
+from db.reports.summary import count_old_ratings, count_ratings_by_rater, load_dataset_summary
 from db.schema import rating
 from db.schema.views import create_views
-from db.server.engine import psycopg_transaction
+from db.server.engine import open_psycopg_transaction
 from tests.assets.reporting import rate
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove
 
@@ -60,7 +60,7 @@ def answer(engine: Engine, rater: Rater, sample_id: int, value: float = 4.0, tex
 
 def following(engine: Engine, rater: Rater, skipped: tuple[int, ...] = ()) -> int | None:
     with engine.connect() as connection:
-        item = next_item(connection, rater, skipped)
+        item = find_next_caption(connection, rater, skipped)
         return None if item is None else item.sample_id
 
 
@@ -83,7 +83,7 @@ def test_each_caption_comes_once_in_an_order_of_the_seed_alone(
     assert sorted(other := rate_all(engine, Rater(dataset, "cid", "fun", seed=1))) == ids
     assert other != order
     with engine.connect() as connection:
-        assert n_rated(connection, Rater(dataset, "ann", "fun")) == (N, N)
+        assert count_answers(connection, Rater(dataset, "ann", "fun")) == (N, N)
         stored = connection.execute(sa.select(rating).where(rating.c.rater == "cid").limit(1)).one()
     assert (stored.value, stored.extra["scale"], stored.extra["answer"]) == (4.0, "1-5", "4")
     assert stored.extra["rated_at"].startswith("20")
@@ -123,15 +123,15 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
         with engine.begin() as connection:
             create_views(connection, TWO_METRICS)
             means = connection.exec_driver_sql("SELECT mean_ratings->>'fun' FROM sample_scores WHERE sample = 'c0'")
-            summary = dataset_summary(connection, dataset.name)
+            summary = load_dataset_summary(connection, dataset.name)
             return {
                 "mean": means.scalar(),
                 "random": list(list_ratings(connection, dataset.dataset_id)),
-                "drawn": [row[:2] for row in drawn_ratings(connection, dataset, "fun")],
+                "drawn": [row[:2] for row in load_drawn_ratings(connection, dataset, "fun")],
                 "judged": [each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)],
-                "rated": n_rated(connection, rater)[0],
-                "raters": raters_of(connection, dataset.dataset_id),
-                "shown": ratings_by_sample(connection, [first]),
+                "rated": count_answers(connection, rater)[0],
+                "raters": count_ratings_by_rater(connection, dataset.dataset_id),
+                "shown": load_ratings_by_sample(connection, [first]),
                 "counts": (summary["ratings"], summary["old_ratings"]),
                 "old": count_old_ratings(connection, dataset.dataset_id),
             }
@@ -154,7 +154,7 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
     assert counted() == nothing | {"counts": (0, 1), "old": 1}
     with engine.connect() as connection:
         assert [(row["value"], row["is_old"]) for row in ratings_on_page(connection, first)] == [(2.0, True)]
-        item = next_item(connection, rater, drawn=[first])
+        item = find_next_caption(connection, rater, drawn=[first])
         assert item is not None
         assert item.sample_id == first
     assert following(engine, rater, tuple(clips[1][1:])) == first
@@ -178,9 +178,9 @@ def test_a_row_of_a_manifest_counts_for_the_text_beside_which_it_was_given(
     dataset, (first, *_) = clips
 
     def ingest(row: bytes) -> int:
-        with psycopg_transaction(engine) as driver:
+        with open_psycopg_transaction(engine) as driver:
             said = {"sample_id": first, "rater": "ann", "aspect": "fun", "value": 3.0, "extra": None}
-            write_rows(driver, "rating", [{**said, "row_sha256": row}], is_held=True)
+            store_rows(driver, "rating", [{**said, "row_sha256": row}], may_exist=True)
         with engine.connect() as connection:
             return len(list(list_ratings(connection, dataset.dataset_id)))
 
@@ -206,7 +206,7 @@ def test_the_last_answer_is_taken_back_and_nothing_else(engine: Engine, clips: t
     taken = []
     for rater in (ann, ann, ann, ann._replace(name="r0")):
         with engine.begin() as connection:
-            taken.append(take_back(connection, rater))
+            taken.append(delete_last_answer(connection, rater))
     assert taken == [True, True, False, False]
     with engine.connect() as connection:
         left = connection.execute(sa.select(rating.c.rater, rating.c.sample_id).order_by(rating.c.rater)).all()
@@ -223,7 +223,7 @@ def test_undo_goes_back_answer_by_answer(engine: Engine, clips: tuple[Dataset, l
     assert answer(engine, rater, second)
     for expected in (second, first):
         with engine.begin() as connection:
-            assert take_back(connection, rater)
+            assert delete_last_answer(connection, rater)
         assert following(engine, rater) == expected
 
 
@@ -231,11 +231,11 @@ def test_a_scale_belongs_to_an_aspect_of_a_dataset(engine: Engine, clips: tuple[
     dataset, ids = clips
     rate(engine, {ids[0]: (3,)}, "fun")
     with engine.connect() as connection:
-        assert scale_of(connection, dataset, "fun") is None
+        assert find_scale(connection, dataset, "fun") is None
     assert answer(engine, Rater(dataset, "ann", "fun"), ids[0])
     with engine.connect() as connection:
-        assert scale_of(connection, dataset, "fun") == "1-5"
-        assert scale_of(connection, dataset, "truth") is None
+        assert find_scale(connection, dataset, "fun") == "1-5"
+        assert find_scale(connection, dataset, "truth") is None
 
 
 # Two side by side, and repeats.
@@ -255,12 +255,12 @@ def pairs(engine: Engine) -> tuple[Dataset, dict[str, int]]:
     return dataset, ids
 
 
-def ask(engine: Engine, rater: Rater, skipped: tuple[Key, ...] = ()) -> list[Item]:
+def ask(engine: Engine, rater: Rater, skipped: tuple[CaptionIds, ...] = ()) -> list[CaptionToRate]:
     with engine.connect() as connection:
-        return asked(connection, rater, skipped)
+        return list_next_captions(connection, rater, skipped)
 
 
-def reply(engine: Engine, rater: Rater, items: list[Item], value: float) -> bool:
+def reply(engine: Engine, rater: Rater, items: list[CaptionToRate], value: float) -> bool:
     about = [(item.sample_id, item.text_sha256) for item in items]
     with engine.begin() as connection:
         return store_answer(connection, rater, about, value, {"answer": str(value), "seed": rater.seed})
@@ -309,9 +309,9 @@ def test_a_preference_counts_while_both_texts_are_those_that_were_compared(
     assert not reply(engine, ann, items, 1)
 
 
-def _all(engine: Engine, rater: Rater) -> list[list[Item]]:
+def _all(engine: Engine, rater: Rater) -> list[list[CaptionToRate]]:
     """All that a rater could be asked now."""
-    found: list[list[Item]] = []
+    found: list[list[CaptionToRate]] = []
     while items := ask(engine, rater, tuple(tuple(sorted(i.sample_id for i in each)) for each in found)):
         found.append(items)
     return found
@@ -331,25 +331,25 @@ def test_some_captions_come_twice_and_keep_both_answers(
         assert reply(engine, rater, [item], float(1 + place % 5))
         order.append(item.sample_id)
     repeated = [place for place, i in enumerate(order) if i in order[:place]]
-    assert [place // EVERY for place in repeated] == [0, 1, 2, 3], "one of ten"
-    assert all(place - order.index(order[place]) > APART for place in repeated)
+    assert [place // REPEAT_EVERY for place in repeated] == [0, 1, 2, 3], "one of ten"
+    assert all(place - order.index(order[place]) > MIN_REPEAT_DISTANCE for place in repeated)
     assert len({order[place] for place in repeated}) == len(repeated), "none comes a third time"
     with engine.connect() as connection:
-        assert n_rated(connection, rater) == (36, 42)
+        assert count_answers(connection, rater) == (36, 42)
         stored = {row.sample_id: row for row in connection.execute(sa.select(rating))}
         answers = list_answers(connection, dataset.dataset_id)
     for place in repeated:
         row, first = stored[order[place]], order.index(order[place])
         assert (row.value, row.extra["again"]["value"]) == (1 + first % 5, 1 + place % 5)
-    assert sorted((each.first, each.value) for each in answers if each.first is not None) == sorted(
+    assert sorted((each.first_value, each.value) for each in answers if each.first_value is not None) == sorted(
         (1 + order.index(order[place]) % 5, 1 + place % 5) for place in repeated
     )
     for place in reversed(range(40)):
         with engine.begin() as connection:
-            assert take_back(connection, rater)
+            assert delete_last_answer(connection, rater)
         assert ask(engine, rater)[0].sample_id == order[place], "undo goes back through repeats"
     with engine.begin() as connection:
-        assert not take_back(connection, rater)
+        assert not delete_last_answer(connection, rater)
 
 
 def test_a_repeat_is_stored_once_and_never_of_a_text_that_changed(
@@ -358,9 +358,9 @@ def test_a_repeat_is_stored_once_and_never_of_a_text_that_changed(
     dataset, _ = clips
     rater = Rater(dataset, "ann", "fun")
 
-    def repeat() -> Key | None:
+    def repeat() -> CaptionIds | None:
         with engine.connect() as connection:
-            return due_repeat(connection, rater)
+            return find_due_repeat(connection, rater)
 
     order = []
     while repeat() is None:
@@ -368,7 +368,7 @@ def test_a_repeat_is_stored_once_and_never_of_a_text_that_changed(
         assert reply(engine, rater, [item], 3.0)
         order.append(item.sample_id)
     (due,) = repeat() or ()
-    assert due in order[:-APART]
+    assert due in order[:-MIN_REPEAT_DISTANCE]
     change_text(engine, due, "another text")
     assert repeat() != (due,)
     change_text(engine, due, "a dog runs")
@@ -388,7 +388,7 @@ def test_a_repeated_pair_stands_the_other_way_round(engine: Engine, pairs: tuple
     for system in "abcde":
         add_sample(engine, dataset, video, f"x{system}", f"{system} says", system=system)
     ann, seen = Rater(dataset, "ann", "fun", pairs=True), {}
-    for _ in range(EVERY):
+    for _ in range(REPEAT_EVERY):
         items = ask(engine, ann)
         key = tuple(sorted(item.sample_id for item in items))
         if key in seen:

@@ -17,15 +17,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.manifest.datasets import Dataset, ensure_dataset, list_datasets
-from db.manifest.store import ingest_store
+from db.manifest.datasets import Dataset, find_or_create_dataset, list_datasets
+from db.manifest.store import open_ingest_store
 from db.schema import METADATA
 from db.schema.migrate import migrate
 from db.schema.views import VIEWS
-from db.selection.recipes import recipe_of
-from db.server.engine import connect, open_engine
-from db.server.reader import MOST_SESSIONS, READER, QueryError, reader_password, run_read_only
-from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url
+from db.selection.recipes import parse_recipe
+from db.server.engine import open_connection, open_engine
+from db.server.reader import MAX_SESSIONS, READER_ROLE, QueryError, compute_reader_password, run_read_only
+from db.server.urls import DAGSTER, DatabaseUnavailable, build_sibling_url
 from tests.attack.statements import CHANGES, ESCAPES, LOCKS, MACHINE, OF_ITSELF
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 from tests.db.freezing import freeze_recipe
@@ -34,7 +34,7 @@ from tests.db.freezing import freeze_recipe
 @pytest.fixture(scope="module")
 def filled(migrated_template: URL) -> URL:
     """A database with one scored sample, which all these tests try to change in vain."""
-    url = sibling_url(migrated_template, "filled")
+    url = build_sibling_url(migrated_template, "filled")
     migrate(url, METRIC_INPUTS)
     owner = open_engine(url)
     clips = make_dataset(owner)
@@ -82,7 +82,7 @@ def test_every_table_and_view_can_be_read(filled: URL) -> None:
     for name in (*METADATA.tables, *VIEWS):
         ask(filled, f"SELECT * FROM {name}")
     assert ask(filled, "SELECT sample, vcs FROM sample_scores") == [{"sample": "s", "vcs": 0.5}]
-    assert ask(filled, "SELECT current_user AS me") == [{"me": READER}]
+    assert ask(filled, "SELECT current_user AS me") == [{"me": READER_ROLE}]
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_nothing_can_be_changed_or_escaped(filled: URL, owner: Engine, query: st
 )
 def test_harmless_statements_leave_no_trace_in_the_next_query(filled: URL, query: str) -> None:
     assert ask(filled, query) == []
-    assert ask(filled, "SELECT current_user AS me, session_user AS who") == [{"me": READER, "who": READER}]
+    assert ask(filled, "SELECT current_user AS me, session_user AS who") == [{"me": READER_ROLE, "who": READER_ROLE}]
     assert "read-only" in refusal(filled, CHANGES[0])
 
 
 @pytest.fixture
 def unbound(filled: URL) -> Iterator[psycopg.Connection[Any]]:
     """The reader's role on a connection that would let it write, as psql could: its rights alone hold it back."""
-    with connect(filled.set(username=READER), autocommit=True) as connection:
+    with open_connection(filled.set(username=READER_ROLE), autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")
         yield connection
 
@@ -136,7 +136,7 @@ NOT_OF_RIGHTS = ("hstore", "GRANT", "LOCK", "STDOUT")
         *[query for query in [*CHANGES, *MACHINE, *LOCKS] if not any(word in query for word in NOT_OF_RIGHTS)],
         "SET ROLE postgres",
         "SET SESSION AUTHORIZATION postgres",
-        f"ALTER ROLE {READER} SUPERUSER",
+        f"ALTER ROLE {READER_ROLE} SUPERUSER",
         "CREATE ROLE x",
         "CREATE DATABASE x",
         "CREATE SCHEMA x",
@@ -181,21 +181,21 @@ def test_a_server_that_does_not_answer_is_not_blamed_on_rights(filled: URL, tmp_
         ask(filled.set(query={"host": str(tmp_path)}), "SELECT 1")
     assert str(tmp_path) in str(caught.value)
     assert str(caught.value).startswith("no server answers at ")
-    assert READER not in str(caught.value)
+    assert READER_ROLE not in str(caught.value)
 
 
 def test_the_readers_password_is_derived_from_the_owners() -> None:
     url = URL.create("postgresql", "ann", "s@crt", "db")
     expected = hmac.new(b"s@crt", b"reelsieve_reader", hashlib.sha256).hexdigest()
-    assert reader_password(url) == expected
-    assert reader_password(url.set(username="bob", host="other")) == expected
-    assert reader_password(url.set(password="s@crT")) != expected
+    assert compute_reader_password(url) == expected
+    assert compute_reader_password(url.set(username="bob", host="other")) == expected
+    assert compute_reader_password(url.set(password="s@crT")) != expected
 
 
 @pytest.mark.parametrize("password", [None, ""])
 def test_without_an_owners_password_the_reader_has_none_either(password: str | None) -> None:
     """One derived from nothing would be the same everywhere, and so open every such server to anyone."""
-    assert reader_password(URL.create("postgresql", "ann", password, "db")) is None
+    assert compute_reader_password(URL.create("postgresql", "ann", password, "db")) is None
 
 
 def test_a_reader_without_password_has_none_stored(owner: Engine) -> None:
@@ -203,11 +203,11 @@ def test_a_reader_without_password_has_none_stored(owner: Engine) -> None:
         stored = sa.text(
             "SELECT rolpassword, rolsuper OR rolcreaterole OR rolcreatedb FROM pg_authid WHERE rolname = :me"
         )
-        assert connection.execute(stored, {"me": READER}).one() == (None, False)
+        assert connection.execute(stored, {"me": READER_ROLE}).one() == (None, False)
 
 
 def test_a_server_that_asks_for_passwords(guarded: URL) -> None:
-    assert ask(guarded, "SELECT current_user AS me") == [{"me": READER}]
+    assert ask(guarded, "SELECT current_user AS me") == [{"me": READER_ROLE}]
     with pytest.raises(DatabaseUnavailable, match="password authentication failed"):
         ask(guarded.set(password="hunter2"), "SELECT 1")
 
@@ -215,7 +215,7 @@ def test_a_server_that_asks_for_passwords(guarded: URL) -> None:
 def test_a_transaction_is_read_only_also_where_the_role_has_lost_that_setting(guarded: URL) -> None:
     owner = open_engine(guarded)
     with owner.begin() as connection:
-        connection.exec_driver_sql(f"ALTER ROLE {READER} RESET default_transaction_read_only")
+        connection.exec_driver_sql(f"ALTER ROLE {READER_ROLE} RESET default_transaction_read_only")
     owner.dispose()
     assert "read-only" in refusal(guarded, "CREATE TEMPORARY TABLE x (a int)")
     migrate(guarded, METRIC_INPUTS)
@@ -227,41 +227,41 @@ def settings_of_reader(url: URL) -> dict[str, list[str]]:
         "SELECT coalesce(datname, ''), setconfig FROM pg_db_role_setting "
         "LEFT JOIN pg_database d ON d.oid = setdatabase WHERE setrole = 'reelsieve_reader'::regrole"
     )
-    with connect(url) as connection:
+    with open_connection(url) as connection:
         return dict(connection.execute(query.encode()).fetchall())
 
 
 def test_what_the_reader_sets_for_itself_reaches_no_query_and_ends_with_a_migration(filled: URL) -> None:
     as_made = settings_of_reader(filled)
     changes = ["search_path = nowhere", "client_encoding = 'LATIN1'", "bytea_output = 'escape'", "lock_timeout = '1s'"]
-    with connect(filled.set(username=READER), autocommit=True) as reader:
+    with open_connection(filled.set(username=READER_ROLE), autocommit=True) as reader:
         reader.execute("SET default_transaction_read_only = off")
         for change in changes:
-            reader.execute(f"ALTER ROLE {READER} SET {change}".encode())
-            reader.execute(f"ALTER ROLE {READER} IN DATABASE {filled.database} SET {change}".encode())
+            reader.execute(f"ALTER ROLE {READER_ROLE} SET {change}".encode())
+            reader.execute(f"ALTER ROLE {READER_ROLE} IN DATABASE {filled.database} SET {change}".encode())
     shown = "SELECT sample, 'é' AS text, '\\x00'::bytea::text AS bytes, current_setting('lock_timeout') AS locks "
     assert ask(filled, f"{shown} FROM sample_scores") == [{"sample": "s", "text": "é", "bytes": "\\x00", "locks": "0"}]
     assert "read-only" in refusal(filled, "CREATE TABLE x (a int)")
-    with connect(filled.set(username=READER), autocommit=True) as reader:
+    with open_connection(filled.set(username=READER_ROLE), autocommit=True) as reader:
         reader.execute("SET default_transaction_read_only = off")
-        reader.execute(f"ALTER ROLE {READER} SET local_preload_libraries = 'nowhere'".encode())
+        reader.execute(f"ALTER ROLE {READER_ROLE} SET local_preload_libraries = 'nowhere'".encode())
     assert "reelsieve db migrate" in refusal(filled, "SELECT 1")
     migrate(filled, METRIC_INPUTS)
     assert settings_of_reader(filled) == as_made != {}
     assert ask(filled, "SELECT 1 AS one") == [{"one": 1}]
 
 
-@pytest.mark.parametrize("change", [f"ALTER ROLE {READER} PASSWORD 'mine'", f"DROP OWNED BY {READER}"])
+@pytest.mark.parametrize("change", [f"ALTER ROLE {READER_ROLE} PASSWORD 'mine'", f"DROP OWNED BY {READER_ROLE}"])
 def test_a_reader_that_changes_itself_all_the_time_holds_up_no_migration(filled: URL, change: str) -> None:
     as_made, ended = settings_of_reader(filled), threading.Event()
 
     def change_again() -> None:
         while not ended.is_set():
-            with suppress(psycopg.Error), connect(filled.set(username=READER)) as reader:
+            with suppress(psycopg.Error), open_connection(filled.set(username=READER_ROLE)) as reader:
                 reader.execute("SET TRANSACTION READ WRITE")
-                reader.execute(f"ALTER ROLE {READER} SET search_path = nowhere".encode())
+                reader.execute(f"ALTER ROLE {READER_ROLE} SET search_path = nowhere".encode())
 
-    with ThreadPoolExecutor(2) as pool, connect(filled.set(username=READER)) as reader:
+    with ThreadPoolExecutor(2) as pool, open_connection(filled.set(username=READER_ROLE)) as reader:
         try:
             reader.execute("SET TRANSACTION READ WRITE")
             reader.execute(change.encode())
@@ -279,16 +279,16 @@ def test_a_reader_that_changes_itself_all_the_time_holds_up_no_migration(filled:
 
 def test_the_reader_leaves_room_for_others(filled: URL) -> None:
     with ExitStack() as stack:
-        for _ in range(MOST_SESSIONS):
-            stack.enter_context(connect(filled.set(username=READER)))
+        for _ in range(MAX_SESSIONS):
+            stack.enter_context(open_connection(filled.set(username=READER_ROLE)))
         with pytest.raises(psycopg.OperationalError, match="too many connections for role"):
-            connect(filled.set(username=READER))
+            open_connection(filled.set(username=READER_ROLE))
 
 
 def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:
     owner = open_engine(guarded)
     with owner.begin() as connection:
-        connection.exec_driver_sql(f"ALTER ROLE {READER} PASSWORD 'other'")
+        connection.exec_driver_sql(f"ALTER ROLE {READER_ROLE} PASSWORD 'other'")
     message = refusal(guarded, "SELECT 1")
     assert "password authentication failed" in message
     assert "reelsieve db migrate" in message
@@ -301,24 +301,24 @@ def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -
     """With any lock that it may take of our rows and tables."""
     impatient = open_engine(filled.update_query_dict({"options": "-c lock_timeout=10s"}))
     clips = find(impatient)
-    with connect(filled.set(username=READER)) as reader:
+    with open_connection(filled.set(username=READER_ROLE)) as reader:
         reader.execute("SET default_transaction_read_only = off")
         reader.commit()
         for lock in ("SELECT * FROM dataset FOR KEY SHARE", "LOCK TABLE selection IN ROW EXCLUSIVE MODE"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege), reader.transaction():
                 reader.execute(lock.encode())
         reader.execute("LOCK TABLE dataset, selection IN ACCESS SHARE MODE")
-        with ingest_store(impatient, clips) as store:
-            assert store.videos(["v"])
+        with open_ingest_store(impatient, clips) as store:
+            assert store.load_videos(["v"])
         with impatient.begin() as connection:
-            assert freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1.0, "where": None})).n == 1
+            assert freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": 1.0, "where": None})).n == 1
     impatient.dispose()
 
 
 def test_the_reader_cannot_enter_the_database_of_the_leases(filled: URL, guarded: URL) -> None:
-    for url in (filled, guarded.set(password=reader_password(guarded))):
+    for url in (filled, guarded.set(password=compute_reader_password(guarded))):
         with pytest.raises(psycopg.OperationalError, match='permission denied for database "dagster"'):
-            connect(url.set(username=READER, database=DAGSTER))
+            open_connection(url.set(username=READER_ROLE, database=DAGSTER))
 
 
 def find(engine: Engine) -> Dataset:
@@ -331,12 +331,12 @@ def test_a_second_ingest_of_a_dataset_waits_and_one_of_another_does_not(filled: 
     impatient = open_engine(filled.update_query_dict({"options": "-c lock_timeout=50ms"}))
     clips = find(owner)
     with owner.begin() as connection:
-        other = ensure_dataset(connection, "other", 1)
-    with ingest_store(owner, clips):
-        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), ingest_store(impatient, clips):
+        other = find_or_create_dataset(connection, "other", 1)
+    with open_ingest_store(owner, clips):
+        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), open_ingest_store(impatient, clips):
             pass
-        with ingest_store(impatient, other):
+        with open_ingest_store(impatient, other):
             pass
-    with ingest_store(impatient, clips):
+    with open_ingest_store(impatient, clips):
         pass
     impatient.dispose()

@@ -11,12 +11,20 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from db.evidence.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
 from db.reports import videos as report_videos
-from db.reports.samples import extremes, values_of
-from db.reports.values import collect_scores, drawn_values, left_by, lowest_kept, reasons, systems_of, tallies
-from db.reports.videos import judgements_by_video, values_by_video
+from db.reports.samples import list_extreme_samples, load_values_and_ranks
+from db.reports.values import (
+    count_kept_by_system,
+    create_reported_table,
+    draw_values,
+    list_systems,
+    load_commonest_reasons,
+    load_values_at_ranks,
+    tally_statuses,
+)
+from db.reports.videos import load_judgements_by_video, load_values_by_video
 from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
@@ -55,7 +63,7 @@ def clips(engine: Engine, template: Template[tuple[Dataset, list[int]]]) -> tupl
 @contextmanager
 def collected(engine: Engine, dataset: Dataset) -> Iterator[Connection]:
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
-        collect_scores(connection, dataset, METRICS)
+        create_reported_table(connection, dataset, METRICS)
         yield connection
 
 
@@ -73,14 +81,14 @@ def test_the_rows_are_those_of_view_sample_scores(engine: Engine, clips: tuple[D
     dataset, ids = clips
     with collected(engine, dataset) as connection:
         assert scores_of(connection, "reported") == scores_of(connection, "sample_scores")
-        assert tallies(connection, METRICS) == {
+        assert tally_statuses(connection, METRICS) == {
             "vcs": [("caption", "ok", 24, 0.0, 0.875), ("caption", "undefined", 3, None, None)],
             "evqa": [("caption", "unscored", 14, None, None), ("caption", "ok", 13, 0.75, 0.99)],
             "ecs": [("caption", "unscored", 27, None, None)],
         }
     change_text(engine, ids[0], "another caption")
     with collected(engine, dataset) as connection:
-        assert values_of(connection, [ids[0]], METRICS)[ids[0]]["vcs_status"] == "stale"
+        assert load_values_and_ranks(connection, [ids[0]], METRICS)[ids[0]]["vcs_status"] == "stale"
         assert scores_of(connection, "reported") == scores_of(connection, "sample_scores")
 
 
@@ -88,14 +96,14 @@ def test_why_samples_have_no_value(engine: Engine, clips: tuple[Dataset, list[in
     with collected(engine, clips[0]) as connection:
         scorer_id = connection.exec_driver_sql("SELECT scorer_id FROM scorer WHERE metric = 'vcs'").scalar_one()
         stored = connection.exec_driver_sql("SELECT DISTINCT error FROM score WHERE error IS NOT NULL").scalar_one()
-        assert reasons(connection, "vcs", scorer_id) == {"undefined": stored}
+        assert load_commonest_reasons(connection, "vcs", scorer_id) == {"undefined": stored}
 
 
 def test_ranks_count_equal_values_half(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
     dataset, ids = clips
     values = [value for place in range(len(ids)) if (value := vcs_of(place)) is not None]
     with collected(engine, dataset) as connection:
-        shown = values_of(connection, ids[3:20], METRICS)
+        shown = load_values_and_ranks(connection, ids[3:20], METRICS)
     assert set(shown) == set(ids[3:20])
     for place, sample_id in list(enumerate(ids))[3:20]:
         value, rank = vcs_of(place), shown[sample_id]["vcs_rank"]
@@ -116,11 +124,11 @@ def test_extremes_are_of_different_videos(
     for rows_at_a_time in (50, 2):
         monkeypatch.setattr("db.reports.samples.ROWS", rows_at_a_time)
         with collected(engine, dataset) as connection:
-            first, second, third = extremes(connection, "caption", "vcs", 3, best=True)
+            first, second, third = list_extreme_samples(connection, "caption", "vcs", 3, best=True)
             assert (ids.index(first) % N_VIDEOS, second, third) == (4, ids[26], ids[25])
-            assert extremes(connection, "caption", "vcs", 2, best=False) == ids[:2]
-            assert len(extremes(connection, "caption", "vcs", 50, best=False)) == N_VIDEOS
-            assert extremes(connection, "caption", "ecs", 2, best=True) == []
+            assert list_extreme_samples(connection, "caption", "vcs", 2, best=False) == ids[:2]
+            assert len(list_extreme_samples(connection, "caption", "vcs", 50, best=False)) == N_VIDEOS
+            assert list_extreme_samples(connection, "caption", "ecs", 2, best=True) == []
 
 
 def test_thresholds_and_what_they_leave(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
@@ -128,23 +136,23 @@ def test_thresholds_and_what_they_leave(engine: Engine, clips: tuple[Dataset, li
     values = sorted((v for place in range(len(ids)) if (v := vcs_of(place)) is not None), reverse=True)
     places = [12, 6, 3, 1]
     with collected(engine, dataset) as connection:
-        cuts = lowest_kept(connection, "caption", "vcs", places, len(values))
+        cuts = load_values_at_ranks(connection, "caption", "vcs", places, len(values))
         assert cuts == [values[place - 1] for place in places]
-        left_over = left_by(connection, "caption", {"ecs": cuts, "vcs": cuts})
-        assert left_by(connection, "qa", {"vcs": cuts}) == {"vcs": []}
+        left_over = count_kept_by_system(connection, "caption", {"ecs": cuts, "vcs": cuts})
+        assert count_kept_by_system(connection, "qa", {"vcs": cuts}) == {"vcs": []}
         assert (left_over["ecs"], [row[0] for row in left_over["vcs"]]) == ([], SYSTEMS)
         for system, n, left in left_over["vcs"]:
             start = SYSTEMS.index(system) * N_VIDEOS
             own = [v for place in range(start, start + N_VIDEOS) if (v := vcs_of(place)) is not None]
             assert (n, left) == (len(own), [sum(v >= cut for v in own) for cut in cuts])
-        assert systems_of(connection) == [("caption", system, N_VIDEOS, N_VIDEOS) for system in SYSTEMS]
+        assert list_systems(connection) == [("caption", system, N_VIDEOS, N_VIDEOS) for system in SYSTEMS]
 
 
 def test_a_draw_is_the_same_each_time(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
     dataset, ids = clips
     with collected(engine, dataset) as connection:
-        drawn = drawn_values(connection, "caption", ["vcs"], 10)
-        assert drawn == drawn_values(connection, "caption", ["vcs"], 20)[:10]
+        drawn = draw_values(connection, "caption", ["vcs"], 10)
+        assert drawn == draw_values(connection, "caption", ["vcs"], 20)[:10]
     assert len({sample_id for sample_id, _ in drawn}) == 10
     assert all(values == [vcs_of(ids.index(sample_id))] for sample_id, values in drawn)
 
@@ -156,7 +164,7 @@ def test_values_come_video_by_video(
     monkeypatch.setattr(report_videos, "_BATCH", batch)
     dataset, ids = clips
     with collected(engine, dataset) as connection:
-        batches = list(values_by_video(connection, "caption", ["vcs", "evqa"], ["gamma", "alpha"]))
+        batches = list(load_values_by_video(connection, "caption", ["vcs", "evqa"], ["gamma", "alpha"]))
         video_of = videos_of(connection)
         # The connection can be used after the stream.
         assert connection.exec_driver_sql("SELECT 1").scalar_one() == 1
@@ -172,8 +180,8 @@ def test_values_come_video_by_video(
     assert (values.shape, int(np.isfinite(values[:, 1]).sum())) == ((27, 2), 13)
     seen: set[int] = set()
     for each in batches:
-        assert seen.isdisjoint(each.videos.tolist())
-        seen.update(each.videos.tolist())
+        assert seen.isdisjoint(each.video_ids.tolist())
+        seen.update(each.video_ids.tolist())
     if batch == 1:
         assert len(batches) == N_VIDEOS
 
@@ -195,15 +203,15 @@ def test_ratings_and_labels_are_averaged_by_sample(engine: Engine, clips: tuple[
         for place, point in enumerate(points):
             keypoint_id = connection.execute(query.values(**point, dimension="d")).scalar_one()
             label = {"sample_id": ids[1], "keypoint_id": keypoint_id, "covered": place != 1, "row_sha256": b""}
-            source = "a judge" if place == 2 else MANIFEST_LABELS
+            source = "a judge" if place == 2 else MANIFEST_LABEL_SOURCE
             connection.execute(sa.insert(keypoint_label).values(**label, source=source))
     with collected(engine, dataset) as connection:
-        batches = list(judgements_by_video(connection, "caption", [aspect, "labels"], "labels", SYSTEMS))
+        batches = list(load_judgements_by_video(connection, "caption", [aspect, "labels"], "labels", SYSTEMS))
     by_video = {
         video: values
         for each in batches
-        for video, values in zip(each.videos.tolist(), each.values.tolist(), strict=True)
+        for video, values in zip(each.video_ids.tolist(), each.values.tolist(), strict=True)
     }
     assert by_video[video_of[ids[0]]] == [2.5, pytest.approx(np.nan, nan_ok=True)]
     assert by_video[video_of[ids[1]]] == [pytest.approx(np.nan, nan_ok=True), 0.5]
-    assert (len(by_video), {place for each in batches for place in each.systems.tolist()}) == (2, {0})
+    assert (len(by_video), {place for each in batches for place in each.system_places.tolist()}) == (2, {0})

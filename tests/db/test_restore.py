@@ -14,32 +14,32 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import REVISION, migrate
-from db.server.backup import BackupError, check, dump
-from db.server.engine import connect
-from db.server.restore import restore
-from db.server.urls import DatabaseUnavailable, sibling_url
+from db.server.backup import BackupError, check_backup, write_backup
+from db.server.engine import open_connection
+from db.server.restore import restore_backup
+from db.server.urls import DatabaseUnavailable, build_sibling_url
 from tests.attack.state import changed, state_of_database
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, write_fresh
 
 
 def restored(url: URL, source: Path) -> list[str] | None:
-    return restore(url, source, METRIC_INPUTS, [], lambda _url: None, lambda _line: None)
+    return restore_backup(url, source, METRIC_INPUTS, [], lambda _url: None, lambda _line: None)
 
 
 def databases(url: URL) -> set[str]:
-    with connect(sibling_url(url, "postgres")) as connection:
+    with open_connection(build_sibling_url(url, "postgres")) as connection:
         return {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
 
 
 @pytest.fixture(scope="module")
 def backup(migrated_template: URL, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return dump(migrated_template, tmp_path_factory.mktemp("backup") / "today", REVISION, lambda _line: None)
+    return write_backup(migrated_template, tmp_path_factory.mktemp("backup") / "today", REVISION, lambda _line: None)
 
 
 def test_a_back_up_is_its_owners_alone(backup: Path) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (backup, *backup.iterdir())}
     assert modes == {"today": 0o700, "backup.json": 0o600, "curation.dump": 0o600, "dagster.dump": 0o600}
-    digest, revision = check(backup, [REVISION])
+    digest, revision = check_backup(backup, [REVISION])
     assert (len(digest), revision) == (64, REVISION)
 
 
@@ -114,9 +114,9 @@ def test_a_restore_names_a_server_that_is_not_there(backup: Path) -> None:
 @pytest.fixture
 def target(database: URL) -> Iterator[URL]:
     """The name of a database that does not exist."""
-    url = sibling_url(database, f"{database.database}_restored")
+    url = build_sibling_url(database, f"{database.database}_restored")
     yield url
-    with connect(sibling_url(database, "postgres"), autocommit=True) as connection:
+    with open_connection(build_sibling_url(database, "postgres"), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {url.database} WITH (FORCE)".encode())
 
 
@@ -130,8 +130,8 @@ def test_a_restored_database_is_the_one_that_was_dumped(
     write_fresh(engine, activate(engine, "vcs"), [ok(sample_id, 0.5)])
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE later AS SELECT 1 AS a")
-    dump(database, tmp_path / "old", REVISION, lambda _line: None)
-    with connect(sibling_url(database, "postgres"), autocommit=True) as connection:
+    write_backup(database, tmp_path / "old", REVISION, lambda _line: None)
+    with open_connection(build_sibling_url(database, "postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE reelsieve_restore_of_a_killed_one")
 
     assert restored(target, tmp_path / "old") == ["later"], "what nothing here makes is named"
@@ -143,7 +143,7 @@ def test_a_restored_database_is_the_one_that_was_dumped(
     assert not [name for name in databases(target) if name.startswith("reelsieve_restore_")]
 
     assert restored(target, tmp_path / "old") is None, "the same back-up again"
-    dump(target, tmp_path / "new", REVISION, lambda _line: None)
+    write_backup(target, tmp_path / "new", REVISION, lambda _line: None)
     with pytest.raises(BackupError, match="holds 1 rows of dataset already: restore into another home"):
         restored(target, tmp_path / "new")
 
@@ -151,7 +151,7 @@ def test_a_restored_database_is_the_one_that_was_dumped(
 def test_a_restore_that_fails_leaves_what_was_there(database: URL, engine: Engine, tmp_path: Path) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE rating CASCADE")
-    dump(database, tmp_path / "less", REVISION, lambda _line: None)
+    write_backup(database, tmp_path / "less", REVISION, lambda _line: None)
     migrated, before = state_of_database(database), databases(database)
     with pytest.raises(BackupError, match="it has no table rating: give a whole back-up"):
         restored(database, tmp_path / "less")

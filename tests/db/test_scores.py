@@ -14,19 +14,19 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.manifest.datasets import Dataset
-from db.scores.stored import (
+from db.scores.store import (
     ScoredSample,
     ScoreRow,
     activate_scorer,
-    active_scorer,
-    best_and_worst,
+    count_statuses,
+    find_active_scorer,
+    list_best_and_worst,
+    load_values_by_kind,
+    load_values_by_system,
     register_scorer,
-    status_counts,
-    values_by_kind,
-    values_by_system,
-    write_scores,
+    store_scores,
 )
-from db.server.bulk import Upserted
+from db.server.bulk import UpsertCounts
 from tests.db.builders import (
     INPUT,
     activate,
@@ -98,7 +98,7 @@ def settle(engine: Engine, scorer_id: int, *datasets: Dataset) -> None:
 def scored(engine: Engine, version: str, rows: list[ScoreRow]) -> int:
     """The id of the metric's scorer of this version, with these scores."""
     scorer_id = register(engine, version=version)
-    write_scores(engine, scorer_id, "run", rows)
+    store_scores(engine, scorer_id, "run", rows)
     return scorer_id
 
 
@@ -110,10 +110,10 @@ def test_the_first_good_score_makes_a_scorer_active_and_retires_the_one_before(
     settle(engine, old, clips)
     new = register(engine, version="2")
     for rows in ([], [undefined(samples[0]), undefined(samples[1], "failed")]):
-        write_scores(engine, new, "run", rows)
+        store_scores(engine, new, "run", rows)
         settle(engine, new, clips)
         assert statuses(engine, "vcs") == {old: "active", new: "candidate"}
-    write_scores(engine, new, "run", [ok(samples[2], 0.0)])
+    store_scores(engine, new, "run", [ok(samples[2], 0.0)])
     settle(engine, new, clips)
     assert statuses(engine, "vcs") == {old: "retired", new: "active"}
     settle(engine, old, clips)
@@ -141,7 +141,7 @@ def test_where_no_good_score_would_be_hidden_any_score_makes_a_scorer_active(
     first = register(engine, version="1")
     settle(engine, first, clips)
     assert statuses(engine, "vcs") == {first: "candidate"}
-    write_scores(engine, first, "run", [undefined(samples[0])])
+    store_scores(engine, first, "run", [undefined(samples[0])])
     settle(engine, first, clips)
     second = scored(engine, "2", [undefined(samples[1])])
     settle(engine, second, clips)
@@ -150,7 +150,7 @@ def test_where_no_good_score_would_be_hidden_any_score_makes_a_scorer_active(
 
 def test_a_metric_that_never_ran_has_no_active_scorer(engine: Engine) -> None:
     with engine.connect() as connection:
-        assert active_scorer(connection, "vcs") is None
+        assert find_active_scorer(connection, "vcs") is None
 
 
 @pytest.mark.parametrize("versions", [["1", "1"], ["1", "2"], ["old", "1"], ["1", "2", "3", "1", "2", "3"]])
@@ -203,9 +203,9 @@ def test_the_database_itself_refuses_a_second_active_scorer(engine: Engine) -> N
 def test_scores_are_written_changed_and_left_alone(engine: Engine, samples: list[int]) -> None:
     scorer_id = activate(engine)
     first = [ok(samples[1], 0.5), undefined(samples[0]), ok(samples[2], -1.0)]
-    assert write_scores(engine, scorer_id, "run 1", first) == Upserted(3, 0, 0)
-    assert write_scores(engine, scorer_id, "run 2", first) == Upserted(0, 0, 3)
-    assert write_scores(engine, scorer_id, "run 3", [ok(samples[0], 0.25), first[0]]) == Upserted(0, 1, 1)
+    assert store_scores(engine, scorer_id, "run 1", first) == UpsertCounts(3, 0, 0)
+    assert store_scores(engine, scorer_id, "run 2", first) == UpsertCounts(0, 0, 3)
+    assert store_scores(engine, scorer_id, "run 3", [ok(samples[0], 0.25), first[0]]) == UpsertCounts(0, 1, 1)
     assert stored(engine) == {
         samples[0]: (0.25, "ok", None),
         samples[1]: (0.5, "ok", None),
@@ -218,7 +218,7 @@ def test_scores_are_written_changed_and_left_alone(engine: Engine, samples: list
 
 def test_components_keep_their_numbers(engine: Engine, samples: list[int]) -> None:
     components = {"recall": 0.1 + 0.2, "missing": None, "per keypoint": [1, 2.5, "é"]}
-    write_scores(engine, activate(engine), "run", [ScoreRow(samples[0], INPUT, {}, 1 / 3, components, "ok", None)])
+    store_scores(engine, activate(engine), "run", [ScoreRow(samples[0], INPUT, {}, 1 / 3, components, "ok", None)])
     with engine.connect() as connection:
         row = connection.execute(sa.select(schema.score)).one()
     assert (row.value, row.components, bytes(row.input_sha256)) == (1 / 3, components, INPUT)
@@ -242,7 +242,7 @@ def test_the_database_refuses_what_is_no_score_and_the_whole_batch_with_it(
 ) -> None:
     bad = ScoreRow(samples[1], INPUT, {}, value, {}, status, error)
     with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
-        write_scores(engine, activate(engine), "run", [ok(samples[0], 0.5), bad])
+        store_scores(engine, activate(engine), "run", [ok(samples[0], 0.5), bad])
     assert stored(engine) == {}
 
 
@@ -251,10 +251,10 @@ def test_a_score_whose_sample_is_gone_is_left_out(engine: Engine, samples: list[
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.sample).where(schema.sample.c.sample_id == samples[1]))
     rows = [ok(sample_id, 0.5) for sample_id in samples]
-    assert write_scores(engine, scorer_id, "run", rows) == Upserted(3, 0, 0)
+    assert store_scores(engine, scorer_id, "run", rows) == UpsertCounts(3, 0, 0)
     assert set(stored(engine)) == set(samples) - {samples[1]}
-    assert write_scores(engine, scorer_id, "run", [rows[1]]) == Upserted(0, 0, 0)
-    assert write_scores(engine, scorer_id, "run", []) == Upserted(0, 0, 0)
+    assert store_scores(engine, scorer_id, "run", [rows[1]]) == UpsertCounts(0, 0, 0)
+    assert store_scores(engine, scorer_id, "run", []) == UpsertCounts(0, 0, 0)
 
 
 def test_deleting_a_sample_takes_its_scores_along(engine: Engine, samples: list[int]) -> None:
@@ -274,13 +274,13 @@ def test_best_and_worst_of_a_kind_come_best_first_with_ties_by_key(engine: Engin
     values = dict.fromkeys(captions.values(), 0.5)
     scorer_id = set_scores(engine, {**values, captions["low"]: -0.5, captions["none"]: None, qa: 0.5, foreign: 0.9})
     with engine.connect() as connection:
-        found = best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 100)
-        two = best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 2)
-        three = best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 3)
-        pairs = best_and_worst(connection, scorer_id, clips.dataset_id, "qa", 2)
-        by_kind = values_by_kind(connection, scorer_id, clips.dataset_id)
+        found = list_best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 100)
+        two = list_best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 2)
+        three = list_best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 3)
+        pairs = list_best_and_worst(connection, scorer_id, clips.dataset_id, "qa", 2)
+        by_kind = load_values_by_kind(connection, scorer_id, clips.dataset_id)
         assert by_kind == {"caption": [0.5] * 4 + [-0.5], "qa": [0.5]}
-        assert values_by_system(connection, scorer_id, clips.dataset_id) == {"long": [0.5] * 4 + [-0.5]}
+        assert load_values_by_system(connection, scorer_id, clips.dataset_id) == {"long": [0.5] * 4 + [-0.5]}
     assert [row.key for row in found] == ["B", "a", "b", "é", "low"]
     assert [row.key for row in two] == ["B", "a", "é", "low"]
     assert three == found
@@ -293,26 +293,28 @@ def test_values_and_counts_of_one_shard(engine: Engine) -> None:
     in_shard: dict[int, list[str]] = {0: [], 1: [], 2: []}
     values: dict[int, float | None] = {}
     for number, key in enumerate("abcdefgh"):
-        in_shard[clips.shard_of(key)].append(key)
+        in_shard[clips.compute_shard(key)].append(key)
         values[add_sample(engine, clips, add_video(engine, clips, key), key)] = -float(number)
     scorer_id = set_scores(engine, values)
     with engine.connect() as connection:
         for shard, keys in in_shard.items():
-            assert [r.key for r in best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 9, shard)] == keys
-            found = values_by_kind(connection, scorer_id, clips.dataset_id, shard)
+            assert [
+                r.key for r in list_best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 9, shard)
+            ] == keys
+            found = load_values_by_kind(connection, scorer_id, clips.dataset_id, shard)
             assert sum(map(len, found.values())) == len(keys)
-            assert status_counts(connection, scorer_id, clips.dataset_id, shard) == {"ok": len(keys)}
+            assert count_statuses(connection, scorer_id, clips.dataset_id, shard) == {"ok": len(keys)}
 
 
 def test_status_counts(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     scorer_id = activate(engine)
     with engine.connect() as connection:
-        assert status_counts(connection, scorer_id, clips.dataset_id) == {"unscored": 4}
+        assert count_statuses(connection, scorer_id, clips.dataset_id) == {"unscored": 4}
     rows = [ok(samples[0], 1.0), undefined(samples[1]), undefined(samples[2], "failed")]
     write_fresh(engine, scorer_id, rows)
     set_scores(engine, dict.fromkeys(samples, 0.5), metric="evqa")  # another scorer's do not count
     with engine.connect() as connection:
-        counts = status_counts(connection, scorer_id, clips.dataset_id)
+        counts = count_statuses(connection, scorer_id, clips.dataset_id)
         assert counts == {"failed": 1, "ok": 1, "undefined": 1, "unscored": 1}
-        assert status_counts(connection, scorer_id, clips.dataset_id + 1) == {}
-        assert status_counts(connection, scorer_id, clips.dataset_id, shard=1) == {}
+        assert count_statuses(connection, scorer_id, clips.dataset_id + 1) == {}
+        assert count_statuses(connection, scorer_id, clips.dataset_id, shard=1) == {}

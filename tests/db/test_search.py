@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.embeddings import store_texts
+from db.evidence.embeddings import store_text_vectors
 from db.evidence.frames import store_frames
 from db.evidence.models import register_model
-from db.evidence.search import count_captions, has_frames, nearest_frames, nearest_texts
+from db.evidence.search import (
+    count_captions_with_vectors,
+    has_frame_vectors,
+    list_nearest_captions,
+    list_nearest_videos,
+)
 from tests.db.builders import add_sample, add_video, change, empty, make_dataset
 
 CONTENT = b"film"
@@ -37,21 +42,21 @@ def test_captions_come_by_their_cosine(engine: Engine) -> None:
     add_sample(engine, clips, video, "question", "east", kind="qa", question="where", answer="east")
     add_sample(engine, other, add_video(engine, other, "w"), "far", "east")
     model_id = model(engine)
-    store_texts(engine, model_id, list(texts), np.stack(list(texts.values())))
-    store_texts(engine, model(engine, "another"), ["no vector"], vector(1, 0)[None])
+    store_text_vectors(engine, model_id, list(texts), np.stack(list(texts.values())))
+    store_text_vectors(engine, model(engine, "another"), ["no vector"], vector(1, 0)[None])
     with engine.connect() as connection:
-        found = nearest_texts(connection, model_id, vector(1, 0), clips.dataset_id, 10)
+        found = list_nearest_captions(connection, model_id, vector(1, 0), clips.dataset_id, 10)
         assert [(row["sample"], round(row["similarity"], 6)) for row in found] == [
             ("of east", 1.0),
             ("of north-east", round(0.5**0.5, 6)),
             ("of north", 0.0),
         ]
         assert (found[0]["dataset"], found[0]["video"], found[0]["text"]) == ("clips", "v", "east")
-        everywhere = nearest_texts(connection, model_id, vector(1, 0), None, 2)
+        everywhere = list_nearest_captions(connection, model_id, vector(1, 0), None, 2)
         assert [row["sample"] for row in everywhere] == ["of east", "far"]
-        assert count_captions(connection, model_id, clips.dataset_id) == (4, 5)
-        assert count_captions(connection, model_id, None) == (5, 6)
-        assert count_captions(connection, None, None) == (0, 6)
+        assert count_captions_with_vectors(connection, model_id, clips.dataset_id) == (4, 5)
+        assert count_captions_with_vectors(connection, model_id, None) == (5, 6)
+        assert count_captions_with_vectors(connection, None, None) == (0, 6)
 
 
 def test_a_video_comes_once_with_its_best_frame(engine: Engine) -> None:
@@ -79,13 +84,13 @@ def test_a_video_comes_once_with_its_best_frame(engine: Engine) -> None:
         for key, of_video in features.items()
     ]
     with engine.connect() as connection:
-        assert not has_frames(connection, model_id, clips.dataset_id)
+        assert not has_frame_vectors(connection, model_id, clips.dataset_id)
     store_frames(engine, model_id, rows)
     change(engine, schema.video, videos["changed"], content_sha256=b"another film")
     with engine.connect() as connection:
-        found = nearest_frames(connection, model_id, vector(1, 0), clips.dataset_id, 10)
-        assert has_frames(connection, model_id, None)
-        assert not has_frames(connection, model_id, clips.dataset_id + 1)
+        found = list_nearest_videos(connection, model_id, vector(1, 0), clips.dataset_id, 10)
+        assert has_frame_vectors(connection, model_id, None)
+        assert not has_frame_vectors(connection, model_id, clips.dataset_id + 1)
     assert [(row["video"], row["time_s"], round(row["similarity"], 6)) for row in found] == [
         ("turns", 1.0, 1.0),
         ("still", 0.0, round(0.5**0.5, 6)),
@@ -104,9 +109,9 @@ def test_any_order_is_that_of_numpy(engine: Engine, seed: int, n: int, limit: in
     for i in range(n):
         add_sample(engine, clips, video, f"s{i}", f"text {i}")
     model_id = model(engine)
-    store_texts(engine, model_id, [f"text {i}" for i in range(n)], vectors)
+    store_text_vectors(engine, model_id, [f"text {i}" for i in range(n)], vectors)
     with engine.connect() as connection:
-        found = nearest_texts(connection, model_id, asked, None, limit)
+        found = list_nearest_captions(connection, model_id, asked, None, limit)
     cosines = vectors @ asked / np.linalg.norm(vectors, axis=1) / np.linalg.norm(asked)
     order = np.argsort(-cosines)[:limit]
     assert [row["sample"] for row in found] == [f"s{i}" for i in order]

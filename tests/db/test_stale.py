@@ -13,18 +13,18 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.scores.present import list_scores
-from db.scores.quality import mean_scores, reasons_by_status, shard_quality
-from db.scores.stored import (
-    best_and_worst,
-    status_counts,
-    values_by_kind,
-    values_by_system,
-    write_scores,
+from db.scores.pending import list_pending_samples
+from db.scores.quality import compute_mean_scores, count_shard_scores, count_statuses_with_reasons
+from db.scores.sample_scores import list_scores
+from db.scores.store import (
+    count_statuses,
+    list_best_and_worst,
+    load_values_by_kind,
+    load_values_by_system,
+    store_scores,
 )
-from db.scores.work import pending_samples
-from db.selection.frozen import selection_rows
-from db.selection.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, parse_recipe
+from db.selection.stored_selections import load_selection_rows
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
@@ -44,7 +44,7 @@ from tests.db.freezing import freeze_recipe
 
 TIMES = [{"text": "A dog runs.", "start_s": 0, "end_s": 2.5}]
 METRICS = ("vcs", "evqa", "ecs")
-ALL_THAT_HOLD = recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
+ALL_THAT_HOLD = parse_recipe({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
 VALUES = {"caption": 0.75, "pair": 0.5, "other": 0.25}
 
 
@@ -97,7 +97,7 @@ class Scored:
             return {
                 (metric, names[sample_id])
                 for metric in METRICS
-                for sample_id in pending_samples(connection, scorer_id=self.scorers[metric], **place)
+                for sample_id in list_pending_samples(connection, scorer_id=self.scorers[metric], **place)
             }
 
     def put_threshold(self, value: float) -> None:
@@ -199,7 +199,7 @@ def test_a_change_makes_scores_stale_until_it_is_undone(scored: Scored, name: st
 
 def test_a_metric_that_is_not_installed_keeps_its_scores(scored: Scored) -> None:
     gone = activate(scored.engine, "gone")
-    write_scores(scored.engine, gone, "run", [ok(scored.samples["caption"], 0.5)])
+    store_scores(scored.engine, gone, "run", [ok(scored.samples["caption"], 0.5)])
     change_text(scored.engine, scored.samples["caption"], "A cat runs.")
     (row,) = scored.rows("SELECT value, status FROM current_score WHERE metric = 'gone'")
     assert row == {"value": 0.5, "status": "ok"}
@@ -220,11 +220,11 @@ def one_stale(scored: Scored) -> Scored:
 def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
     with one_stale.engine.begin() as connection:
         chosen = freeze_recipe(
-            connection, one_stale.dataset, recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
+            connection, one_stale.dataset, parse_recipe({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
         )
     assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (2, 2, 0.25)
     assert chosen.unjudged == {"vcs": {"stale": 1}}
-    rows = [row for part in selection_rows(one_stale.engine, chosen.selection_id) for row in part]
+    rows = [row for part in load_selection_rows(one_stale.engine, chosen.selection_id) for row in part]
     assert [(row["sample"], row["vcs"]) for row in rows] == [("pair", 0.5), ("other", 0.25)]
     one_stale.score("vcs", 0.9)
     with one_stale.engine.begin() as connection:
@@ -232,7 +232,7 @@ def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
             freeze_recipe(
                 connection,
                 one_stale.dataset,
-                recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"}),
+                parse_recipe({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"}),
             ).n
             == 3
         )
@@ -246,14 +246,14 @@ def test_a_selection_refuses_stale_scores_unless_told_to_leave_them_out(one_stal
     ):
         refused = rf"^dataset 'clips' has scores of other inputs than now \({stale}\): run reelsieve score "
         with one_stale.engine.begin() as connection, pytest.raises(SelectionError, match=refused):
-            freeze_recipe(connection, one_stale.dataset, recipe_of(recipe))
+            freeze_recipe(connection, one_stale.dataset, parse_recipe(recipe))
 
 
 def test_a_selection_by_another_metric_has_no_stale_value_beside_it(one_stale: Scored) -> None:
     one_stale.score("evqa")
     with one_stale.engine.begin() as connection:
-        chosen = freeze_recipe(connection, one_stale.dataset, recipe_of({"by": "evqa", "keep": 0.34}))
-    ((row,),) = selection_rows(one_stale.engine, chosen.selection_id)
+        chosen = freeze_recipe(connection, one_stale.dataset, parse_recipe({"by": "evqa", "keep": 0.34}))
+    ((row,),) = load_selection_rows(one_stale.engine, chosen.selection_id)
     assert (row["sample"], row["text"], row["evqa"], row["vcs"]) == ("caption", "A cat runs.", 0.75, None)
 
 
@@ -261,7 +261,7 @@ def test_stale_scores_alone_are_nothing_to_select_from(scored: Scored) -> None:
     for sample_id in scored.samples.values():
         change_text(scored.engine, sample_id, "A cat runs.")
     with scored.engine.begin() as connection, pytest.raises(SelectionError, match="run reelsieve score"):
-        freeze_recipe(connection, scored.dataset, recipe_of({"by": "vcs", "keep": 1.0}))
+        freeze_recipe(connection, scored.dataset, parse_recipe({"by": "vcs", "keep": 1.0}))
 
 
 def test_stale_scores_are_listed_last_and_say_so(one_stale: Scored) -> None:
@@ -277,13 +277,13 @@ def test_stale_scores_are_listed_last_and_say_so(one_stale: Scored) -> None:
 def test_thresholds_reports_and_checks_do_not_count_stale_scores(one_stale: Scored) -> None:
     place = (one_stale.scorers["vcs"], one_stale.dataset.dataset_id)
     with one_stale.engine.connect() as connection:
-        assert values_by_kind(connection, *place) == {"qa": [0.5], "caption": [0.25]}
-        assert values_by_system(connection, *place) == {"brief": [0.25]}
-        assert [row.key for row in best_and_worst(connection, *place, "caption", 9)] == ["other"]
-        assert status_counts(connection, *place) == {"ok": 2, "stale": 1}
-        quality = shard_quality(connection, *place, 0)
-        counts = reasons_by_status(connection, *place, 0)
-        (mean,) = [each for each in mean_scores(connection, *place) if each.kind == "caption"]
+        assert load_values_by_kind(connection, *place) == {"qa": [0.5], "caption": [0.25]}
+        assert load_values_by_system(connection, *place) == {"brief": [0.25]}
+        assert [row.key for row in list_best_and_worst(connection, *place, "caption", 9)] == ["other"]
+        assert count_statuses(connection, *place) == {"ok": 2, "stale": 1}
+        quality = count_shard_scores(connection, *place, 0)
+        counts = count_statuses_with_reasons(connection, *place, 0)
+        (mean,) = [each for each in compute_mean_scores(connection, *place) if each.kind == "caption"]
     assert (quality.n_ok, quality.n_stale, quality.n_unscored, quality.maximum) == (2, 1, 0, 0.5)
     stale = [each for each in counts if each.status == "stale"]
     assert [(each.n, each.reason) for each in stale] == [

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import Cutoff, store_cutoffs
+from db.scores.thresholds import ScoreThreshold, store_score_thresholds
 from tests.conftest import Template, filled_template
 from tests.db.builders import activate, add_sample, add_video, make_dataset, put_label_thresholds, set_scores
 
@@ -28,13 +28,13 @@ def fill(engine: Engine) -> dict[str, Dataset]:
     scorers = {metric: set_scores(engine, samples, metric) for metric in ("vcs", "evqa")}
     with engine.begin() as connection:
         for name, dataset in datasets.items():
-            of_dataset = Cutoff(None, "caption", "keep 0.5", CUTS[name], 4, 2)
-            of_shards = [Cutoff(shard, "caption", "keep 0.5", 0.3 * shard, 2, 1) for shard in range(N_SHARDS)]
-            store_cutoffs(connection, scorers["vcs"], dataset.dataset_id, "quantile", [of_dataset, *of_shards])
-            store_cutoffs(connection, retired, dataset.dataset_id, "quantile", [of_dataset])
+            of_dataset = ScoreThreshold(None, "caption", "keep 0.5", CUTS[name], 4, 2)
+            of_shards = [ScoreThreshold(shard, "caption", "keep 0.5", 0.3 * shard, 2, 1) for shard in range(N_SHARDS)]
+            store_score_thresholds(connection, scorers["vcs"], dataset.dataset_id, "quantile", [of_dataset, *of_shards])
+            store_score_thresholds(connection, retired, dataset.dataset_id, "quantile", [of_dataset])
             # A cut that equals a score, and a probability that equals a cut: a join by values would find them.
-            other = Cutoff(None, "caption", "keep 0.25", 0.9, 4, 1)
-            store_cutoffs(connection, scorers["evqa"], dataset.dataset_id, "quantile", [of_dataset, other])
+            other = ScoreThreshold(None, "caption", "keep 0.25", 0.9, 4, 1)
+            store_score_thresholds(connection, scorers["evqa"], dataset.dataset_id, "quantile", [of_dataset, other])
     for dataset in datasets.values():
         put_label_thresholds(engine, scorers["vcs"], dataset, events=0.5)
     return datasets
@@ -79,7 +79,9 @@ def test_a_natural_join_with_cuts_of_shards_gives_each_score_that_of_its_own_sha
     engine: Engine, two: dict[str, Dataset]
 ) -> None:
     expected = sorted(
-        (f"{name} {value}", 0.3 * two[name].shard_of(f"{name} {value}")) for name in VALUES for value in VALUES[name]
+        (f"{name} {value}", 0.3 * two[name].compute_shard(f"{name} {value}"))
+        for name in VALUES
+        for value in VALUES[name]
     )
     by_names = (
         "SELECT sample, at_least FROM sample_scores NATURAL JOIN shard_thresholds WHERE metric = 'vcs' ORDER BY 1"

@@ -12,8 +12,8 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.manifest.datasets import Dataset
-from db.scores.decided_keypoints import METHOD_LABELS
-from db.scores.thresholds import LabelThreshold, label_thresholds, replace_label_thresholds
+from db.scores.keypoint_decisions import LABEL_METHOD
+from db.scores.thresholds import LabelThreshold, load_label_thresholds, store_label_thresholds
 from tests.db.builders import activate, make_dataset, store_threshold, wait_for_lock
 
 EVENTS = LabelThreshold("dataset", None, "events", "f1", 0.1 + 0.2, 40, 13, {"f1": 0.75, "warnings": ["few"]})
@@ -33,12 +33,12 @@ def scorer_id(engine: Engine) -> int:
 
 def put(engine: Engine, scorer_id: int, dataset: Dataset, *rows: LabelThreshold) -> None:
     with engine.begin() as connection:
-        replace_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
+        store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
 
 
 def in_force(engine: Engine, scorer_id: int, dataset: Dataset) -> dict[str, float]:
     with engine.connect() as connection:
-        return label_thresholds(connection, scorer_id, dataset.dataset_id)
+        return load_label_thresholds(connection, scorer_id, dataset.dataset_id)
 
 
 def stored(engine: Engine) -> list[Any]:
@@ -56,7 +56,7 @@ def test_thresholds_come_back_with_what_they_rest_on(engine: Engine, clips: Data
     put(engine, scorer_id, clips, EVENTS, CAMERA, SHARD)
     assert in_force(engine, scorer_id, clips) == {"camera": 0.9, "events": 0.1 + 0.2}
     rows = stored(engine)
-    assert {row.method for row in rows} == {METHOD_LABELS}
+    assert {row.method for row in rows} == {LABEL_METHOD}
     found = [
         LabelThreshold(r.scope, r.shard, r.dimension, r.objective, r.threshold, r.n, r.n_positive, r.details)
         for r in rows
@@ -107,7 +107,7 @@ def test_two_thresholds_of_one_dimension_are_refused(engine: Engine, clips: Data
 def test_of_two_that_replace_at_once_the_later_one_stays_whole(engine: Engine, clips: Dataset, scorer_id: int) -> None:
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as first:
-            replace_label_thresholds(first, scorer_id, clips.dataset_id, [EVENTS, SHARD])
+            store_label_thresholds(first, scorer_id, clips.dataset_id, [EVENTS, SHARD])
             later = pool.submit(put, engine, scorer_id, clips, replace(EVENTS, value=0.75), CAMERA)
             wait_for_lock(engine, later)
             assert not later.done()

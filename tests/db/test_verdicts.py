@@ -20,13 +20,13 @@ from db.evidence.verdicts import (
     LabelledVerdict,
     VerdictRow,
     VerdictSet,
-    labelled_verdicts,
-    load_verdicts,
-    pending_verdicts,
-    write_verdicts,
+    list_captions_to_verify,
+    load_labelled_verdicts,
+    load_verdict_sets,
+    store_verdict_sets,
 )
 from db.manifest.datasets import Dataset
-from db.scores.work import load_samples
+from db.scores.pending import load_samples
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -63,11 +63,11 @@ class Bench:
     def verify(self, sample_id: int, *verdicts: VerdictRow) -> None:
         """Store verdicts on the sample as it is now; without any, one on each of the two keypoints."""
         found = verdicts or tuple(verdict(keypoint_id) for keypoint_id in self.keypoints)
-        assert write_verdicts(self.engine, self.scorer_id, "run", [self.new_set(sample_id, *found)]) == 1
+        assert store_verdict_sets(self.engine, self.scorer_id, "run", [self.new_set(sample_id, *found)]) == 1
 
     def pending(self, default_threshold: float | None = None, scorer_id: int | None = None) -> list[int]:
         with self.engine.connect() as connection:
-            return pending_verdicts(
+            return list_captions_to_verify(
                 connection,
                 scorer_id=scorer_id or self.scorer_id,
                 dataset_id=self.dataset.dataset_id,
@@ -76,7 +76,7 @@ class Bench:
             )
 
     def load(self) -> dict[int, VerdictSet]:
-        return load_verdicts(self.engine, self.scorer_id, [*self.samples, 10**9])
+        return load_verdict_sets(self.engine, self.scorer_id, [*self.samples, 10**9])
 
     def put_thresholds(self, **cuts: float) -> None:
         put_label_thresholds(self.engine, self.scorer_id, self.dataset, **cuts)
@@ -124,7 +124,7 @@ def test_sets_come_back_as_they_were_with_verdicts_by_key(bench: Bench) -> None:
         bench.samples[0], VerdictRow(events, 0.1 + 0.2, 0, "Ça — 犬\n", True, 3), verdict(camera, 1.0), n_sentences=7
     )
     empty_caption = bench.new_set(bench.samples[1], silent(camera), silent(events), n_sentences=0)
-    assert write_verdicts(bench.engine, bench.scorer_id, "run 7", [first, empty_caption]) == 2
+    assert store_verdict_sets(bench.engine, bench.scorer_id, "run 7", [first, empty_caption]) == 2
     assert bench.load() == {
         bench.samples[0]: replace(first, verdicts=first.verdicts[::-1]),
         bench.samples[1]: empty_caption,
@@ -137,7 +137,7 @@ def test_sets_come_back_as_they_were_with_verdicts_by_key(bench: Bench) -> None:
 
 def test_a_set_that_cannot_be_verified_says_why(bench: Bench) -> None:
     hopeless = replace(bench.new_set(bench.samples[0]), status="unverifiable", error="the splitter failed")
-    write_verdicts(bench.engine, bench.scorer_id, "run", [hopeless])
+    store_verdict_sets(bench.engine, bench.scorer_id, "run", [hopeless])
     assert bench.load() == {bench.samples[0]: hopeless}
     assert bench.pending() == [bench.samples[1]]
 
@@ -148,13 +148,13 @@ def test_a_new_set_takes_the_place_of_the_old_one_whole(bench: Bench) -> None:
     other = activate(bench.engine, "ecs", "2")
     events, camera = bench.keypoints
     of_other = (verdict(camera, 0.125), verdict(events, 0.25))
-    write_verdicts(bench.engine, other, "run", [bench.new_set(bench.samples[0], *of_other)])
+    store_verdict_sets(bench.engine, other, "run", [bench.new_set(bench.samples[0], *of_other)])
     before = bench.load()
     bench.verify(bench.samples[0], verdict(camera, 0.75), silent(events))
     after = bench.load()
     assert after[bench.samples[0]].verdicts == (verdict(camera, 0.75), silent(events))
     assert after[bench.samples[1]] == before[bench.samples[1]]
-    found = load_verdicts(bench.engine, other, bench.samples)
+    found = load_verdict_sets(bench.engine, other, bench.samples)
     assert found[bench.samples[0]].verdicts == of_other
 
 
@@ -162,9 +162,9 @@ def test_writing_the_same_again_changes_nothing(bench: Bench) -> None:
     for _ in range(2):
         bench.verify(bench.samples[0])
     assert counts(bench.engine) == (1, 2)
-    assert write_verdicts(bench.engine, bench.scorer_id, "run", []) == 0
+    assert store_verdict_sets(bench.engine, bench.scorer_id, "run", []) == 0
     assert counts(bench.engine) == (1, 2)
-    assert load_verdicts(bench.engine, bench.scorer_id, []) == {}
+    assert load_verdict_sets(bench.engine, bench.scorer_id, []) == {}
 
 
 def test_what_is_gone_by_now_is_left_out(bench: Bench) -> None:
@@ -172,11 +172,11 @@ def test_what_is_gone_by_now_is_left_out(bench: Bench) -> None:
     sets = [bench.new_set(sample_id, verdict(events), verdict(camera)) for sample_id in bench.samples]
     remove(bench.engine, schema.sample, first)
     remove(bench.engine, schema.keypoint, events)
-    assert write_verdicts(bench.engine, bench.scorer_id, "run", sets) == 1
+    assert store_verdict_sets(bench.engine, bench.scorer_id, "run", sets) == 1
     assert counts(bench.engine) == (1, 1)
     assert bench.load() == {}  # its inputs were those with the keypoint that is gone
     assert bench.pending() == [second]
-    assert write_verdicts(bench.engine, bench.scorer_id, "run", sets[:1]) == 0
+    assert store_verdict_sets(bench.engine, bench.scorer_id, "run", sets[:1]) == 0
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_what_is_no_verdict_is_refused_and_the_old_ones_stay(
         bench.new_set(bench.samples[0], replace(verdict(bench.keypoints[0]), **bad)),
     ]
     with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
-        write_verdicts(bench.engine, bench.scorer_id, "run", sets)
+        store_verdict_sets(bench.engine, bench.scorer_id, "run", sets)
     assert bench.load() == before
 
 
@@ -218,7 +218,7 @@ def test_a_set_has_a_reason_exactly_where_it_is_not_ok(
 ) -> None:
     bad = replace(bench.new_set(bench.samples[0]), status=status, error=error)
     with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
-        write_verdicts(bench.engine, bench.scorer_id, "run", [bad])
+        store_verdict_sets(bench.engine, bench.scorer_id, "run", [bad])
 
 
 def test_of_two_runs_on_one_caption_the_later_one_stays_whole(bench: Bench) -> None:
@@ -229,7 +229,7 @@ def test_of_two_runs_on_one_caption_the_later_one_stays_whole(bench: Bench) -> N
         with holder.begin():
             lock = sa.text("SELECT 1 FROM sample WHERE sample_id = :id FOR NO KEY UPDATE")
             holder.execute(lock, {"id": bench.samples[0]})
-            other = pool.submit(write_verdicts, bench.engine, bench.scorer_id, "run 2", [later])
+            other = pool.submit(store_verdict_sets, bench.engine, bench.scorer_id, "run 2", [later])
             wait_for_lock(bench.engine, other)
             assert not other.done()
         assert other.result() == 1
@@ -280,7 +280,7 @@ def test_everything_is_pending_before_and_nothing_after(bench: Bench) -> None:
     other = activate(bench.engine, "ecs", "2")
     assert bench.pending(scorer_id=other) == bench.samples
     with bench.engine.connect() as connection:
-        of_nobody = pending_verdicts(connection, scorer_id=None, dataset_id=bench.dataset.dataset_id, shard=0)
+        of_nobody = list_captions_to_verify(connection, scorer_id=None, dataset_id=bench.dataset.dataset_id, shard=0)
     assert of_nobody == bench.samples
 
 
@@ -295,10 +295,10 @@ def test_only_captions_with_keypoints_of_the_asked_shard_and_dataset(engine: Eng
             if key != "c":
                 add_keypoint(engine, dataset, video_id, key)
             if dataset == clips and key != "c":
-                expected[clips.shard_of(key)].append(caption)
+                expected[clips.compute_shard(key)].append(caption)
     with engine.connect() as connection:
         for shard, captions in expected.items():
-            found = pending_verdicts(connection, scorer_id=None, dataset_id=clips.dataset_id, shard=shard)
+            found = list_captions_to_verify(connection, scorer_id=None, dataset_id=clips.dataset_id, shard=shard)
             assert found == captions
     assert all(expected.values())
 
@@ -398,9 +398,9 @@ def test_labelled_verdicts_of_one_source_in_order_of_keys(bench: Bench) -> None:
     add_label(bench.engine, camera, second, True, source="judge:tiny")
     with bench.engine.connect() as connection:
         place = (bench.scorer_id, bench.dataset.dataset_id)
-        by_hand = labelled_verdicts(connection, *place, "manifest")
-        judged = labelled_verdicts(connection, *place, "judge:tiny")
-        assert labelled_verdicts(connection, *place, "nobody") == []
+        by_hand = load_labelled_verdicts(connection, *place, "manifest")
+        judged = load_labelled_verdicts(connection, *place, "judge:tiny")
+        assert load_labelled_verdicts(connection, *place, "nobody") == []
     assert by_hand == [
         LabelledVerdict(0, "v", "events", None, False, False),
         LabelledVerdict(0, "v", "camera", 0.25, False, False),
@@ -414,7 +414,7 @@ def test_a_video_belongs_to_the_group_that_its_row_names(bench: Bench) -> None:
     bench.verify(bench.samples[0])
     add_label(bench.engine, bench.keypoints[0], bench.samples[0], True)
     with bench.engine.connect() as connection:
-        (found,) = labelled_verdicts(connection, bench.scorer_id, bench.dataset.dataset_id, "manifest")
+        (found,) = load_labelled_verdicts(connection, bench.scorer_id, bench.dataset.dataset_id, "manifest")
     assert found.group == "film 7"
 
 
@@ -425,7 +425,7 @@ def test_labels_without_a_verdict_and_verdicts_of_others_are_left_out(bench: Ben
     bench.verify(bench.samples[0], verdict(bench.keypoints[1]))
     other = activate(bench.engine, "ecs", "2")
     with bench.engine.connect() as connection:
-        found = labelled_verdicts(connection, bench.scorer_id, bench.dataset.dataset_id, "manifest")
-        assert labelled_verdicts(connection, bench.scorer_id, other_dataset.dataset_id, "manifest") == []
-        assert labelled_verdicts(connection, other, bench.dataset.dataset_id, "manifest") == []
+        found = load_labelled_verdicts(connection, bench.scorer_id, bench.dataset.dataset_id, "manifest")
+        assert load_labelled_verdicts(connection, bench.scorer_id, other_dataset.dataset_id, "manifest") == []
+        assert load_labelled_verdicts(connection, other, bench.dataset.dataset_id, "manifest") == []
     assert found == [LabelledVerdict(0, "v", "camera", 0.5, False, True)]

@@ -13,16 +13,16 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
-from db.evidence.verdicts import MANIFEST_LABELS, VERDICT_INPUTS, VerdictRow, VerdictSet, write_verdicts
+from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, VERDICT_INPUTS, VerdictRow, VerdictSet, store_verdict_sets
 from db.manifest.datasets import Dataset
 from db.schema import view_definition
 from db.schema.facts import VIDEO_FACTS
 from db.schema.inputs import TEXT, VIDEO
 from db.schema.migrate import migrate
-from db.schema.views import VIEWS, create_views, explain_refused, is_up_to_date
-from db.scores.present import FACT_COLUMNS, columns_without_metrics
-from db.scores.stored import ScoreRow
-from db.scores.work import load_samples
+from db.schema.views import VIEWS, create_views, explain_refused_metrics, has_current_views
+from db.scores.pending import load_samples
+from db.scores.sample_scores import FACT_COLUMNS, list_columns_without_metrics
+from db.scores.store import ScoreRow
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     INPUT,
@@ -149,7 +149,7 @@ def test_sample_scores_has_ratings_own_fields_and_the_number_of_references(engin
 
 
 def test_no_metric_has_the_name_of_another_column() -> None:
-    assert columns_without_metrics() == {*SAMPLE_SCORES[:OF_METRICS]}
+    assert list_columns_without_metrics() == {*SAMPLE_SCORES[:OF_METRICS]}
 
 
 def test_what_nobody_asks_sample_scores_for_is_not_read(engine: Engine, clips: Dataset) -> None:
@@ -236,7 +236,7 @@ def verify(engine: Engine, scorer_id: int, sample_id: int, probabilities: Mappin
     )
     with engine.connect() as connection:
         (sample,) = load_samples(connection, [sample_id], VERDICT_INPUTS)
-    write_verdicts(engine, scorer_id, "run", [VerdictSet(sample_id, sample.input_sha256, 2, verdicts)])
+    store_verdict_sets(engine, scorer_id, "run", [VerdictSet(sample_id, sample.input_sha256, 2, verdicts)])
 
 
 def test_keypoint_verdicts_shows_what_was_found_beside_threshold_and_label(engine: Engine, clips: Dataset) -> None:
@@ -244,7 +244,7 @@ def test_keypoint_verdicts_shows_what_was_found_beside_threshold_and_label(engin
     sample_id = add_sample(engine, clips, video_id, "s")
     running = add_keypoint(engine, clips, video_id, "k0", "events", "A dog runs.", 3)
     panning = add_keypoint(engine, clips, video_id, "k1", "camera", "It pans.")
-    add_label(engine, running, sample_id, True, source=MANIFEST_LABELS)
+    add_label(engine, running, sample_id, True, source=MANIFEST_LABEL_SOURCE)
     add_label(engine, panning, sample_id, True, source="judge:tiny")
     scorer_id = activate(engine, "ecs")
     verify(engine, scorer_id, sample_id, {running: 0.75, panning: 0.5})
@@ -315,9 +315,9 @@ def test_keypoint_verdicts_shows_active_scorers_alone(engine: Engine, clips: Dat
 def test_views_of_other_metrics_are_out_of_date(engine: Engine, clips: Dataset) -> None:
     assert clips
     with engine.connect() as connection:
-        assert is_up_to_date(connection, TWO_METRICS)
-        assert not is_up_to_date(connection, {"vcs": METRIC_INPUTS["vcs"]})
-        assert not is_up_to_date(connection, dict(reversed(TWO_METRICS.items())))
+        assert has_current_views(connection, TWO_METRICS)
+        assert not has_current_views(connection, {"vcs": METRIC_INPUTS["vcs"]})
+        assert not has_current_views(connection, dict(reversed(TWO_METRICS.items())))
 
 
 def identities(engine: Engine) -> dict[str, int]:
@@ -349,17 +349,17 @@ def test_a_view_that_an_earlier_version_made_is_made_anew(
         connection.exec_driver_sql(f"CREATE VIEW {view} AS SELECT 'of an earlier version' AS dataset")
         earlier = sa.update(view_definition).where(view_definition.c.name == view)
         connection.execute(earlier.values(sql_sha256=b"another"))
-        assert not is_up_to_date(connection, TWO_METRICS)
+        assert not has_current_views(connection, TWO_METRICS)
     migrate(database, TWO_METRICS)
     assert rows(engine, f"SELECT * FROM {view}") == before
     with engine.connect() as connection:
-        assert is_up_to_date(connection, TWO_METRICS)
+        assert has_current_views(connection, TWO_METRICS)
 
 
 def test_a_view_that_is_gone_is_made_anew(database: URL, engine: Engine, clips: Dataset) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP VIEW current_score CASCADE")
-        assert not is_up_to_date(connection, TWO_METRICS)
+        assert not has_current_views(connection, TWO_METRICS)
     migrate(database, TWO_METRICS)
     assert rows(engine, "SELECT * FROM current_score") == []
     assert len(rows(engine, "SELECT * FROM dataset_summary")) == 1
@@ -433,18 +433,18 @@ def test_a_metric_whose_inputs_postgres_refuses_is_left_out(engine: Engine, dige
     with engine.begin() as connection:
         create_views(connection, both)
     with engine.connect() as connection:
-        assert is_up_to_date(connection, both)
-        assert [*explain_refused(connection, both)] == ["broken"]
-        assert explain_refused(connection, both)["broken"].startswith(reason)
-        assert explain_refused(connection, TWO_METRICS) == {}
+        assert has_current_views(connection, both)
+        assert [*explain_refused_metrics(connection, both)] == ["broken"]
+        assert explain_refused_metrics(connection, both)["broken"].startswith(reason)
+        assert explain_refused_metrics(connection, TWO_METRICS) == {}
         columns = connection.execute(sa.text("SELECT * FROM sample_scores LIMIT 0")).keys()
     assert list(columns) == SAMPLE_SCORES
     # Once it is mended, the views are made anew; and where the table of its source is only to be made.
     mended = {**both, "broken": (replace(TEXT, digest="sha256(int8send(s.sample_id % 2))"),)}
     unmade = sa.Table("not_made_yet", sa.MetaData())
     with engine.begin() as connection:
-        assert not is_up_to_date(connection, mended)
-        assert not is_up_to_date(connection, both, [unmade])
+        assert not has_current_views(connection, mended)
+        assert not has_current_views(connection, both, [unmade])
         create_views(connection, mended)
-        assert is_up_to_date(connection, mended)
-        assert explain_refused(connection, mended) == {}
+        assert has_current_views(connection, mended)
+        assert explain_refused_metrics(connection, mended) == {}

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from sqlalchemy.engine import Engine
 
-from db.server.engine import connect
-from db.server.reader import READER
-from db.server.waits import PATIENCE, Watch
+from db.server.engine import open_connection
+from db.server.reader import READER_ROLE
+from db.server.waits import PATIENCE, LockWatch
 from tests.db.builders import wait_for_lock
 from tests.orchestration.survival import until
 
@@ -22,7 +22,7 @@ LOCK = "LOCK TABLE score IN ACCESS EXCLUSIVE MODE"
 
 @pytest.fixture
 def looking(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
-    with connect(engine.url, autocommit=True) as connection:
+    with open_connection(engine.url, autocommit=True) as connection:
         yield connection
 
 
@@ -36,7 +36,7 @@ def blocked(pool: ThreadPoolExecutor, engine: Engine, **settings: Any) -> Future
     """A statement of this process that waits for the table when this returns."""
 
     def lock() -> None:
-        with connect(engine.url, **settings) as connection:
+        with open_connection(engine.url, **settings) as connection:
             connection.execute(LOCK.encode())
 
     waiting = pool.submit(lock)
@@ -48,19 +48,19 @@ def test_a_wait_for_a_stranger_is_told_once_with_all_that_is_known_of_him(
     engine: Engine, looking: psycopg.Connection[Any], pool: ThreadPoolExecutor
 ) -> None:
     said: list[str] = []
-    watch = Watch(READER, said.append)
-    with connect(engine.url, application_name="vandal") as stranger:
+    watch = LockWatch(READER_ROLE, said.append)
+    with open_connection(engine.url, application_name="vandal") as stranger:
         stranger.execute("LOCK TABLE score IN ROW SHARE MODE")
         waiting = blocked(pool, engine)
-        watch.look(looking)
+        watch.report_waits(looking)
         assert said == [], "a short wait is nobody's business"
         for _ in range(PATIENCE + 1):
-            watch.look(looking)
+            watch.report_waits(looking)
         pid = stranger.info.backend_pid
     waiting.result()
     (line,) = said
     assert line.startswith(f"waits for a lock of vandal (server process {pid}, role {engine.url.username}, since 2")
-    watch.look(looking)
+    watch.report_waits(looking)
     assert len(said) == 1
 
 
@@ -68,13 +68,13 @@ def test_waits_of_other_processes_are_told_where_a_stranger_or_the_reader_has_th
     engine: Engine, looking: psycopg.Connection[Any], pool: ThreadPoolExecutor
 ) -> None:
     said: list[str] = []
-    watch = Watch(READER, said.append)
+    watch = LockWatch(READER_ROLE, said.append)
     for holder, is_told in (("vandal", True), ("reelsieve process 8 on host b", False)):
-        with connect(engine.url, application_name=holder) as other:
+        with open_connection(engine.url, application_name=holder) as other:
             other.execute("LOCK TABLE score IN ROW SHARE MODE")
             waiting = blocked(pool, engine, application_name="reelsieve process 7 on host a")
-            watch.look(looking)
-            watch.look(looking)
+            watch.report_waits(looking)
+            watch.report_waits(looking)
             assert (len(said) == 1) is is_told
         waiting.result()
         assert all(line.startswith("process 7 on host a (server process ") for line in said)
@@ -85,17 +85,17 @@ def test_a_reader_makes_way_under_whatever_name(
     engine: Engine, looking: psycopg.Connection[Any], pool: ThreadPoolExecutor
 ) -> None:
     said: list[str] = []
-    watch = Watch(READER, said.append)
-    reader = connect(engine.url.set(username=READER), application_name="reelsieve process 1 on host a")
+    watch = LockWatch(READER_ROLE, said.append)
+    reader = open_connection(engine.url.set(username=READER_ROLE), application_name="reelsieve process 1 on host a")
     reader.execute("LOCK TABLE score IN ACCESS SHARE MODE")
     waiting = blocked(pool, engine)
     for _ in range(PATIENCE - 1):
-        watch.look(looking)
+        watch.report_waits(looking)
     assert not waiting.done()
-    watch.look(looking)
+    watch.report_waits(looking)
     waiting.result()
     told, ended = said
-    assert f"role {READER}" in told
+    assert f"role {READER_ROLE}" in told
     assert ended.startswith("ended process 1 on host a (server process ")
     with pytest.raises(psycopg.OperationalError):
         reader.execute("SELECT 1")
@@ -106,13 +106,13 @@ def test_a_watch_outlives_its_connection(
 ) -> None:
     said: list[str] = []
     ended = threading.Event()
-    thread = threading.Thread(target=Watch(READER, said.append).run, args=[engine.url, ended, 0.01])
+    thread = threading.Thread(target=LockWatch(READER_ROLE, said.append).run, args=[engine.url, ended, 0.01])
     thread.start()
     try:
         of_watch = "FROM pg_stat_activity WHERE query LIKE '%pg_blocking_pids(w.pid)%' AND pid <> pg_backend_pid()"
         ending = f"SELECT pg_terminate_backend(pid, 60000) {of_watch}".encode()
         until(lambda: looking.execute(ending).fetchall() != [], "the watch is connected")
-        with connect(engine.url, application_name="vandal") as stranger:
+        with open_connection(engine.url, application_name="vandal") as stranger:
             stranger.execute("LOCK TABLE score IN ROW SHARE MODE")
             waiting = blocked(pool, engine)
             until(lambda: said != [], "the wait is told")

@@ -17,7 +17,7 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input, ReferenceText, VideoState
 from db.schema.views import create_views
-from db.scores.work import PendingSample, batches, load_samples, pending_samples, shard_state
+from db.scores.pending import PendingSample, compute_shard_digest, list_pending_samples, load_samples, split_ids
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -72,7 +72,7 @@ class Shard:
 
     def pending(self) -> list[int]:
         with self.engine.connect() as connection:
-            return pending_samples(
+            return list_pending_samples(
                 connection,
                 scorer_id=self.scorer_id,
                 dataset_id=self.dataset.dataset_id,
@@ -172,12 +172,12 @@ def test_only_the_asked_shard_and_dataset(engine: Engine) -> None:
     clips, other = make_dataset(engine, "clips", 3), make_dataset(engine, "other", 3)
     by_shard: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for key in "abcdefgh":
-        by_shard[clips.shard_of(key)].append(add_sample(engine, clips, add_video(engine, clips, key), key))
+        by_shard[clips.compute_shard(key)].append(add_sample(engine, clips, add_video(engine, clips, key), key))
         add_sample(engine, other, add_video(engine, other, key), key)
     scorer_id = activate(engine)
     with engine.connect() as connection:
         for number, samples in by_shard.items():
-            found = pending_samples(connection, scorer_id=scorer_id, dataset_id=clips.dataset_id, shard=number)
+            found = list_pending_samples(connection, scorer_id=scorer_id, dataset_id=clips.dataset_id, shard=number)
             assert found == samples
     assert all(by_shard.values())
 
@@ -265,7 +265,7 @@ def test_a_shards_state_changes_with_whatever_an_ingest_may_change_in_it(shard: 
 
     def state(of_shard: int = 0) -> str | None:
         with engine.connect() as connection:
-            return shard_state(connection, clips.dataset_id, of_shard)
+            return compute_shard_digest(connection, clips.dataset_id, of_shard)
 
     seen = [state()]
     assert state() == seen[0]
@@ -302,7 +302,7 @@ def test_a_score_depends_on_something_and_on_each_thing_once(shard: Shard, input
 
 @given(st.lists(st.integers()), st.integers(1, 7))
 def test_batches_hold_every_id_once_in_order(ids: list[int], size: int) -> None:
-    parts = list(batches(ids, size))
+    parts = list(split_ids(ids, size))
     assert [sample_id for part in parts for sample_id in part] == ids
     assert all(len(part) == size for part in parts[:-1])
     assert all(0 < len(part) <= size for part in parts)
@@ -311,8 +311,8 @@ def test_batches_hold_every_id_once_in_order(ids: list[int], size: int) -> None:
 @given(st.sets(st.text(max_size=8), min_size=1), st.text(max_size=8), st.integers(1, 10_000))
 def test_a_videos_shard_depends_on_its_key_alone(keys: set[str], new: str, n_shards: int) -> None:
     clips = Dataset(1, "clips", n_shards)
-    before = {key: clips.shard_of(key) for key in keys}
-    shards = {key: clips.shard_of(key) for key in keys | {new}}
+    before = {key: clips.compute_shard(key) for key in keys}
+    shards = {key: clips.compute_shard(key) for key in keys | {new}}
     assert before.items() <= shards.items()
     for key, number in shards.items():
         assert number == int(hashlib.sha256(key.encode()).hexdigest()[:16], 16) % n_shards

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from demo.build import demo_clips
-from demo.systems import Candidate, candidates, least_alike
-from demo.world import Clip
+from demo.build import make_demo_clips
+from demo.systems import Candidate, build_candidates, find_least_similar_clip
+from demo.world import DemoClip
 
 
 @pytest.fixture(scope="session")
-def clips() -> list[Clip]:
-    return list(demo_clips(30, 7).values())
+def clips() -> list[DemoClip]:
+    return list(make_demo_clips(30, 7).values())
 
 
 @pytest.fixture(scope="session")
-def captioned(clips: list[Clip]) -> list[tuple[Clip, dict[str, Candidate]]]:
+def captioned(clips: list[DemoClip]) -> list[tuple[DemoClip, dict[str, Candidate]]]:
     """Each clip with its candidates by system."""
     return [
-        (clip, {c.system: c for c in candidates(clip, least_alike(clips, index))}) for index, clip in enumerate(clips)
+        (clip, {c.system: c for c in build_candidates(clip, find_least_similar_clip(clips, index))})
+        for index, clip in enumerate(clips)
     ]

@@ -11,7 +11,7 @@ import av
 import numpy as np
 import pytest
 
-from demo.build import FILES, build_demo, demo_clips
+from demo.build import FILES, create_demo, make_demo_clips
 from demo.render import render_frames
 from demo.systems import SYSTEMS
 
@@ -35,13 +35,13 @@ def segments_of(row: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "set"
-    build_demo(folder, n_clips=N_CLIPS, seed=11)
+    create_demo(folder, n_clips=N_CLIPS, seed=11)
     return folder
 
 
 def test_two_builds_agree_in_every_byte_and_every_pixel(built: Path, tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
-    build_demo(tmp_path, n_clips=N_CLIPS, seed=11, progress=lambda done, total: calls.append((done, total)))
+    create_demo(tmp_path, n_clips=N_CLIPS, seed=11, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(1, 3), (2, 3), (3, 3)]
     for name in FILES:
         assert (built / f"{name}.jsonl").read_bytes() == (tmp_path / f"{name}.jsonl").read_bytes()
@@ -51,7 +51,7 @@ def test_two_builds_agree_in_every_byte_and_every_pixel(built: Path, tmp_path: P
 
 
 def test_clips_decode_to_what_was_drawn(built: Path) -> None:
-    for key, clip in demo_clips(N_CLIPS, 11).items():
+    for key, clip in make_demo_clips(N_CLIPS, 11).items():
         path = built / "videos" / f"{key}.mp4"
         with av.open(str(path)) as container:
             stream = container.streams.video[0]
@@ -108,5 +108,5 @@ def test_the_folder_says_that_it_is_synthetic(built: Path) -> None:
 @pytest.mark.parametrize("n_clips", [1, 1000])
 def test_impossible_numbers_of_clips_are_refused(tmp_path: Path, n_clips: int) -> None:
     with pytest.raises(ValueError, match=f"n_clips is {n_clips}"):
-        build_demo(tmp_path / "none", n_clips=n_clips)
+        create_demo(tmp_path / "none", n_clips=n_clips)
     assert not (tmp_path / "none").exists()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from demo.encoder import FOLDER, WEIGHTS, demo_encoder
+from demo.encoder import FOLDER, WEIGHTS, make_demo_encoder
 from demo.render import render_frames
 from demo.story import make_clip
 from lab.encoder.batches import draw_batch
@@ -23,7 +23,7 @@ from lab.encoder.losses import info_nce
 from lab.encoder.texts import COLOUR_NAMES, altered, statements
 from lab.encoder.train import Settings, train
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.unusable import CheckpointMismatch
+from metrics_core.models.errors import CheckpointMismatch
 from metrics_core.models.word_tokenizer import WordTokenizer, split_words
 
 TINY = Settings(n_clips=2, frames_per_clip=3, steps=3, clips_per_step=2, frames_per_step=2, image_size=64)
@@ -31,7 +31,7 @@ TINY = Settings(n_clips=2, frames_per_clip=3, steps=3, clips_per_step=2, frames_
 
 @pytest.fixture(scope="module")
 def encoder() -> OpenClipEncoder:
-    return demo_encoder()
+    return make_demo_encoder()
 
 
 def test_the_record_agrees_with_the_files() -> None:
@@ -136,14 +136,14 @@ def test_training_runs_end_to_end_and_repeats_itself(tmp_path: Path) -> None:
     assert first["losses"] == second["losses"]
     weights = [(tmp_path / name / WEIGHTS).read_bytes() for name in ("first", "second")]
     assert weights[0] == weights[1]
-    assert demo_encoder(tmp_path / "first").encode_texts(["a red star"]).shape == (1, 96)
+    assert make_demo_encoder(tmp_path / "first").encode_texts(["a red star"]).shape == (1, 96)
 
 
 def test_a_vocabulary_that_does_not_fit_the_configuration_is_refused(tmp_path: Path) -> None:
     train(TINY, tmp_path)
     (tmp_path / "demo_clip.vocab.json").write_text('["red"]')
     with pytest.raises(CheckpointMismatch, match=r"demo_clip\.vocab\.json has 5 tokens"):
-        demo_encoder(tmp_path).encode_texts(["red"])
+        make_demo_encoder(tmp_path).encode_texts(["red"])
 
 
 def test_words_become_numbers_with_the_end_as_the_highest(tmp_path: Path) -> None:
@@ -160,4 +160,4 @@ def test_words_become_numbers_with_the_end_as_the_highest(tmp_path: Path) -> Non
 def test_a_vocabulary_that_is_no_list_of_different_words_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "x.vocab.json").write_text(content)
     with pytest.raises(ValueError, match=message):
-        WordTokenizer.from_file(tmp_path / "x.vocab.json", 8)
+        WordTokenizer.read_vocabulary(tmp_path / "x.vocab.json", 8)

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from demo.stage import MIN_CONTRAST, contrast, in_view
+from demo.stage import MIN_CONTRAST, colour_distance, is_in_view
 from demo.story import make_clip
-from demo.world import BACKDROP_COLOURS, COLOURS, FPS, Clip
+from demo.world import BACKDROP_COLOURS, COLOURS, FPS, DemoClip
 
 SEEDS = range(200)
 
@@ -42,7 +42,7 @@ def test_whoever_is_visible_after_an_event_is_inside_the_picture_and_covers_nobo
         for event in make_clip(seed).events:
             visible = [actor for actor in event.after.actors if actor.visible]
             assert visible
-            assert all(in_view(event.after.camera, actor) for actor in visible)
+            assert all(is_in_view(event.after.camera, actor) for actor in visible)
             for index, one in enumerate(visible):
                 for two in visible[index + 1 :]:
                     assert math.dist((one.x, one.y), (two.x, two.y)) > one.reach + two.reach
@@ -61,7 +61,7 @@ def test_no_two_actors_share_a_shape_or_ever_a_colour() -> None:
 
 def test_no_event_happens_twice() -> None:
     for seed in SEEDS:
-        facts = [moment.fact for moment in make_clip(seed).moments()]
+        facts = [moment.statement for moment in make_clip(seed).list_moments()]
         assert len(set(facts)) == len(facts)
 
 
@@ -70,7 +70,7 @@ def test_actors_stand_out_from_the_backdrop() -> None:
         clip = make_clip(seed)
         for actor in (actor for event in clip.events for actor in event.after.actors):
             for name in clip.palette:
-                assert contrast(COLOURS[actor.colour], BACKDROP_COLOURS[name]) >= MIN_CONTRAST
+                assert colour_distance(COLOURS[actor.colour], BACKDROP_COLOURS[name]) >= MIN_CONTRAST
 
 
 def test_stillness_is_told_only_of_a_still_camera() -> None:
@@ -78,13 +78,13 @@ def test_stillness_is_told_only_of_a_still_camera() -> None:
     for seed in SEEDS:
         clip = make_clip(seed)
         cameras = {event.after.camera for event in clip.events} | {clip.events[0].before.camera}
-        told = any(moment.fact.kind == "static" for moment in clip.moments())
-        shaken = any(event.fact.kind == "camera_shakes" for event in clip.events)
+        told = any(moment.statement.kind == "static" for moment in clip.list_moments())
+        shaken = any(event.statement.kind == "camera_shakes" for event in clip.events)
         assert told == (len(cameras) == 1 and not shaken)
         still += told
     assert 0 < still < len(SEEDS)
 
 
-def test_every_dimension_but_the_audible_ones_occurs(clips: list[Clip]) -> None:
-    dimensions = {moment.fact.dimension for clip in clips for moment in clip.moments()}
+def test_every_dimension_but_the_audible_ones_occurs(clips: list[DemoClip]) -> None:
+    dimensions = {moment.statement.dimension for clip in clips for moment in clip.list_moments()}
     assert dimensions == {"segment_detail", "video_background", "shooting_style", "camera_state"}

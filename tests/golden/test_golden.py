@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metrics_core.ecs import KeypointVerdict, decide, flat_score, nearest_sentences, plan_keypoints, sodam_score
+from metrics_core.ecs import (
+    KeypointVerdict,
+    choose_premises,
+    compute_flat_score,
+    compute_sodam_score,
+    decide_keypoint,
+    rank_nearest_sentences,
+)
 from metrics_core.evqa import evqa_from_features, qa_score
-from metrics_core.sodam import align, score_clip
-from metrics_core.sodam.result import ClipScore
-from metrics_core.vcs import vcs_batch, vcs_from_similarity, vcs_short, words_of
+from metrics_core.sodam import align, score_alignment
+from metrics_core.sodam.result import AlignmentScore
+from metrics_core.vcs import split_content_words, vcs_batch, vcs_from_similarity, vcs_short
 from tests.golden.make import METRICS
 from tests.golden.plain import Case
 from tests.metrics_core.test_vcs import differences
@@ -76,12 +83,12 @@ def test_vcs_short() -> None:
     statuses = []
     for case in stored("vcs_short"):
         for text, words in case["words"].items():
-            assert words_of(text) == words
+            assert split_content_words(text) == words
         vectors = {text: np.array(vector) for text, vector in case["vectors"].items()}
         found = vcs_short(case["references"], case["generated"], vectors, **case["parameters"])
         expected = case["expected"]
-        assert (found.status, found.reference) == (expected["status"], expected["reference"])
-        statuses.append((found.status, found.reference))
+        assert (found.status, found.best_reference_index) == (expected["status"], expected["reference"])
+        statuses.append((found.status, found.best_reference_index))
         if found.result is None:
             assert expected["result"] is None
         else:
@@ -104,33 +111,33 @@ def test_evqa() -> None:
         assert not unlike({name: numbers[name] for name in case["expected"]}, case["expected"])
 
 
-def numbers_of(score: ClipScore) -> dict[str, list[float | None]]:
+def numbers_of(score: AlignmentScore) -> dict[str, list[float | None]]:
     by_dimension = {name: [part.precision, part.recall, part.f1] for name, part in score.by_dimension.items()}
-    return {**by_dimension, "total": [score.precision, score.recall, score.total]}
+    return {**by_dimension, "total": [score.precision, score.recall, score.f1]}
 
 
 def test_sodam() -> None:
     for case in stored("sodam"):
         alignment = align(case["references"], case["predictions"])
         found = {
-            "value": alignment.value,
+            "value": alignment.total_iou,
             "anchors": alignment.anchors,
             "groups": {str(reference): members for reference, members in alignment.groups.items()},
             "orphans": alignment.orphans,
         }
         assert not unlike(found, case["expected"]["alignment"])
         counts = [{name: (covered, total) for name, (covered, total) in s.items()} for s in case["counts"]]
-        assert not unlike(numbers_of(score_clip(alignment, counts)), case["expected"]["scores"])
+        assert not unlike(numbers_of(score_alignment(alignment, counts)), case["expected"]["scores"])
 
 
 def verdicts_on(case: Case, keypoints: list[Case], sentences: list[int]) -> list[KeypointVerdict]:
     """Verdicts on keypoints from the caption's sentences with these indices."""
     sides = ([keypoint["text"] for keypoint in keypoints], [case["sentences"][i] for i in sentences])
-    nearest = nearest_sentences(*([case["vectors"][text] for text in side] for side in sides), case["r"])
+    nearest = rank_nearest_sentences(*([case["vectors"][text] for text in side] for side in sides), case["r"])
     verdicts = []
-    for keypoint, plan in zip(keypoints, plan_keypoints(*sides, nearest), strict=True):
-        probabilities = [case["probabilities"][keypoint["text"]][sentences[i]] for i in plan.sentences]
-        verdicts.append(decide(plan, probabilities, case["thresholds"][keypoint["dimension"]]))
+    for keypoint, plan in zip(keypoints, choose_premises(*sides, nearest), strict=True):
+        probabilities = [case["probabilities"][keypoint["text"]][sentences[i]] for i in plan.sentence_indices]
+        verdicts.append(decide_keypoint(plan, probabilities, case["thresholds"][keypoint["dimension"]]))
     return verdicts
 
 
@@ -148,9 +155,9 @@ def test_ecs() -> None:
         verdicts = verdicts_on(case, flat, everything)
         assert not unlike([as_stored(verdict, everything) for verdict in verdicts], expected["flat"])
         dimensions = [keypoint["dimension"] for keypoint in flat]
-        micro = flat_score(dimensions, verdicts)
+        micro = compute_flat_score(dimensions, verdicts)
         assert not unlike([micro.score, dict(micro.by_dimension)], [expected["flat_micro"], expected["by_dimension"]])
-        assert not unlike(flat_score(dimensions, verdicts, mode="flat_macro").score, expected["flat_macro"])
+        assert not unlike(compute_flat_score(dimensions, verdicts, mode="flat_macro").score, expected["flat_macro"])
 
         alignment = align(case["references"], case["predictions"])
         merged = [
@@ -161,6 +168,6 @@ def test_ecs() -> None:
         shown = [[as_stored(v, places) for v in part] for part, places in zip(timed, merged, strict=True)]
         assert not unlike(shown, expected["timed"])
         by_segment = [[keypoint["dimension"] for keypoint in segment] for segment in keypoints]
-        aligned = sodam_score(alignment, by_segment, timed, n_sentences=len(everything)).aligned
+        aligned = compute_sodam_score(alignment, by_segment, timed, n_sentences=len(everything)).sodam_result
         assert aligned is not None
         assert not unlike(numbers_of(aligned), expected["sodam"])

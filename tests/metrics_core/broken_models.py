@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metrics_core.models.unusable import ModelUnusable
+from metrics_core.models.errors import ModelUnusable
 
 
 def _without_tokenizer(folder: Path) -> None:

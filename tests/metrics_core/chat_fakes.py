@@ -11,8 +11,8 @@ from PIL import Image
 
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.presets import make_chat_model
-from metrics_core.models.chat.protocol import ChatRequest, ImagePart, Part, TextPart
-from metrics_core.models.server.endpoint import Time
+from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePart, TextPart
+from metrics_core.models.server.endpoint import TimeSource
 
 SCHEMA = {
     "type": "object",
@@ -30,7 +30,7 @@ def jpeg(width: int = 56, height: int = 28, colour: str = "red") -> bytes:
 
 def ask(question: str = "Who runs?", *images: bytes, **changes: Any) -> ChatRequest:
     """A request with this question after these images."""
-    parts: tuple[Part, ...] = (*(ImagePart(image, {"time_s": 0.5}) for image in images), TextPart(question))
+    parts: tuple[MessagePart, ...] = (*(ImagePart(image, {"time_s": 0.5}) for image in images), TextPart(question))
     given = {"purpose": "answers", "system": "Answer.", "prompt_version": "1", "max_tokens": 50, "schema": SCHEMA}
     return ChatRequest(parts=parts, **{**given, **changes})
 
@@ -49,8 +49,8 @@ class FakeTime:
             self.slept.append(seconds)
             self.now += seconds
 
-    def as_time(self) -> Time:
-        return Time(lambda: self.now, self.sleep, lambda: self._drawn)
+    def as_time(self) -> TimeSource:
+        return TimeSource(lambda: self.now, self.sleep, lambda: self._drawn)
 
 
 class MemoryCache:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from metrics_core.frames import Fit, FrameReadError, SampledFrames
+from metrics_core.frames import DecodedFrames, FrameReadError, PictureFit
 
 
-def one_grey_frame(n_frames: int, reader: str) -> SampledFrames:
-    return SampledFrames(np.zeros(1, np.int64), np.zeros(1), np.full((1, 2, 2, 3), 7, np.uint8), n_frames, reader)
+def one_grey_frame(n_frames: int, reader: str) -> DecodedFrames:
+    return DecodedFrames(np.zeros(1, np.int64), np.zeros(1), np.full((1, 2, 2, 3), 7, np.uint8), n_frames, reader)
 
 
 class HangingReader:
     name = "hanging"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
         threading.Event().wait()
         raise AssertionError("never reached")
 
@@ -28,7 +28,7 @@ class HangingReader:
 class CrashingReader:
     name = "crashing"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
         os.kill(os.getpid(), signal.SIGSEGV)
         threading.Event().wait()
         raise AssertionError("never reached")
@@ -37,7 +37,7 @@ class CrashingReader:
 class ExitingReader:
     name = "exiting"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
         os.write(2, b"out of cheese\n")
         os._exit(3)
 
@@ -45,7 +45,7 @@ class ExitingReader:
 class RaisingReader:
     name = "raising"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
         raise ZeroDivisionError("the fake divides by zero")
 
 
@@ -54,7 +54,7 @@ class NoisyReader:
 
     name = "noisy"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
         os.write(1, b"progress: 100 %\n" * 100)
         print("done")
         return one_grey_frame(1, self.name)
@@ -65,8 +65,8 @@ class FourChannelsReader:
 
     name = "four channels"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
-        return SampledFrames(np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 2, 2, 4), np.uint8), 1, self.name)
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
+        return DecodedFrames(np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 2, 2, 4), np.uint8), 1, self.name)
 
 
 class ProcessReader:
@@ -74,7 +74,7 @@ class ProcessReader:
 
     name = "process"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
         return one_grey_frame(os.getpid(), self.name)
 
 
@@ -83,6 +83,6 @@ class ModulesReader:
 
     name = "modules"
 
-    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
         loaded = sorted({"torch", "transformers", "dagster", "pytest"} & set(sys.modules))
         raise FrameReadError(path, f"loaded: {loaded}")

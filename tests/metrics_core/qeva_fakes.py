@@ -11,7 +11,7 @@ import fastjsonschema
 
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart
 from metrics_core.protocols import ModelIdentity
-from metrics_core.qeva.records import Frame, VideoFrames
+from metrics_core.qeva.records import JpegFrame, VideoAsFrames
 
 Rule = Callable[[ChatRequest], Mapping[str, Any] | ChatReply]
 
@@ -60,7 +60,7 @@ def seen_in(request: ChatRequest) -> str:
     )
 
 
-def video_of(*events: str) -> VideoFrames:
+def video_of(*events: str) -> VideoAsFrames:
     """A video with a frame for each event, whose "image" is the event in words."""
-    frames = tuple(Frame(event.encode("latin-1"), 2.5 * place, 8, 8) for place, event in enumerate(events))
-    return VideoFrames(frames, {"sampling": "one for each event"})
+    frames = tuple(JpegFrame(event.encode("latin-1"), 2.5 * place, 8, 8) for place, event in enumerate(events))
+    return VideoAsFrames(frames, {"sampling": "one for each event"})

@@ -23,7 +23,7 @@ from benchmarks.rank_agreement import (
     pairwise_agreement,
     system_agreement,
 )
-from metrics_core.agreement import cohen_kappa, confusion_of, majority_accuracy, wilson_interval
+from metrics_core.agreement import cohen_kappa, count_confusion, majority_accuracy, wilson_interval
 from metrics_core.calibration import Confusion
 
 # Few different values, so that ties are common.
@@ -263,7 +263,7 @@ def test_kappa_by_hand() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
 def test_keypoint_numbers_agree_with_counting(rows: list[tuple[bool, bool]]) -> None:
-    counts = confusion_of([predicted for predicted, _ in rows], [label for _, label in rows])
+    counts = count_confusion([predicted for predicted, _ in rows], [label for _, label in rows])
     cells = ((True, True), (True, False), (False, True), (False, False))
     assert counts == Confusion(*(rows.count(cell) for cell in cells))
     positive = sum(label for _, label in rows)
@@ -275,7 +275,7 @@ def test_keypoint_numbers_agree_with_counting(rows: list[tuple[bool, bool]]) -> 
 
 
 def test_no_label_has_no_majority() -> None:
-    assert majority_accuracy(confusion_of([], [])) is None
+    assert majority_accuracy(count_confusion([], [])) is None
 
 
 # Refusals
@@ -295,9 +295,9 @@ def test_no_label_has_no_majority() -> None:
         (lambda: system_agreement([1.0], [1.0], [], [1]), "There are 0 systems for 1 items"),
         (lambda: system_agreement([1.0], [1.0], [1], [1], level=0.0), "level is 0.0"),
         (lambda: system_agreement([1.0], [1.0], [1], [1], n_resamples=0), "n_resamples 0"),
-        (lambda: confusion_of([True], [True, False]), r"predicted has shape \(1,\), labels \(2,\)"),
-        (lambda: confusion_of([True, True], [1, 2]), "label 1 is 2: give True or False"),
-        (lambda: confusion_of([0.5], [1]), "prediction 0 is 0.5"),
+        (lambda: count_confusion([True], [True, False]), r"predicted has shape \(1,\), labels \(2,\)"),
+        (lambda: count_confusion([True, True], [1, 2]), "label 1 is 2: give True or False"),
+        (lambda: count_confusion([0.5], [1]), "prediction 0 is 0.5"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(call: Callable[[], object], message: str) -> None:

@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metrics_core.agreement import agreement_rows
-from metrics_core.agreement.inputs import check_inputs
+from metrics_core.agreement import compute_agreement_rows
+from metrics_core.agreement.baseline_comparison import (
+    AspectComparisons,
+    BaselineComparison,
+    build_baseline_comparisons,
+    build_baseline_rows,
+)
+from metrics_core.agreement.inputs import build_inputs
 from metrics_core.agreement.rater_checks import compare_raters, find_pattern
-from metrics_core.agreement.raters import FEWEST_SHARED, is_counted
-from metrics_core.agreement.row import ONE_RATER, WITHOUT_ONE_RATER, build_rows
-from metrics_core.agreement.same_items import OneAspect, SameItems, build_same_items_rows, read_same_items
+from metrics_core.agreement.raters import FEWEST_SHARED, mark_ceiling_raters
+from metrics_core.agreement.row import ONE_RATER, WITHOUT_ONE_RATER, build_agreement_rows
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import LEVEL
 
@@ -29,12 +34,12 @@ def videos_of(n_videos: int) -> list[int]:
     return np.repeat(np.arange(n_videos), 6).tolist()
 
 
-def on_same_items(metric: FloatArray, ratings: FloatArray, videos: list[int]) -> SameItems:
+def on_same_items(metric: FloatArray, ratings: FloatArray, videos: list[int]) -> BaselineComparison:
     """How a metric stands beside raters on its own items, without the rest of the agreement table."""
-    once = OneAspect(check_inputs({"m": metric}, {"q": ratings}, videos), "q")
-    found = once.pooled("m", np.isfinite(metric) & once.is_rated)
-    rows = [*build_rows(("m", "q", "pooled"), found, LEVEL), *build_same_items_rows(once, "m")]
-    return read_same_items(rows)["q", "m"]
+    once = AspectComparisons(build_inputs({"m": metric}, {"q": ratings}, videos), "q")
+    found = once.compute_pooled("m", np.isfinite(metric) & once.is_rated)
+    rows = [*build_agreement_rows(("m", "q", "pooled"), found, LEVEL), *build_baseline_rows(once, "m")]
+    return build_baseline_comparisons(rows)["q", "m"]
 
 
 def tau(one: FloatArray, other: FloatArray) -> float:
@@ -59,7 +64,7 @@ def test_a_few_careless_answers_do_not_move_the_ceiling() -> None:
     assert after.ceiling is not None
     assert before.ceiling.value == pytest.approx(after.ceiling.value, abs=1e-9)
     assert (before.ceiling.low, before.ceiling.high) == pytest.approx((after.ceiling.low, after.ceiling.high))
-    rows = {row.statistic: row for row in agreement_rows({}, {"q": np.concatenate([careful, careless], axis=1)},
+    rows = {row.statistic: row for row in compute_agreement_rows({}, {"q": np.concatenate([careful, careless], axis=1)},
             videos_of(300)) if (row.metric, row.grouping) == (ONE_RATER, "pooled")}  # fmt: skip
     assert rows["kendall_b"].value == pytest.approx(before.ceiling.value)
 
@@ -84,9 +89,9 @@ def test_who_counts_is_the_largest_set_whose_members_share_enough_with_each_othe
     # The third shares 30 with the first two, the fourth 20 with them and 15 with the fifth, who shares with no other.
     shared[70:100, 2], shared[80:115, 3], shared[100:115, 4] = 3.0, 3.0, 3.0
     # The fourth shares 35 in all, but only 20 once the fifth is gone.
-    assert is_counted(shared).tolist() == [True, True, True, False, False]
-    assert is_counted(shared[:29]).tolist() == [False] * 5
-    assert is_counted(shared[:, :1]).tolist() == [False]
+    assert mark_ceiling_raters(shared).tolist() == [True, True, True, False, False]
+    assert mark_ceiling_raters(shared[:29]).tolist() == [False] * 5
+    assert mark_ceiling_raters(shared[:, :1]).tolist() == [False]
 
 
 def test_ceilings_of_raters_who_all_share_enough_are_plain_means() -> None:
@@ -119,7 +124,7 @@ def test_a_metric_and_one_more_rater_are_held_against_the_same_means() -> None:
     assert found.against_others is not None
     assert found.above_rater.value == pytest.approx(np.average(differences, weights=weights))
     assert found.against_others.value == pytest.approx(np.average(own, weights=weights))
-    rows = agreement_rows({"m": metric}, {"q": ratings}, videos_of(20))
+    rows = compute_agreement_rows({"m": metric}, {"q": ratings}, videos_of(20))
     row = next(row for row in rows if (row.metric, row.grouping) == ("m", WITHOUT_ONE_RATER))
     assert (row.statistic, row.value) == ("kendall_b", pytest.approx(found.against_others.value))
     assert (row.low, row.high) == pytest.approx((found.against_others.low, found.against_others.high))
@@ -159,10 +164,10 @@ def test_a_rater_far_from_all_others_is_named_with_both_figures() -> None:
     found = compare_raters(ratings, videos_of(60))
     assert [each.is_far for each in found] == [False, False, True, False]
     others = np.round(np.delete(ratings, 2, axis=1).mean(axis=1), 9)
-    assert found[2].own is not None
-    assert found[2].own.value == pytest.approx(tau(ratings[:, 2], others))
+    assert found[2].coefficient is not None
+    assert found[2].coefficient.value == pytest.approx(tau(ratings[:, 2], others))
     without = np.delete(ratings, 2, axis=1)
-    assert found[2].others == pytest.approx(
+    assert found[2].ceiling_without_rater == pytest.approx(
         np.mean([tau(without[:, i], np.round(np.delete(without, i, axis=1).mean(axis=1), 9)) for i in range(3)])
     )
     assert [each.n_shared for each in found] == [360] * 4
@@ -183,7 +188,7 @@ def test_raters_who_share_too_little_have_no_figure() -> None:
     ratings = people_of(RNG, 20, 3)
     ratings[12:, 1] = np.nan
     found = compare_raters(ratings, videos_of(20))
-    assert [(each.n_shared, each.own is None) for each in found] == [(120, False), (12, True), (120, False)]
+    assert [(each.n_shared, each.coefficient is None) for each in found] == [(120, False), (12, True), (120, False)]
 
 
 # Answers in a pattern.

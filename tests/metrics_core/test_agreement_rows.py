@@ -12,9 +12,9 @@ from scipy import stats
 from benchmarks.rank_agreement import mean_correlation, system_agreement
 from metrics_core.agreement import (
     AgreementRow,
-    agreement_rows,
+    build_label_rows,
+    compute_agreement_rows,
     krippendorff_alpha,
-    label_rows,
 )
 from metrics_core.agreement.raters import MOST_RATERS
 from metrics_core.agreement.row import ONE_RATER, RATERS
@@ -40,7 +40,7 @@ def world(seed: int = 0) -> dict[str, Any]:
 
 
 def rows_of(n_resamples: int = 200, **changes: Any) -> dict[tuple[str, str, str], AgreementRow]:
-    rows = agreement_rows(**(world() | changes), n_resamples=n_resamples)
+    rows = compute_agreement_rows(**(world() | changes), n_resamples=n_resamples)
     keyed = {(row.metric, row.grouping, row.statistic): row for row in rows}
     assert len(keyed) == len(rows)
     return keyed
@@ -235,7 +235,7 @@ def test_equal_seeds_give_equal_rows_and_the_order_of_items_changes_no_value() -
 )
 def test_wrong_input_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        agreement_rows(**(world() | changes), n_resamples=2)
+        compute_agreement_rows(**(world() | changes), n_resamples=2)
 
 
 # Labels
@@ -243,7 +243,7 @@ def test_wrong_input_is_named(changes: dict[str, Any], message: str) -> None:
 
 def test_label_rows_by_hand() -> None:
     labels, predicted = [1, 1, 1, 0, 0, 1], [1, 0, 1, 0, 1, 1]
-    rows = label_rows({"ECS": predicted}, labels, ["a", "a", "b", "b", "c", "c"])
+    rows = build_label_rows({"ECS": predicted}, labels, ["a", "a", "b", "b", "c", "c"])
     found = {(row.metric, row.statistic): row for row in rows}
     assert found["ECS", "accuracy"].value == pytest.approx(4 / 6)
     assert found["ECS", "f1"].value == pytest.approx(3 / 4)
@@ -258,7 +258,7 @@ def test_label_intervals_are_students_t_over_videos() -> None:
     rng = np.random.default_rng(6)
     labels, predicted = rng.random(40) < 0.5, rng.random(40) < 0.5
     videos = np.repeat(np.arange(8), 5)
-    row = label_rows({"m": predicted}, labels, videos.tolist(), seed=3)[0]
+    row = build_label_rows({"m": predicted}, labels, videos.tolist(), seed=3)[0]
     by_video = (labels == predicted).reshape(8, 5).mean(axis=1)
     expected = stats.t.interval(0.95, 7, by_video.mean(), stats.sem(by_video))
     assert (row.low, row.high) == pytest.approx(expected)
@@ -266,12 +266,12 @@ def test_label_intervals_are_students_t_over_videos() -> None:
 
 def test_label_rows_refuse_the_name_of_a_baseline() -> None:
     with pytest.raises(ValueError, match="name of a baseline"):
-        label_rows({"always yes": [1]}, [1], ["a"])
+        build_label_rows({"always yes": [1]}, [1], ["a"])
 
 
 def test_of_two_videos_nothing_is_left_without_system_means() -> None:
     metric, people = [1.0, 2, 3, 5, 4, 9], [[1.0], [2], [2], [4], [3], [5]]
-    rows = agreement_rows({"m": metric}, {"q": people}, ["a"] * 3 + ["b"] * 3, ["x", "y", "z"] * 2)
+    rows = compute_agreement_rows({"m": metric}, {"q": people}, ["a"] * 3 + ["b"] * 3, ["x", "y", "z"] * 2)
     found = {row.statistic: row for row in rows if row.grouping == "pooled without system means" and row.metric == "m"}
     # Without one of the videos each system has one caption, which is its mean.
     assert {(row.low, row.high) for row in found.values()} == {(None, None)}

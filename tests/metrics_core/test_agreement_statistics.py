@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.agreement import (
-    Alpha,
-    agreement_rows,
+    KrippendorffAlpha,
     calibrate_ties,
-    common_words,
-    holm,
+    compute_agreement_rows,
+    compute_words_in_common,
+    correct_p_values,
+    count_words,
     krippendorff_alpha,
-    length_in_words,
     permutation_test,
     soft_pairwise_accuracy,
-    without_length,
-    without_system_means,
+    subtract_length_trend,
+    subtract_system_means,
 )
-from metrics_core.agreement.coefficients import coefficient, coefficients
-from metrics_core.agreement.pairs import held_out_accuracy, pooled_held_out_accuracy
+from metrics_core.agreement.coefficients import compute_coefficient, compute_coefficients
+from metrics_core.agreement.pairs import compute_held_out_accuracy, compute_pooled_held_out_accuracy
 
 NAN = math.nan
 Q9 = [[1, 2, 3, 3, 2, 1, 4, 1, 2, NAN], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5]]
@@ -39,14 +39,14 @@ RATINGS = st.lists(st.lists(st.sampled_from([1.0, 2.0, 4.0, NAN]), min_size=3, m
 
 
 def test_coefficients_by_hand() -> None:
-    found = coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
+    found = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
     expected = {"spearman": 0.897059, "kendall_b": 11 / 14, "kendall_c": 0.763889, "pairwise_accuracy": 0.8}
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("sides", [([], []), ([1], [2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [2, 2, 2])])
 def test_constant_sides_have_no_correlation(sides: Any) -> None:
-    found = coefficients(*(np.array(side, dtype=np.float64) for side in sides))
+    found = compute_coefficients(*(np.array(side, dtype=np.float64) for side in sides))
     assert [found[name] for name in ("pearson", "spearman", "kendall_b", "kendall_c")] == [None] * 4
     assert found["pairwise_accuracy"] == (0 if len(sides[0]) == 3 else None)
 
@@ -56,8 +56,8 @@ def test_pairs_of_a_hundred_thousand_items_fit() -> None:
     n = 100_000
     metric = np.arange(n, dtype=np.float64)
     people = metric // 2
-    assert coefficient(metric, people, "pairwise_accuracy") == 1 - (n / 2) / (n * (n - 1) / 2)
-    assert coefficients(metric, -people)["pairwise_accuracy"] == 0
+    assert compute_coefficient(metric, people, "pairwise_accuracy") == 1 - (n / 2) / (n * (n - 1) / 2)
+    assert compute_coefficients(metric, -people)["pairwise_accuracy"] == 0
 
 
 # Ties
@@ -116,7 +116,7 @@ def test_pooled_calibration_is_that_of_the_other_half_pair_by_pair(items: list[t
             (float(metric[i] - metric[j]), float(people[i] - people[j])) for i, j in itertools.combinations(rows, 2)
         ]
 
-    found, left_out = pooled_held_out_accuracy(metric / 1.0, people / 1.0, video, video + 3, n_videos, 5)
+    found, left_out = compute_pooled_held_out_accuracy(metric / 1.0, people / 1.0, video, video + 3, n_videos, 5)
     if not gaps(0) or not gaps(1):
         assert found is None
         return
@@ -139,20 +139,22 @@ def test_pooled_calibration_by_hand() -> None:
     # Both halves have gaps of .1 where people tie and of .9 where they do not: 6 of 6 pairs are right, 2 without ties.
     metric, people = np.array([0.0, 0.1, 1.0, 0.0, 0.1, 1.0]), np.array([1.0, 1, 2, 1, 1, 2])
     video = np.array([0, 0, 0, 1, 1, 1])
-    assert pooled_held_out_accuracy(metric, people, video, video, 2, 0)[0] == 1.0
-    assert pooled_held_out_accuracy(metric[:3], people[:3], video[:3], video[:3], 2, 0)[0] is None
+    assert compute_pooled_held_out_accuracy(metric, people, video, video, 2, 0)[0] == 1.0
+    assert compute_pooled_held_out_accuracy(metric[:3], people[:3], video[:3], video[:3], 2, 0)[0] is None
 
 
 def test_held_out_epsilon_never_sees_its_video() -> None:
     # On each video alone another epsilon is best, so what is chosen on the other one is wrong.
     metric, people = np.array([0.0, 1, 5, 0.0, 1, 5]), np.array([1.0, 1, 2, 1, 2, 3])
-    found = held_out_accuracy(metric, people, np.repeat([0, 1], 3), 2, seed=0)
+    found = compute_held_out_accuracy(metric, people, np.repeat([0, 1], 3), 2, seed=0)
     # Video 0 with the 0 of video 1: one tie missed. Video 1 with the 1 of video 0: one order lost.
     assert found.tolist() == pytest.approx([2 / 3, 2 / 3])
 
 
 def test_one_video_cannot_hold_out_another() -> None:
-    assert np.isnan(held_out_accuracy(np.array([1.0, 2]), np.array([1.0, 2]), np.array([0, 0]), 1, seed=0)).all()
+    assert np.isnan(
+        compute_held_out_accuracy(np.array([1.0, 2]), np.array([1.0, 2]), np.array([0, 0]), 1, seed=0)
+    ).all()
 
 
 # Soft pairwise accuracy
@@ -228,7 +230,7 @@ def test_permutation_test_of_one_group_has_no_p() -> None:
 
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm_steps(p_values: list[float]) -> None:
-    corrected = holm(p_values)
+    corrected = correct_p_values(p_values)
     assert all(0 <= p <= after <= 1 for p, after in zip(p_values, corrected, strict=True))
     for level in (0.01, 0.05, 0.2):
         # Holm's procedure: reject in order of p while p <= level / those left.
@@ -279,7 +281,7 @@ def test_alpha_pair_by_pair(level: Any, ratings: list[list[float]]) -> None:
 
 
 def test_alpha_without_pairs_is_undefined() -> None:
-    assert krippendorff_alpha([[1, NAN], [NAN, 2]]) == Alpha("ordinal", None, 0, 0)
+    assert krippendorff_alpha([[1, NAN], [NAN, 2]]) == KrippendorffAlpha("ordinal", None, 0, 0)
     assert krippendorff_alpha([[3, 3], [3, 3]]).value is None
     with pytest.raises(ValueError, match="a column for each rater"):
         krippendorff_alpha([1, 2])
@@ -294,11 +296,11 @@ def test_removed_length_is_a_linear_regression() -> None:
     values += lengths / 4
     line = stats.linregress(lengths, values)
     expected = values - line.intercept - line.slope * lengths
-    assert without_length(values, lengths) == pytest.approx(expected, abs=1e-9)
+    assert subtract_length_trend(values, lengths) == pytest.approx(expected, abs=1e-9)
 
 
 def test_what_only_depends_on_length_has_nothing_left() -> None:
-    assert not without_length([0.3, 0.6, 0.9, 1.5], [1, 2, 3, 5]).any()
+    assert not subtract_length_trend([0.3, 0.6, 0.9, 1.5], [1, 2, 3, 5]).any()
 
 
 def test_frank(shared_data: Path) -> None:
@@ -309,7 +311,7 @@ def test_frank(shared_data: Path) -> None:
     expected = {"FactCC": (0.2039, 0.3041), "BertScore P Art": (0.2711, 0.2432), "Meteor": (0.1370, 0.1053)}
     metrics = {name: [by_key[row["hash"], row["model_name"]][name] for row in people] for name in expected}
     truth = [row["Factuality"] for row in people]
-    rows = agreement_rows(
+    rows = compute_agreement_rows(
         metrics,
         {"factuality": [[value] for value in truth]},
         [row["hash"] for row in people],
@@ -322,15 +324,15 @@ def test_frank(shared_data: Path) -> None:
         assert [row.value for row in partial] == [pytest.approx(each, abs=5e-5) for each in (pearson, spearman)]
         assert all(row.n == 2246 and row.low <= row.value <= row.high for row in partial)
         assert found[name, "pooled", "kendall_b"].value == pytest.approx(stats.kendalltau(metrics[name], truth)[0])
-    assert without_system_means([1.0, 3.0, 5.0], np.array([0, 0, 1])).tolist() == [-1, 1, 0]
+    assert subtract_system_means([1.0, 3.0, 5.0], np.array([0, 0, 1])).tolist() == [-1, 1, 0]
 
 
 # Baselines
 
 
 def test_baselines_by_hand() -> None:
-    assert length_in_words(["A dog's ball.", "", "(no) words!"]).tolist() == [4, 0, 2]
-    found = common_words(["a red ball", "x", "", "a"], [["the RED ball", "a dog"], ["y"], [""], []])
+    assert count_words(["A dog's ball.", "", "(no) words!"]).tolist() == [4, 0, 2]
+    found = compute_words_in_common(["a red ball", "x", "", "a"], [["the RED ball", "a dog"], ["y"], [""], []])
     assert found.tolist() == pytest.approx([2 / 3, 0, 0, NAN], nan_ok=True)
     with pytest.raises(ValueError, match="one for each"):
-        common_words(["a"], [])
+        compute_words_in_common(["a"], [])

@@ -14,9 +14,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.agreement import coefficients as engine
-from metrics_core.agreement.coefficients import SMALL, STATISTICS, by_group, coefficients
-from metrics_core.agreement.groupings import Sides, per_system, per_video, pooled, within_system
-from metrics_core.intervals import BLOCKS, Found
+from metrics_core.agreement.coefficients import SMALL, STATISTICS, compute_coefficients, compute_group_coefficients
+from metrics_core.agreement.groupings import (
+    ComparedValues,
+    compute_per_system,
+    compute_per_video,
+    compute_pooled,
+    compute_within_system,
+)
+from metrics_core.intervals import BLOCKS, JackknifeStatistics
 
 # Few different values, so that ties are common; a video, a system.
 ITEMS = st.lists(
@@ -27,10 +33,10 @@ ITEMS = st.lists(
 EVERYTHING = np.ones(14, dtype=np.bool_)
 
 
-def sides_of(items: list[tuple[int, int, int, int]]) -> Sides:
+def sides_of(items: list[tuple[int, int, int, int]]) -> ComparedValues:
     """The items, of which every video is a block of its own."""
     metric, people, video, system = np.array(items).T
-    return Sides(metric / 1.0, people / 1.0, video, system, video + 7)
+    return ComparedValues(metric / 1.0, people / 1.0, video, system, video + 7)
 
 
 def written_out(metric: list[float], people: list[float]) -> dict[str, float]:
@@ -51,7 +57,7 @@ def written_out(metric: list[float], people: list[float]) -> dict[str, float]:
     return {**found, **{name: float(np.mean(each)) if pairs else math.nan for name, each in of_pairs.items()}}
 
 
-def of_items(sides: Sides, kept: Any) -> dict[str, float]:
+def of_items(sides: ComparedValues, kept: Any) -> dict[str, float]:
     return written_out(sides.metric[kept].tolist(), sides.people[kept].tolist())
 
 
@@ -61,15 +67,15 @@ def mean_of(groups: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean(each)) if each else math.nan for name, each in values.items()}
 
 
-def of_videos(sides: Sides, kept: Any) -> dict[str, float]:
+def of_videos(sides: ComparedValues, kept: Any) -> dict[str, float]:
     return mean_of([of_items(sides, kept & (sides.video == video)) for video in range(4)])
 
 
-def of_systems(sides: Sides, kept: Any) -> dict[str, float]:
+def of_systems(sides: ComparedValues, kept: Any) -> dict[str, float]:
     return mean_of([of_items(sides, kept & (sides.system == system)) for system in range(3)])
 
 
-def of_system_means(sides: Sides, kept: Any) -> dict[str, float]:
+def of_system_means(sides: ComparedValues, kept: Any) -> dict[str, float]:
     present = [system for system in range(3) if (sides.system == system).any()]
     rows = [kept & (sides.system == system) for system in present]
     if not all(each.any() for each in rows):
@@ -86,15 +92,15 @@ def same(found: dict[str, Any], expected: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("compare", "write_out"),
     [
-        (pooled, of_items),
-        (lambda sides: per_video(sides, 4), of_videos),
-        (within_system, of_systems),
-        (per_system, of_system_means),
+        (compute_pooled, of_items),
+        (lambda sides: compute_per_video(sides, 4), of_videos),
+        (compute_within_system, of_systems),
+        (compute_per_system, of_system_means),
     ],
 )
 @given(ITEMS)
 def test_statistics_without_a_video_are_those_written_out(
-    compare: Callable[[Sides], Found], write_out: Any, items: list[tuple[int, int, int, int]]
+    compare: Callable[[ComparedValues], JackknifeStatistics], write_out: Any, items: list[tuple[int, int, int, int]]
 ) -> None:
     sides = sides_of(items)
     found = compare(sides)
@@ -105,21 +111,22 @@ def test_statistics_without_a_video_are_those_written_out(
     for block in range(BLOCKS):
         held = sides.block == block
         expected = write_out(sides, ~held) if held.any() else dict.fromkeys(STATISTICS, math.nan)
-        if compare not in (pooled, within_system, per_system):
+        if compare not in (compute_pooled, compute_within_system, compute_per_system):
             # Videos without a value do not move a mean over videos, and tell nothing.
             own = of_items(sides, held)
             expected = {name: value if math.isfinite(own[name]) else math.nan for name, value in expected.items()}
-        same({name: each[block] for name, each in found.left_out.items()}, expected)
+        same({name: each[block] for name, each in found.jackknife_values.items()}, expected)
 
 
 @given(ITEMS)
 def test_points_are_scipys(items: list[tuple[int, int, int, int]]) -> None:
     sides = sides_of(items)
     found = {
-        name: math.nan if value is None else value for name, value in coefficients(sides.metric, sides.people).items()
+        name: math.nan if value is None else value
+        for name, value in compute_coefficients(sides.metric, sides.people).items()
     }
     same(found, of_items(sides, EVERYTHING[: sides.video.size]))
-    groups = by_group(sides.metric, sides.people, sides.video, 4)
+    groups = compute_group_coefficients(sides.metric, sides.people, sides.video, 4)
     for video in range(4):
         same({name: groups[name][video] for name in STATISTICS}, of_items(sides, sides.video == video))
 
@@ -128,8 +135,8 @@ def test_large_groups_have_the_values_of_small_ones(monkeypatch: pytest.MonkeyPa
     rng = np.random.default_rng(3)
     metric, people = rng.integers(0, 9, (2, SMALL + 9)) / 1.0
     group = np.arange(SMALL + 9) % 2 * 3
-    small = by_group(metric, people, group, 5)
+    small = compute_group_coefficients(metric, people, group, 5)
     monkeypatch.setattr(engine, "SMALL", 3)
-    for name, values in by_group(metric, people, group, 5).items():
+    for name, values in compute_group_coefficients(metric, people, group, 5).items():
         assert values == pytest.approx(small[name], abs=1e-12, nan_ok=True)
         assert np.isfinite(values).tolist() == [True, False, False, True, False]

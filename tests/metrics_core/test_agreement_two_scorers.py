@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics_core.agreement import compare_scores, compare_with_people, holm
+from metrics_core.agreement import compare_scores, compare_with_people, correct_p_values
 
 NAN = math.nan
 ITEMS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=14)
@@ -47,8 +47,8 @@ def test_scores_by_hand() -> None:
     difference = found.mean_difference
     assert difference.value == 22.5
     assert (difference.low, difference.high) == pytest.approx((22.5 - 9 * 12.7062, 22.5 + 9 * 12.7062), abs=1e-3)
-    assert [(each.position, each.first, each.second, each.move) for each in found.up] == [(2, 62.5, 87.5, 25)]
-    assert [(each.position, each.first, each.second, each.move) for each in found.down] == [(3, 87.5, 62.5, -25)]
+    assert [(each.position, each.first, each.second, each.move) for each in found.moved_up] == [(2, 62.5, 87.5, 25)]
+    assert [(each.position, each.first, each.second, each.move) for each in found.moved_down] == [(3, 87.5, 62.5, -25)]
 
 
 def t_interval(value: float, without: list[float], most: float) -> Any:
@@ -87,10 +87,12 @@ def test_movers_are_those_of_all_items(items: list[tuple[int, int, int]]) -> Non
     moves = [percentile(second, i) - percentile(first, i) for i in range(n)]
     up = sorted((i for i in range(n) if moves[i] > 1e-6), key=lambda i: (round(-moves[i], 6), i))
     down = sorted((i for i in range(n) if moves[i] < -1e-6), key=lambda i: (round(moves[i], 6), i))
-    found = compare_scores(first, second, video, n_movers=3)
-    assert [each.position for each in found.up] == up[:3]
-    assert [each.position for each in found.down] == down[:3]
-    assert [each.move for each in (*found.up, *found.down)] == pytest.approx([moves[i] for i in (up[:3] + down[:3])])
+    found = compare_scores(first, second, video, n_moved=3)
+    assert [each.position for each in found.moved_up] == up[:3]
+    assert [each.position for each in found.moved_down] == down[:3]
+    assert [each.move for each in (*found.moved_up, *found.moved_down)] == pytest.approx(
+        [moves[i] for i in (up[:3] + down[:3])]
+    )
 
 
 def test_constant_and_single_scores_have_no_coefficient() -> None:
@@ -101,9 +103,9 @@ def test_constant_and_single_scores_have_no_coefficient() -> None:
     one_video = compare_scores([1, 2, 3], [1, 2, 3], ["a"] * 3)
     assert one_video.correlations["pearson"].value == pytest.approx(1)
     assert (one_video.correlations["pearson"].low, one_video.mean_difference.low) == (None, None)
-    assert (one_video.up, one_video.down) == ((), ())
+    assert (one_video.moved_up, one_video.moved_down) == ((), ())
     nothing = compare_scores([], [], [])
-    assert (nothing.n, nothing.mean_difference.value, nothing.up) == (0, None, ())
+    assert (nothing.n, nothing.mean_difference.value, nothing.moved_up) == (0, None, ())
 
 
 # People
@@ -159,7 +161,7 @@ def test_the_paired_test_is_that_of_all_swaps_corrected_for_the_aspects() -> Non
         one, two = np.where(mask, ranks[1], ranks[0]), np.where(mask, ranks[0], ranks[1])
         differences.append(stats.kendalltau(two, people).statistic - stats.kendalltau(one, people).statistic)
     assert quality.p == pytest.approx(np.mean(np.abs(differences) >= abs(seen[1] - seen[0]) - 1e-9))
-    assert (quality.p_holm, style.p_holm) == holm([quality.p, style.p])
+    assert (quality.p_holm, style.p_holm) == correct_p_values([quality.p, style.p])
     assert quality.p_holm < 0.05 < style.p_holm
 
 

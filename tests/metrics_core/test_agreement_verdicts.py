@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics_core.agreement.same_items import Coefficient, SameItems
-from metrics_core.agreement.verdicts import (
+from metrics_core.agreement.baseline_comparison import BaselineComparison, Coefficient
+from metrics_core.agreement.conclusions import (
     CLAIMS,
-    Level,
-    Order,
-    OrderVerdict,
-    Verdict,
-    chance_of_order,
-    corrected,
-    few_systems,
-    least_order,
-    order_verdict,
-    verdict,
+    Conclusion,
+    OrderConclusion,
+    SystemOrder,
+    TrustLevel,
+    correct_comparisons,
+    explain_agreement,
+    explain_few_systems,
+    explain_system_order,
+    find_least_tau,
+    kendall_p_value,
 )
-from metrics_core.arithmetic import holm
+from metrics_core.arithmetic import correct_p_values
 
 N = 90
 
@@ -42,13 +42,13 @@ def same(
     more: float | None = 0.1,
     p: float = 0.001,
     n_videos: int = 30,
-) -> SameItems:
+) -> BaselineComparison:
     """The metric, above one more rater by the interval `rater`, and above words in common by `more`; None for none."""
     to_rater = Coefficient("one rater", sum(rater) / 2, *rater, N, 0.5) if rater else None
     if more is None:
-        return SameItems(found, None, None, None, to_rater, n_videos)
+        return BaselineComparison(found, None, None, None, to_rater, n_videos)
     words = number(0.5, name="words in common")
-    return SameItems(found, None, words, number(more, name="words in common", p=p), to_rater, n_videos)
+    return BaselineComparison(found, None, words, number(more, name="words in common", p=p), to_rater, n_videos)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def same(
         ),
     ],
 )
-def test_each_rule(given_: SameItems, level: Level, sentence: str, short: str) -> None:
-    assert verdict("ECS", "coverage", given_) == Verdict(level, sentence, short)
+def test_each_rule(given_: BaselineComparison, level: TrustLevel, sentence: str, short: str) -> None:
+    assert explain_agreement("ECS", "coverage", given_) == Conclusion(level, sentence, short)
 
 
 intervals = st.tuples(*[st.floats(-1, 1)] * 3).map(sorted)
@@ -171,7 +171,7 @@ def test_no_claim_without_videos_and_more_than_chance(
 ) -> None:
     low, value, high = found
     given_ = same(Coefficient("m", value, low, high, N, p), (rater[0], rater[2]), more[1], p_more, n_videos)
-    level = verdict("m", "a", given_).level
+    level = explain_agreement("m", "a", given_).level
     if level in CLAIMS:
         assert n_videos >= 10
         assert p <= 0.05
@@ -187,19 +187,19 @@ def test_no_claim_without_videos_and_more_than_chance(
 
 @given(st.lists(chances, min_size=1, max_size=6), st.lists(st.none() | chances, max_size=3))
 def test_the_claims_of_a_page_are_one_family(own: list[float], leads: list[float | None]) -> None:
-    pages, after = corrected({i: same(number(0.3, p=p), p=p / 2) for i, p in enumerate(own)}, leads)
-    family = holm([*own, *(lead for lead in leads if lead is not None)])
-    assert [page.found.p for page in pages.values()] == pytest.approx(family[: len(own)])
+    pages, after = correct_comparisons({i: same(number(0.3, p=p), p=p / 2) for i, p in enumerate(own)}, leads)
+    family = correct_p_values([*own, *(lead for lead in leads if lead is not None)])
+    assert [page.coefficient.p for page in pages.values()] == pytest.approx(family[: len(own)])
     assert [lead for lead in after if lead is not None] == pytest.approx(family[len(own) :])
     assert [lead is None for lead in after] == [lead is None for lead in leads]
     beside = [page.above_baseline.p for page in pages.values() if page.above_baseline]
-    assert beside == pytest.approx(holm([p / 2 for p in own]))
+    assert beside == pytest.approx(correct_p_values([p / 2 for p in own]))
 
 
 @pytest.mark.parametrize(("n", "p"), [(2, "1"), (3, "0.33"), (4, "0.083")])
 def test_of_fewer_than_five_systems_nothing_is_claimed(n: int, p: str) -> None:
     words = f"ranks {n} systems, too few for a claim: even the very same order has p {p}"
-    assert order_verdict(Coefficient("x", 1.0, 1.0, 1.0, n), 30) == OrderVerdict("open", words)
+    assert explain_system_order(Coefficient("x", 1.0, 1.0, 1.0, n), 30) == OrderConclusion("open", words)
 
 
 NOT_SHOWN = "is not shown to rank the {} systems as people do: {}"
@@ -238,8 +238,8 @@ COMPARISONS = "of so many comparisons, one like it may be chance"
         (Coefficient("x", None, None, None, 0), 30, "open", "ranks no systems: none has scores and ratings"),
     ],
 )
-def test_systems(found: Coefficient, n_videos: int, order: Order, words: str) -> None:
-    assert order_verdict(found, n_videos) == OrderVerdict(order, words)
+def test_systems(found: Coefficient, n_videos: int, order: SystemOrder, words: str) -> None:
+    assert explain_system_order(found, n_videos) == OrderConclusion(order, words)
 
 
 @given(intervals, chances, st.integers(0, 12), st.integers(1, 20))
@@ -247,34 +247,34 @@ def test_no_claim_on_systems_without_videos_systems_and_more_than_chance(
     found: list[float], p: float, n: int, n_videos: int
 ) -> None:
     low, value, high = found
-    order = order_verdict(Coefficient("m", value, low, high, n, p), n_videos).order
+    order = explain_system_order(Coefficient("m", value, low, high, n, p), n_videos).order
     if order != "open":
         assert n >= 5
         assert n_videos >= 10
         assert p <= 0.05
         assert not low <= 0 <= high
         assert (order == "alike") == (value > 0)
-        assert chance_of_order(value, n) <= 0.05
+        assert kendall_p_value(value, n) <= 0.05
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6])
 def test_the_least_order_that_is_more_than_chance_is_that_of_all_orders(n: int) -> None:
     taus = [stats.kendalltau(range(n), order).statistic for order in itertools.permutations(range(n))]
     shown = [tau for tau in set(taus) if tau > 0 and np.mean(np.abs(taus) >= tau - 1e-9) <= 0.05]
-    assert least_order(n) == (pytest.approx(min(shown)) if shown else None)
+    assert find_least_tau(n) == (pytest.approx(min(shown)) if shown else None)
 
 
 def test_few_systems_show_little_and_many_need_no_note() -> None:
     four = "4 systems are too few to show whether a metric ranks them as people do: the very same order has p 0.083."
-    assert few_systems(4) == four
+    assert explain_few_systems(4) == four
     little = "Of {} systems, τ-b below {} may be chance; the very same order has p {}."
-    assert few_systems(5) == little.format(5, "1.00", "0.017")
-    assert few_systems(7) == little.format(7, "0.71", "0.0004")
-    assert few_systems(8) is None
+    assert explain_few_systems(5) == little.format(5, "1.00", "0.017")
+    assert explain_few_systems(7) == little.format(7, "0.71", "0.0004")
+    assert explain_few_systems(8) is None
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 7])
 def test_the_chance_of_an_order_is_that_of_scipys_exact_test(n: int) -> None:
     for order in itertools.islice(itertools.permutations(range(n)), 0, None, 7):
         test = stats.kendalltau(range(n), order, method="exact")
-        assert chance_of_order(test.statistic, n) == pytest.approx(test.pvalue)
+        assert kendall_p_value(test.statistic, n) == pytest.approx(test.pvalue)

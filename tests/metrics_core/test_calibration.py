@@ -21,14 +21,14 @@ import metrics_core.calibration.threshold
 from metrics_core.calibration import (
     CalibrationWarning,
     Confusion,
-    best_threshold,
-    calibration_mask,
-    split_position,
-    threshold_interval,
-    thresholds_by_dimension,
+    compute_split_position,
+    compute_threshold_interval,
+    find_best_threshold,
+    find_dimension_thresholds,
+    mark_calibration_keys,
 )
-from metrics_core.calibration.search import Parameters
-from metrics_core.calibration.threshold import resamples
+from metrics_core.calibration.search import SearchParameters
+from metrics_core.calibration.threshold import draw_resamples
 
 pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.calibration.CalibrationWarning")
 
@@ -107,7 +107,7 @@ def test_case_h() -> None:
         0.05: Fraction(2, 3),
     }
     assert {tau: f1_of(*confusion(SCORES_H, LABELS_H, tau)) for tau in SCORES_H} == by_tau
-    found = best_threshold(SCORES_H, LABELS_H)
+    found = find_best_threshold(SCORES_H, LABELS_H)
     assert (found.value, found.objective, found.n, found.n_positive, found.status) == (0.60, "f1", 8, 4, "ok")
     assert found.counts == Confusion(3, 1, 1, 3)
     assert found.counts.f1 == 0.75
@@ -124,7 +124,7 @@ labelled = st.lists(
 def test_the_best_of_all_cuts(pairs: list[tuple[float, int]], objective: Any) -> None:
     """Few distinct scores make ties of scores, few labels ties of the objective."""
     scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
-    found = best_threshold(scores, labels, objective)
+    found = find_best_threshold(scores, labels, objective)
     expected = by_brute_force(scores, labels, objective, all_cuts(scores))
     assert found.value == expected
     assert (found.n, found.n_positive) == (len(labels), sum(labels))
@@ -137,19 +137,19 @@ def test_the_best_of_all_cuts(pairs: list[tuple[float, int]], objective: Any) ->
 def test_the_best_of_a_grid(pairs: list[tuple[float, int]], objective: Any, step: float) -> None:
     scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
     candidates = [float(f"{k * step:.2f}") for k in range(round(1 / step) + 1)]
-    found = best_threshold(scores, labels, objective, grid_step=step)
+    found = find_best_threshold(scores, labels, objective, grid_step=step)
     assert found.value == by_brute_force(scores, labels, objective, candidates)
 
 
 def test_a_score_on_the_grid_counts_as_reaching_it() -> None:
     """0.95 is the nineteenth step, though 19 * 0.05 is a little more in floats."""
-    assert best_threshold([0.95, 0.9], [True, False], grid_step=0.05).value == 0.95
+    assert find_best_threshold([0.95, 0.9], [True, False], grid_step=0.05).value == 0.95
 
 
 @given(labelled, st.sampled_from(OBJECTIVES), st.randoms(use_true_random=False))
 def test_order_and_copies_of_the_labels_do_not_matter(pairs: list[Any], objective: Any, shuffle: Any) -> None:
     def value(of: list[Any]) -> float | None:
-        return best_threshold([score for score, _ in of], [label for _, label in of], objective).value
+        return find_best_threshold([score for score, _ in of], [label for _, label in of], objective).value
 
     shuffled = list(pairs)
     shuffle.shuffle(shuffled)
@@ -158,7 +158,7 @@ def test_order_and_copies_of_the_labels_do_not_matter(pairs: list[Any], objectiv
 
 @given(labelled)
 def test_never_worse_than_saying_yes_to_all(pairs: list[Any]) -> None:
-    counts = best_threshold([score for score, _ in pairs], [label for _, label in pairs]).counts
+    counts = find_best_threshold([score for score, _ in pairs], [label for _, label in pairs]).counts
     assert counts is None or (counts.f1 or 0) >= (counts.all_positive_f1 or 0)
 
 
@@ -185,11 +185,11 @@ def test_the_value_above_all_scores_predicts_nothing() -> None:
     scores, labels = [0.9, 0.8, 0.2, 0.1], [False, False, True, True]
     above = math.nextafter(0.9, 1.0)
     for objective in ("youden", "mcc"):
-        found = best_threshold(scores, labels, objective)
+        found = find_best_threshold(scores, labels, objective)
         assert found.value == above
         assert found.counts == Confusion(0, 0, 2, 2)
-    assert best_threshold(scores, [False] * 4, "coverage").value == above
-    assert best_threshold(scores, [True] * 4, "coverage").value == 0.1
+    assert find_best_threshold(scores, [False] * 4, "coverage").value == above
+    assert find_best_threshold(scores, [True] * 4, "coverage").value == 0.1
 
 
 # What has no threshold, and what to be warned of
@@ -208,10 +208,10 @@ def test_the_value_above_all_scores_predicts_nothing() -> None:
     ],
 )
 def test_what_has_no_threshold_has_a_status(labels: list[bool], objective: Any, status: str) -> None:
-    found = best_threshold([0.4, 0.6][: len(labels)], labels, objective)
+    found = find_best_threshold([0.4, 0.6][: len(labels)], labels, objective)
     assert (found.value, found.counts, found.status, found.warnings) == (None, None, status, ())
     assert found.reason
-    interval = threshold_interval([0.4, 0.6][: len(labels)], labels, objective, n_resamples=20)
+    interval = compute_threshold_interval([0.4, 0.6][: len(labels)], labels, objective, n_resamples=20)
     assert (interval.low, interval.high) == (None, None)
     assert interval.n_undefined == (20 if labels else 0)
 
@@ -219,7 +219,7 @@ def test_what_has_no_threshold_has_a_status(labels: list[bool], objective: Any, 
 @pytest.mark.filterwarnings("default::metrics_core.calibration.CalibrationWarning")
 def test_doubtful_thresholds_are_warned_of() -> None:
     with pytest.warns(CalibrationWarning, match="All 4 scores are 0.5") as caught:
-        found = best_threshold([0.5] * 4, [True, False, False, False])
+        found = find_best_threshold([0.5] * 4, [True, False, False, False])
     assert len(caught) == 1
     always = (
         "The threshold says yes to 100.0% of the labels, and 25.0% of them are yes: "
@@ -227,7 +227,7 @@ def test_doubtful_thresholds_are_warned_of() -> None:
     )
     assert found.warnings == (CONSTANT, always)
     with pytest.warns(CalibrationWarning, match=r"says yes to 4\.0% of the labels") as caught:
-        found = best_threshold(np.arange(25) / 25, [False] * 24 + [True])
+        found = find_best_threshold(np.arange(25) / 25, [False] * 24 + [True])
     assert len(caught) == len(found.warnings) == 1
 
 
@@ -235,7 +235,7 @@ def test_doubtful_thresholds_are_warned_of() -> None:
 def test_where_nearly_all_and_nearly_nothing_begin(n_positive: int, warned: bool) -> None:
     """Of 20 labels 19 are 95 % and 1 is 5 %: neither is beyond the limits."""
     labels = [False] * (20 - n_positive) + [True] * n_positive
-    found = best_threshold(np.arange(20) / 20, labels, "coverage")
+    found = find_best_threshold(np.arange(20) / 20, labels, "coverage")
     assert found.counts is not None
     assert found.counts.n_predicted == n_positive
     assert bool(found.warnings) == warned
@@ -260,11 +260,11 @@ def test_where_nearly_all_and_nearly_nothing_begin(n_positive: int, warned: bool
 def test_bad_input_is_refused(arguments: dict[str, Any], message: str) -> None:
     arguments = {"scores": SCORES_H, "labels": LABELS_H, **arguments}
     with pytest.raises(ValueError, match=message):
-        best_threshold(**arguments)
+        find_best_threshold(**arguments)
     with pytest.raises(ValueError, match=message):
-        threshold_interval(**arguments)
+        compute_threshold_interval(**arguments)
     with pytest.raises(ValueError, match=message):
-        thresholds_by_dimension(**arguments, dimensions=["events"] * len(arguments["scores"]))
+        find_dimension_thresholds(**arguments, dimensions=["events"] * len(arguments["scores"]))
 
 
 def test_bad_settings_of_the_bootstrap_are_refused() -> None:
@@ -275,9 +275,9 @@ def test_bad_settings_of_the_bootstrap_are_refused() -> None:
     ]
     for arguments, message in wrong:
         with pytest.raises(ValueError, match=message):
-            threshold_interval(SCORES_H, LABELS_H, **arguments)
+            compute_threshold_interval(SCORES_H, LABELS_H, **arguments)
     with pytest.raises(ValueError, match="There are 7 dimensions for 8 labels"):
-        thresholds_by_dimension(SCORES_H, LABELS_H, ["events"] * 7)
+        find_dimension_thresholds(SCORES_H, LABELS_H, ["events"] * 7)
 
 
 # Intervals
@@ -297,8 +297,8 @@ def test_an_interval_equals_thresholds_of_resamples_written_out(
 ) -> None:
     rows = sorted(rows, key=lambda row: -row[0])
     scores, labels, videos = (list(column) for column in zip(*rows, strict=True))
-    parameters = Parameters(objective, step, 0.8, 25, seed=3)
-    found = threshold_interval(
+    parameters = SearchParameters(objective, step, 0.8, 25, seed=3)
+    found = compute_threshold_interval(
         scores, labels, objective, groups=videos, grid_step=step, level=0.8, n_resamples=25, seed=3
     )
     numbers = {video: i for i, video in enumerate(dict.fromkeys(videos))}
@@ -308,7 +308,7 @@ def test_an_interval_equals_thresholds_of_resamples_written_out(
         return
     group_of = np.array([numbers[video] for video in videos])
     values = []
-    for weights in np.concatenate(list(resamples(group_of, len(numbers), parameters))):
+    for weights in np.concatenate(list(draw_resamples(group_of, len(numbers), parameters))):
         assert all(len(set(weights[group_of == group])) == 1 for group in numbers.values())  # a video is drawn whole
         assert sum(weights[group_of == group][0] for group in numbers.values()) == len(numbers)
         drawn, drawn_labels = np.repeat(scores, weights).tolist(), np.repeat(labels, weights).tolist()
@@ -333,28 +333,31 @@ def noisy(n: int) -> tuple[list[float], list[int]]:
 def test_copies_of_a_label_in_its_video_are_no_evidence() -> None:
     scores, labels = noisy(40)
     videos = list(range(40))
-    once = threshold_interval(scores, labels, groups=videos)
-    assert once == threshold_interval(scores, labels)
-    assert threshold_interval(scores * 5, labels * 5, groups=videos * 5) == once
-    one_by_one = threshold_interval(scores * 5, labels * 5)
+    once = compute_threshold_interval(scores, labels, groups=videos)
+    assert once == compute_threshold_interval(scores, labels)
+    assert compute_threshold_interval(scores * 5, labels * 5, groups=videos * 5) == once
+    one_by_one = compute_threshold_interval(scores * 5, labels * 5)
     assert once.low is not None
     assert once.high is not None
     assert one_by_one.low is not None
     assert one_by_one.high is not None
     assert one_by_one.high - one_by_one.low < once.high - once.low
-    value = best_threshold(scores, labels).value
+    value = find_best_threshold(scores, labels).value
     assert value is not None
     assert once.low <= value <= once.high
 
 
 def test_intervals_repeat_themselves_and_do_not_depend_on_the_size_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, labels = noisy(30)
-    whole = threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50)
-    assert threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
-    assert len({threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50, seed=i) for i in range(5)}) > 1
+    whole = compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50)
+    assert compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
+    assert (
+        len({compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50, seed=i) for i in range(5)})
+        > 1
+    )
     for cells in (1, 95):
         monkeypatch.setattr(metrics_core.calibration.threshold, "CELLS", cells)
-        assert threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
+        assert compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
 
 
 # By dimension
@@ -373,24 +376,24 @@ def test_thresholds_by_dimension() -> None:
     scores, labels, dimensions, videos = checklist()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = thresholds_by_dimension(
+        found = find_dimension_thresholds(
             scores, labels, dimensions, names=["camera", "lighting"], groups=videos, n_resamples=30
         )
     assert list(found.by_dimension)[:2] == ["camera", "lighting"]
     assert found.by_dimension.keys() == {"camera", "lighting", "events", "speech"}
-    everything = best_threshold(scores, labels)
+    everything = find_best_threshold(scores, labels)
     assert (found.pooled.value, found.pooled.counts, found.pooled.pooled) == (
         everything.value,
         everything.counts,
         False,
     )
-    assert found.pooled.interval == threshold_interval(scores, labels, groups=videos, n_resamples=30)
+    assert found.pooled.interval == compute_threshold_interval(scores, labels, groups=videos, n_resamples=30)
 
     rows = [i for i, dimension in enumerate(dimensions) if dimension == "events"]
     own_scores, own_labels, own_videos = ([column[i] for i in rows] for column in (scores, labels, videos))
-    events, alone = found.by_dimension["events"], best_threshold(own_scores, own_labels)
+    events, alone = found.by_dimension["events"], find_best_threshold(own_scores, own_labels)
     assert (events.value, events.counts, events.pooled, events.warnings) == (alone.value, alone.counts, False, ())
-    assert events.interval == threshold_interval(own_scores, own_labels, groups=own_videos, n_resamples=30)
+    assert events.interval == compute_threshold_interval(own_scores, own_labels, groups=own_videos, n_resamples=30)
 
     applies = "The threshold of all dimensions together applies, because"
     reasons = {
@@ -412,7 +415,7 @@ def test_thresholds_by_dimension() -> None:
 
 def test_the_number_of_labels_that_suffices_can_be_set() -> None:
     scores, labels, dimensions, _ = checklist()
-    found = thresholds_by_dimension(scores, labels, dimensions, min_labels=19, n_resamples=1)
+    found = find_dimension_thresholds(scores, labels, dimensions, min_labels=19, n_resamples=1)
     assert not found.by_dimension["camera"].pooled
     assert found.by_dimension["speech"].pooled  # without a yes, however many labels suffice
 
@@ -420,27 +423,27 @@ def test_the_number_of_labels_that_suffices_can_be_set() -> None:
 def test_a_dimension_without_a_no_falls_back_where_the_objective_needs_one() -> None:
     scores, labels = [0.8, 0.6, 0.4, 0.2] * 10, [1, 1, 0, 0] * 5 + [1] * 20
     dimensions = ["events"] * 20 + ["camera"] * 20
-    youden = thresholds_by_dimension(scores, labels, dimensions, "youden", n_resamples=5).by_dimension["camera"]
+    youden = find_dimension_thresholds(scores, labels, dimensions, "youden", n_resamples=5).by_dimension["camera"]
     assert (youden.pooled, "no label says no" in youden.warnings[0]) == (True, True)
-    f1 = thresholds_by_dimension(scores, labels, dimensions, "f1", n_resamples=5).by_dimension["camera"]
+    f1 = find_dimension_thresholds(scores, labels, dimensions, "f1", n_resamples=5).by_dimension["camera"]
     assert (f1.pooled, f1.value) == (False, 0.2)
 
 
 def test_a_dimension_without_a_yes_falls_back_even_where_the_objective_is_defined() -> None:
     scores, labels = [0.8, 0.6, 0.4, 0.2] * 10, [1, 1, 0, 0] * 5 + [0] * 20
     dimensions = ["events"] * 20 + ["camera"] * 20
-    found = thresholds_by_dimension(scores, labels, dimensions, "coverage", n_resamples=5).by_dimension
+    found = find_dimension_thresholds(scores, labels, dimensions, "coverage", n_resamples=5).by_dimension
     assert (found["events"].pooled, found["camera"].pooled) == (False, True)
 
 
 def test_without_a_pooled_threshold_nothing_is_made_up() -> None:
-    found = thresholds_by_dimension([0.2, 0.3], [0, 0], ["events", "camera"], names=["speech"])
+    found = find_dimension_thresholds([0.2, 0.3], [0, 0], ["events", "camera"], names=["speech"])
     assert {name: (each.value, each.status, each.n, each.counts) for name, each in found.by_dimension.items()} == {
         "speech": (None, "no_positive", 0, None),
         "events": (None, "no_positive", 1, None),
         "camera": (None, "no_positive", 1, None),
     }
-    empty = thresholds_by_dimension([], [], [], names=["speech"])
+    empty = find_dimension_thresholds([], [], [], names=["speech"])
     assert (empty.pooled.status, empty.by_dimension["speech"].status) == ("no_labels", "no_labels")
 
 
@@ -455,33 +458,35 @@ def test_case_j() -> None:
         "v_a1WhnMcTbrY": (0.881932, False),
         "v_HWV_ccmZVPA": (0.664957, False),
     }
-    assert {key: round(split_position(key), 6) for key in expected} == {key: u for key, (u, _) in expected.items()}
-    assert calibration_mask(expected).tolist() == [calibrates for _, calibrates in expected.values()]
+    assert {key: round(compute_split_position(key), 6) for key in expected} == {
+        key: u for key, (u, _) in expected.items()
+    }
+    assert mark_calibration_keys(expected).tolist() == [calibrates for _, calibrates in expected.values()]
 
 
 def test_the_share_of_activitynet(shared_data: Path) -> None:
     keys = json.loads((shared_data / "anet_captions" / "val_1.json").read_text(encoding="utf-8")).keys()
-    mask = calibration_mask(keys)
+    mask = mark_calibration_keys(keys)
     assert (mask.sum(), mask.size) == (1001, 4917)
 
 
 @given(st.lists(st.text(min_size=1), max_size=20), st.floats(0, 1), st.floats(0, 1))
 def test_a_key_stays_where_it_is(keys: list[str], share: float, other: float) -> None:
     """Whatever its company; a larger share only adds keys. The position is 16 hex digits of the hash over 16^16."""
-    mask = calibration_mask(keys, share)
+    mask = mark_calibration_keys(keys, share)
     assert mask.dtype == np.bool_
     for key, chosen in zip(keys, mask.tolist(), strict=True):
         position = int(hashlib.sha256(key.encode()).hexdigest()[:16], 16) / 16**16
-        assert split_position(key) == position
+        assert compute_split_position(key) == position
         assert chosen == (position < share)
-        assert not calibration_mask([key], position).any()
+        assert not mark_calibration_keys([key], position).any()
     smaller, larger = sorted([share, other])
-    assert (calibration_mask(keys, smaller) <= calibration_mask(keys, larger)).all()
+    assert (mark_calibration_keys(keys, smaller) <= mark_calibration_keys(keys, larger)).all()
 
 
 def test_bad_keys_and_shares_are_refused() -> None:
     with pytest.raises(ValueError, match="The key is empty"):
-        calibration_mask(["a", ""])
+        mark_calibration_keys(["a", ""])
     for share in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="share is"):
-            calibration_mask(["a"], share)
+            mark_calibration_keys(["a"], share)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.server.spending import Prices, Spending, Usage
+from metrics_core.models.server.spending import Prices, SpendingLimit, Usage
 from tests.metrics_core.chat_fakes import FakeTime, MemoryCache, MemoryLedger, ask, jpeg, model_at
 from tests.metrics_core.chat_server import Answer, Loopback, Script, complaint, completion, loopback, said
 
@@ -62,7 +62,7 @@ def test_images_go_along_in_their_place() -> None:
 
 def test_a_model_without_images_is_not_asked_about_them() -> None:
     with loopback(always(said("red"))) as server:
-        bad, good = model_at(server.url, images=False).chat([ask("What colour?", jpeg()), ask()])
+        bad, good = model_at(server.url, takes_images=False).chat([ask("What colour?", jpeg()), ask()])
     assert (bad.status, good.status, len(server.asked)) == ("error", "ok", 1)
     assert "takes no images" in str(bad.reason)
 
@@ -260,7 +260,7 @@ def test_a_run_waits_for_a_dead_server_only_once() -> None:
     time, first, second = FakeTime(), [ask(str(i)) for i in range(10)], [ask(str(i)) for i in range(10, 20)]
     with loopback(always(complaint(503, "later"))) as server:
         bare = model_at(server.url, time)
-        model = bare.remembering(MemoryCache(), "normal", MemoryLedger())
+        model = bare.add_cache(MemoryCache(), "normal", MemoryLedger())
         model.chat(first)
         # Four requests with five retries each.
         assert (len(server.asked), len(time.slept)) == (24, 20)
@@ -269,7 +269,7 @@ def test_a_run_waits_for_a_dead_server_only_once() -> None:
         assert {reply.status for reply in replies} == {"error"}
         assert "not asked, since 4 requests before went unanswered" in str(replies[0].reason)
         # The next run tries again, and so does every call of a model that was made for no run.
-        bare.remembering(MemoryCache(), "normal", MemoryLedger()).chat(first)
+        bare.add_cache(MemoryCache(), "normal", MemoryLedger()).chat(first)
         assert len(server.asked) == 48
         bare.chat(first)
         bare.chat(second)
@@ -281,7 +281,7 @@ def test_silence_is_counted_across_the_calls_of_a_run_until_an_answer_comes() ->
         return said("yes") if question_in(body) == "good" else complaint(503, "later")
 
     with loopback(script) as server:
-        model = model_at(server.url).remembering(MemoryCache(), "normal", MemoryLedger())
+        model = model_at(server.url).add_cache(MemoryCache(), "normal", MemoryLedger())
         for texts in (["a", "b", "c"], ["good"], ["d", "e"], ["f"]):
             model.chat([ask(text) for text in texts])
         assert len(server.asked) == 6 * 6 + 1
@@ -294,7 +294,7 @@ def test_silence_is_counted_across_the_calls_of_a_run_until_an_answer_comes() ->
 def test_a_run_asks_again_after_a_wrong_key_was_mended() -> None:
     script = in_turn(complaint(401, "who are you"), said("yes"))
     with loopback(script) as server:
-        model = model_at(server.url).remembering(MemoryCache(), "normal", MemoryLedger())
+        model = model_at(server.url).add_cache(MemoryCache(), "normal", MemoryLedger())
         statuses = [model.chat([ask()])[0].status for _ in range(2)]
     assert statuses == ["error", "ok"]
 
@@ -311,7 +311,7 @@ def test_a_server_that_dies_after_some_answers_leaves_them_stored() -> None:
     assert [reply.status for reply in replies] == ["ok"] * 3 + ["error"] * 7
     with loopback(always(said("yes"))) as server:
         replies = model_at(server.url, cache=cache).chat(requests)
-    assert [(reply.status, reply.cached) for reply in replies] == [("ok", True)] * 3 + [("ok", False)] * 7
+    assert [(reply.status, reply.is_cached) for reply in replies] == [("ok", True)] * 3 + [("ok", False)] * 7
     assert len(server.asked) == 7
 
 
@@ -328,12 +328,12 @@ def test_equal_requests_are_asked_once() -> None:
     with loopback(always(said("yes"))) as server:
         first, other, second = model_at(server.url).chat([ask("a"), ask("b"), ask("a")])
     assert len(server.asked) == 2
-    assert (first.usage.calls, first.cached, other.usage.calls) == (1, False, 1)
-    assert second == ChatReply("ok", {"answer": "yes"}, cached=True)
+    assert (first.usage.calls, first.is_cached, other.usage.calls) == (1, False, 1)
+    assert second == ChatReply("ok", {"answer": "yes"}, is_cached=True)
 
 
 def test_spending_stops_between_two_calls_and_across_models() -> None:
-    spending, ledger = Spending(0.001), MemoryLedger()
+    spending, ledger = SpendingLimit(0.001), MemoryLedger()
     given = {"prices": PRICES, "spending": spending, "ledger": ledger}
     with loopback(always(said("yes"))) as server:
         replies = model_at(server.url, **given).chat([ask(str(i)) for i in range(6)])
@@ -342,23 +342,23 @@ def test_spending_stops_between_two_calls_and_across_models() -> None:
     assert [reply.status for reply in replies] == ["ok"] * 3 + ["stopped"] * 3
     assert (other.status, len(server.asked), len(ledger.calls)) == ("stopped", 3, 3)
     assert "spending limit of 0.001" in str(other.reason)
-    assert spending.spent == pytest.approx(0.00135)
+    assert spending.money_spent == pytest.approx(0.00135)
 
 
 def test_spending_stops_between_two_attempts_too() -> None:
-    reply, server = one(always(completion("?")), prices=PRICES, spending=Spending(0.0006))
+    reply, server = one(always(completion("?")), prices=PRICES, spending=SpendingLimit(0.0006))
     assert (reply.status, len(server.asked)) == ("stopped", 2)
     assert reply.usage.money == pytest.approx(0.0009)
 
 
 def test_a_server_that_hides_its_usage_is_estimated() -> None:
-    reply, _ = one(always(said("yes", tokens=None)), prices=PRICES, spending=Spending(1.0))
+    reply, _ = one(always(said("yes", tokens=None)), prices=PRICES, spending=SpendingLimit(1.0))
     assert reply.usage.tokens_in > 30
     assert 0 < reply.usage.tokens_out <= 50
 
 
 @pytest.mark.parametrize(
-    "changes", [{"spending": Spending(1.0)}, {"mode": "offline"}, {"concurrency": 0}, {"deadline_s": 0.0}]
+    "changes", [{"spending": SpendingLimit(1.0)}, {"mode": "offline"}, {"concurrency": 0}, {"deadline_s": 0.0}]
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"spending|offline|concurrency|deadline"):

@@ -17,8 +17,8 @@ import pytest
 
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.server.endpoint import Time
-from metrics_core.models.server.exchange import Unreachable, exchange
+from metrics_core.models.server.endpoint import TimeSource
+from metrics_core.models.server.exchange import ServerUnreachable, send_request
 from tests.conftest import PROJECT
 from tests.metrics_core.chat_fakes import MemoryLedger, ask
 from tests.metrics_core.raw_server import WHOLE_TEST_S, Behaviour, Line, chunked, head, raw_server
@@ -33,7 +33,7 @@ HANDSHAKE = b"\x16\x03\x03\x40\x00"
 
 def reply_within_bound(url: str, question: str = "Who runs?", **changes: Any) -> ChatReply:
     """The reply of the server at this address, whose time is real."""
-    given = {"deadline_s": DEADLINE_S, "time": Time(), "concurrency": 1}
+    given = {"deadline_s": DEADLINE_S, "time": TimeSource(), "concurrency": 1}
     began = time.monotonic()
     (reply,) = make_chat_model("tiny", url=url, **{**given, **changes}).chat([ask(question)])
     assert time.monotonic() - began < BOUND_S
@@ -164,8 +164,8 @@ def test_it_holds_in_what_no_connection_can_end() -> None:
         yield over.wait(BOUND_S)
 
     began = time.monotonic()
-    with pytest.raises(Unreachable, match="deadline"):
-        exchange(stream, {}, DEADLINE_S, lambda response, body: None)
+    with pytest.raises(ServerUnreachable, match="deadline"):
+        send_request(stream, {}, DEADLINE_S, lambda response, body: None)
     over.set()
     assert time.monotonic() - began < BOUND_S
 
@@ -183,7 +183,7 @@ def test_several_dawdlers_at_once_take_no_longer() -> None:
 
 def test_a_deadline_without_end_is_none() -> None:
     with raw_server(lambda line: (line.request(), line.reset())[1]) as server:
-        reply = reply_within_bound(server.url(), deadline_s=float("inf"), time=Time(sleep=lambda seconds: None))
+        reply = reply_within_bound(server.url(), deadline_s=float("inf"), time=TimeSource(sleep=lambda seconds: None))
     assert reply.status == "error"
 
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metrics_core.models.chat.bookkeeping import compute_request_keys
+from metrics_core.models.chat.json_answers import MalformedAnswer, dump_ordered_json, parse_json_answer
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ImagePart, TextPart
-from metrics_core.models.chat.records import request_keys
-from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
 from metrics_core.models.chat.token_estimates import estimate_tokens
-from metrics_core.models.chat.wire import Dialect, DialectMemory, read_completion
-from metrics_core.models.server.answers import is_same_model, read_complaint
+from metrics_core.models.chat.wire import Dialect, DialectMemory, parse_completion
+from metrics_core.models.server.answers import is_same_model, parse_complaint
 from metrics_core.models.server.concurrency import ConcurrencyLimit
-from metrics_core.models.server.endpoint import Time
-from metrics_core.models.server.retries import RetryPolicy, retry_after_s
-from metrics_core.models.server.spending import Prices, Spending, Usage, add_usage, usage_of_call
-from metrics_core.models.server.threads import in_threads
+from metrics_core.models.server.endpoint import TimeSource
+from metrics_core.models.server.retries import RetryPolicy, parse_retry_after
+from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage, compute_call_usage
+from metrics_core.models.server.threads import run_in_threads
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.chat_fakes import SCHEMA, FakeTime, MemoryCache, ask, jpeg, model_at
 from tests.metrics_core.chat_server import Answer, complaint, loopback, said
@@ -43,17 +43,17 @@ ANYTHING = {"type": "object"}
     ],
 )
 def test_the_outermost_object_is_read(text: str) -> None:
-    assert read_answer(text, SCHEMA) == {"answer": "a {b} c"}
+    assert parse_json_answer(text, SCHEMA) == {"answer": "a {b} c"}
 
 
 def test_a_fence_inside_a_text_stays() -> None:
-    assert read_answer('{"answer": "```json\\n{}```"}', SCHEMA) == {"answer": "```json\n{}```"}
+    assert parse_json_answer('{"answer": "```json\\n{}```"}', SCHEMA) == {"answer": "```json\n{}```"}
 
 
 @pytest.mark.parametrize("before", ["", "Well: ", "```json\n", "<think>Is it so?</think>"])
 def test_the_end_of_a_thought_inside_a_text_stays(before: str) -> None:
     after = "\n```" if before.startswith("`") else ""
-    assert read_answer(before + '{"answer": "a </think> b"}' + after, SCHEMA) == {"answer": "a </think> b"}
+    assert parse_json_answer(before + '{"answer": "a </think> b"}' + after, SCHEMA) == {"answer": "a </think> b"}
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_the_end_of_a_thought_inside_a_text_stays(before: str) -> None:
     ],
 )
 def test_what_is_no_valid_answer_is_malformed(text: str, reason: str) -> None:
-    with pytest.raises(Malformed, match=reason):
-        read_answer(text, SCHEMA)
+    with pytest.raises(MalformedAnswer, match=reason):
+        parse_json_answer(text, SCHEMA)
 
 
 def test_a_default_of_the_schema_is_not_put_into_an_answer() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
-    assert read_answer("{}", schema) == {}
+    assert parse_json_answer("{}", schema) == {}
 
 
 PLAIN = st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00")
@@ -99,20 +99,20 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text(PLAIN), JSON, max_size=3), st.sampled_from(["", "Well: ", "```json\n"]))
 def test_every_object_comes_back_as_it_was(data: dict[str, Any], before: str) -> None:
     after = "\n```" if before.startswith("`") else " "
-    assert read_answer(before + ordered_json(data) + after, ANYTHING) == data
+    assert parse_json_answer(before + dump_ordered_json(data) + after, ANYTHING) == data
 
 
 def test_dialects_go_down_rung_by_rung_and_end() -> None:
     dialect: Dialect | None = Dialect()
     rungs = []
     while dialect:
-        rungs.append(dialect.rung)
-        dialect = dialect.after("response_format is not supported")
+        rungs.append(dialect.json_mode)
+        dialect = dialect.find_next_dialect("response_format is not supported")
     assert rungs == ["json_schema", "json_object_schema", "json_object", "prompt"]
     hosted = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
-    assert Dialect().after(hosted) == Dialect(limit_field="max_completion_tokens")
-    assert Dialect().after("unknown field `seed`") == Dialect(sends_seed=False)
-    assert Dialect("prompt", "max_completion_tokens", False).after(hosted + " seed response_format") is None
+    assert Dialect().find_next_dialect(hosted) == Dialect(limit_field="max_completion_tokens")
+    assert Dialect().find_next_dialect("unknown field `seed`") == Dialect(sends_seed=False)
+    assert Dialect("prompt", "max_completion_tokens", False).find_next_dialect(hosted + " seed response_format") is None
 
 
 @pytest.mark.parametrize("status", [400, 422, 500, 501])
@@ -133,12 +133,12 @@ def test_the_rung_is_remembered_for_the_server(status: int) -> None:
 
 def test_a_late_complaint_does_not_lead_up_again() -> None:
     memory, complaint_of_server = DialectMemory(Dialect()), "response_format is unknown"
-    assert memory.learn(Dialect(), complaint_of_server)
-    assert memory.learn(Dialect("json_object_schema"), complaint_of_server)
-    assert memory.learn(Dialect(), complaint_of_server)
-    assert memory.dialect.rung == "json_object"
-    assert not memory.learn(memory.dialect, "the prompt is too long")
-    assert memory.dialect.rung == "json_object"
+    assert memory.learn_from_complaint(Dialect(), complaint_of_server)
+    assert memory.learn_from_complaint(Dialect("json_object_schema"), complaint_of_server)
+    assert memory.learn_from_complaint(Dialect(), complaint_of_server)
+    assert memory.dialect.json_mode == "json_object"
+    assert not memory.learn_from_complaint(memory.dialect, "the prompt is too long")
+    assert memory.dialect.json_mode == "json_object"
 
 
 def test_a_server_that_knows_no_form_is_asked_by_the_prompt_alone() -> None:
@@ -203,14 +203,14 @@ def test_names_of_one_model(asked: str, answered: str, same: bool) -> None:
     ],
 )
 def test_complaints_in_the_forms_of_servers(body: Any, message: str) -> None:
-    assert read_complaint(body)[0] == message
+    assert parse_complaint(body)[0] == message
 
 
 @pytest.mark.parametrize(
     "body", [None, [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": None}]}, {"choices": 3}]
 )
 def test_a_body_of_another_form_is_no_completion(body: Any) -> None:
-    assert read_completion(body) is None
+    assert parse_completion(body) is None
 
 
 @pytest.mark.parametrize(
@@ -226,15 +226,15 @@ def test_a_body_of_another_form_is_no_completion(body: Any) -> None:
     ],
 )
 def test_usage_that_means_nothing_is_unknown(usage: Any) -> None:
-    read = read_completion({"choices": [{"message": {"content": [{"type": "text", "text": "x"}]}}], "usage": usage})
+    read = parse_completion({"choices": [{"message": {"content": [{"type": "text", "text": "x"}]}}], "usage": usage})
     assert read is not None
     assert (read.text, read.tokens) == ("x", None)
 
 
 def test_a_date_to_wait_for_counts_from_the_servers_clock() -> None:
     date, later = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:09 GMT"
-    assert retry_after_s({"retry-after": later, "date": date}) == 9.0
-    assert retry_after_s({"retry-after": date, "date": later}) == 0.0
+    assert parse_retry_after({"retry-after": later, "date": date}) == 9.0
+    assert parse_retry_after({"retry-after": date, "date": later}) == 0.0
     for headers in (
         {},
         {"retry-after": later},
@@ -244,28 +244,28 @@ def test_a_date_to_wait_for_counts_from_the_servers_clock() -> None:
         {"retry-after": "Wed, 21 Oct 99999999999 07:28:00 GMT", "date": date},
         {"retry-after": "Wed, 21 Oct 2015 07:28:00 +99999999999999999999", "date": date},
     ):
-        assert retry_after_s(headers) is None
+        assert parse_retry_after(headers) is None
 
 
 @given(st.integers(0, 40), st.floats(0, 1, exclude_max=True))
 def test_waits_grow_to_their_cap(retry: int, drawn: float) -> None:
-    assert 0 <= RetryPolicy().wait_s(retry, drawn, None) <= min(30.0, 0.5 * 2**retry)
+    assert 0 <= RetryPolicy().compute_wait_s(retry, drawn, None) <= min(30.0, 0.5 * 2**retry)
 
 
 def test_concurrency_halves_once_for_calls_under_way_together_and_recovers() -> None:
     limit = ConcurrencyLimit(8)
-    with limit.slot() as first, limit.slot() as second:
-        limit.too_many(first)
+    with limit.hold_slot() as first, limit.hold_slot() as second:
+        limit.halve_limit(first)
         assert limit.limit == 4
-        limit.too_many(second)
+        limit.halve_limit(second)
         assert limit.limit == 4
     for expected in (2, 1, 1):
-        with limit.slot() as mark:
-            limit.too_many(mark)
+        with limit.hold_slot() as mark:
+            limit.halve_limit(mark)
         assert limit.limit == expected
     steps = []
     for _ in range(1 + 2 + 3 + 4 + 5 + 6 + 7 + 20):
-        limit.good()
+        limit.count_success()
         steps.append(limit.limit)
     assert steps[:6] == [2, 2, 3, 3, 3, 4]
     assert steps[-1] == 8
@@ -276,7 +276,7 @@ def test_no_more_calls_run_at_once_than_the_limit() -> None:
 
     def call(_: int) -> None:
         nonlocal running, most
-        with limit.slot():
+        with limit.hold_slot():
             with lock:
                 running += 1
                 most = max(most, running)
@@ -299,9 +299,9 @@ def test_waiting_for_a_turn_does_not_count_against_the_deadline() -> None:
         return time.now
 
     with loopback(lambda number, body: said("yes")) as server, ThreadPoolExecutor(1) as pool:
-        chosen = Time(clock, time.sleep, lambda: 0.5)
+        chosen = TimeSource(clock, time.sleep, lambda: 0.5)
         model = make_chat_model("tiny", url=server.url, concurrency=1, deadline_s=60.0, time=chosen)
-        with model.limit.slot():
+        with model.limit.hold_slot():
             replies = pool.submit(model.chat, [ask()])
             assert queued.wait(30)
             time.now += 1000.0
@@ -317,8 +317,8 @@ def test_too_many_requests_lower_the_concurrency_of_the_model() -> None:
 
 
 def test_threads_keep_the_order_and_raise_the_first_error() -> None:
-    assert in_threads(lambda x: x * x, list(range(100)), 7) == [x * x for x in range(100)]
-    assert in_threads(lambda x: x, [], 7) == []
+    assert run_in_threads(lambda x: x * x, list(range(100)), 7) == [x * x for x in range(100)]
+    assert run_in_threads(lambda x: x, [], 7) == []
 
     def fail(x: int) -> int:
         if x == 3:
@@ -326,7 +326,7 @@ def test_threads_keep_the_order_and_raise_the_first_error() -> None:
         return x
 
     with pytest.raises(ZeroDivisionError, match="three"):
-        in_threads(fail, list(range(10)), 2)
+        run_in_threads(fail, list(range(10)), 2)
 
 
 def test_an_error_does_not_wait_for_calls_under_way_and_begins_no_more() -> None:
@@ -340,7 +340,7 @@ def test_an_error_does_not_wait_for_calls_under_way_and_begins_no_more() -> None
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        in_threads(call, list(range(10)), 2)
+        run_in_threads(call, list(range(10)), 2)
     assert not over.is_set()
     over.set()
     assert set(begun) <= {0, 1}
@@ -363,11 +363,11 @@ COUNTS = st.integers(0, 10**9)
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_usage_adds_up(a: int, b: int, c: int, d: int) -> None:
     prices = Prices(2.5, 10.0)
-    total = add_usage(usage_of_call(a, b, prices), usage_of_call(c, d, prices))
+    total = add_usage(compute_call_usage(a, b, prices), compute_call_usage(c, d, prices))
     assert (total.calls, total.tokens_in, total.tokens_out) == (2, a + c, b + d)
     assert total.money == pytest.approx(((a + c) * 2.5 + (b + d) * 10) / 1e6)
     assert add_usage(Usage(), total) == add_usage(total, Usage()) == total
-    assert add_usage(total, usage_of_call(1, 1, None)).money is None
+    assert add_usage(total, compute_call_usage(1, 1, None)).money is None
 
 
 @pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf")])
@@ -376,7 +376,7 @@ def test_prices_and_limits_are_numbers(price: float) -> None:
         Prices(price, 1.0)
     if price != float("inf"):
         with pytest.raises(ValueError, match="limit"):
-            Spending(price)
+            SpendingLimit(price)
 
 
 RED, BLUE = jpeg(), jpeg(colour="blue")
@@ -400,15 +400,15 @@ BASE = ask("Who?", RED)
     ],
 )
 def test_all_that_decides_an_answer_is_in_its_key(other: Any) -> None:
-    first, second = request_keys(IDENTITY, BASE, 3), request_keys(IDENTITY, other, 3)
+    first, second = compute_request_keys(IDENTITY, BASE, 3), compute_request_keys(IDENTITY, other, 3)
     assert len({*first, *second}) == 6
 
 
 def test_a_key_depends_on_the_model_and_not_on_names_of_steps() -> None:
-    first = request_keys(IDENTITY, BASE, 1)
-    assert request_keys(ModelIdentity("tiny", "1"), BASE, 1) != first
-    assert request_keys(ModelIdentity("tiny", "0", {"dtype": "fp16"}), BASE, 1) != first
-    assert request_keys(IDENTITY, replace(BASE, purpose="another step"), 1) == first
+    first = compute_request_keys(IDENTITY, BASE, 1)
+    assert compute_request_keys(ModelIdentity("tiny", "1"), BASE, 1) != first
+    assert compute_request_keys(ModelIdentity("tiny", "0", {"dtype": "fp16"}), BASE, 1) != first
+    assert compute_request_keys(IDENTITY, replace(BASE, purpose="another step"), 1) == first
     assert [len(key) for key in first] == [32]
 
 
@@ -420,8 +420,8 @@ def test_answers_of_later_attempts_are_found_again() -> None:
         (again,) = model.chat([ask()])
         # Another seed is another question, even where it would be sent as the attempt before was.
         (other,) = model.chat([ask(seed=2)])
-    assert (first.usage.calls, again.cached, again.data) == (3, True, first.data)
-    assert (other.cached, len(server.asked)) == (False, 4)
+    assert (first.usage.calls, again.is_cached, again.data) == (3, True, first.data)
+    assert (other.is_cached, len(server.asked)) == (False, 4)
 
 
 def test_modes_of_the_cache() -> None:
@@ -432,11 +432,11 @@ def test_modes_of_the_cache() -> None:
         (missing,) = model_at(server.url, cache=cache, mode="offline").chat([ask("b")])
         (fresh,) = model_at(server.url, cache=cache, mode="refresh").chat([ask("a")])
         (after,) = model_at(server.url, cache=cache).chat([ask("a")])
-    assert (offline.data, offline.cached) == ({"answer": "0"}, True)
+    assert (offline.data, offline.is_cached) == ({"answer": "0"}, True)
     assert (missing.status, len(server.asked)) == ("error", 2)
     assert "no stored answer of tiny: run once without offline" in str(missing.reason)
-    assert (fresh.data, fresh.cached) == ({"answer": "1"}, False)
-    assert (after.data, after.cached) == ({"answer": "1"}, True)
+    assert (fresh.data, fresh.is_cached) == ({"answer": "1"}, False)
+    assert (after.data, after.is_cached) == ({"answer": "1"}, True)
 
 
 def test_tokens_of_a_request_follow_their_rule() -> None:
@@ -450,5 +450,5 @@ def test_tokens_of_a_request_follow_their_rule() -> None:
 @settings(max_examples=25)
 @given(st.text(max_size=50))
 def test_any_text_can_be_asked_and_has_a_key(text: str) -> None:
-    assert len(request_keys(IDENTITY, ask(text + "\ud800"), 1)) == 1
+    assert len(compute_request_keys(IDENTITY, ask(text + "\ud800"), 1)) == 1
     assert estimate_tokens(ask(text + "\ud800")) > 0

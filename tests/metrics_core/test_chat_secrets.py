@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.models.chat.client import HttpChatModel
+from metrics_core.models.chat.json_answers import iterate_texts
 from metrics_core.models.chat.presets import PRESETS, make_chat_model
-from metrics_core.models.chat.structured import texts_in
 from metrics_core.models.server.address import Server, ServerUnusable
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.post import cut_key
+from metrics_core.models.server.post import hide_key
 from metrics_core.models.server.retries import RetryPolicy
 from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, model_at
 from tests.metrics_core.chat_server import Answer, completion, loopback, said
@@ -109,7 +109,7 @@ def expect_no_key(answer: Answer, key: str, caplog: pytest.LogCaptureFixture) ->
         (reply,) = HttpChatModel(endpoint, cache=cache).chat([ask()])
     assert len(server.asked) == len(ledger.calls) == 1
     stored: list[Any] = [reply.reason, reply.data, ledger.calls[0]["error"]]
-    assert not any(shows_key(key, text) for text in texts_in(stored)), stored
+    assert not any(shows_key(key, text) for text in iterate_texts(stored)), stored
     assert {reply["data"]["answer"] for reply in cache.replies.values()} <= {"[key]"}
     assert not any(shows_key(key, record.getMessage()) for record in caplog.records)
 
@@ -130,15 +130,15 @@ PROSE = st.text(string.ascii_letters + " .,;:!?\"'()[]{}\n", max_size=60)
 
 @given(st.recursive(st.text(max_size=30), lambda inner: st.dictionaries(PROSE, st.lists(inner)), max_leaves=5))
 def test_json_without_the_key_stays_as_it_is(value: Any) -> None:
-    assert cut_key(value, KEY) == value
-    assert cut_key(value, None) == value
+    assert hide_key(value, KEY) == value
+    assert hide_key(value, None) == value
 
 
 @pytest.mark.parametrize(
     "key", ["ab%41cd%2541x", r"k\u0041k\\x41-\n-", "&amp;&#65;&lt;k>", "!!!!!!!!", "<b>secret</b>"]
 )
 def test_a_key_of_strange_signs_is_cut_too(key: str) -> None:
-    assert cut_key({key: [f"a{key}"]}, key) == {"[key]": ["a[key]"]}
+    assert hide_key({key: [f"a{key}"]}, key) == {"[key]": ["a[key]"]}
 
 
 def test_json_that_is_nested_too_deep_is_none() -> None:
@@ -146,7 +146,7 @@ def test_json_that_is_nested_too_deep_is_none() -> None:
     for _ in range(200):
         nested = [nested]
     with pytest.raises(ValueError, match="nested deeper"):
-        cut_key(nested, KEY)
+        hide_key(nested, KEY)
 
 
 @pytest.mark.parametrize("n_before", [480, 490, 495])

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.clip_loading import merge_adapters
-from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable
+from metrics_core.models.errors import CheckpointMismatch, ModelUnusable
 from tests.metrics_core.broken_models import assert_halves_batches
 
 CONFIGURATION = {

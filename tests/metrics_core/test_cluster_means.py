@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import ClusterMean, cluster_means
+from metrics_core.intervals import ClusterMean, compute_cluster_means
 
 VIDEOS, MEASURES, GROUPS = 60, 2, 3
 
@@ -38,7 +38,7 @@ def residuals(sums: FloatArray, counts: FloatArray, measure: int, group: int) ->
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 def test_means_and_intervals_are_cluster_robust(data: tuple[FloatArray, FloatArray], size: int, shift: float) -> None:
     sums, counts = data[0] + shift * data[1], data[1]
-    found = cluster_means(batches(sums, counts, size), (VIDEOS, MEASURES, GROUPS))
+    found = compute_cluster_means(batches(sums, counts, size), (VIDEOS, MEASURES, GROUPS))
     means = data[0].sum(axis=0) / counts.sum(axis=0)
     for measure in range(MEASURES):
         for group in range(GROUPS):
@@ -54,13 +54,13 @@ def test_a_lead_is_a_paired_test_against_the_nearest_group() -> None:
     rng = np.random.default_rng(4)
     # What makes a video hard for all groups does not count.
     sums = rng.normal(size=(20, 1, 1)) * 5 + rng.normal(size=(20, 1, 3)) + np.array([0.5, 1.2, 0.4])
-    found = cluster_means([(sums, np.ones_like(sums))], (20, 1, 3))[0]
+    found = compute_cluster_means([(sums, np.ones_like(sums))], (20, 1, 3))[0]
     chances = [stats.ttest_rel(sums[:, 0, 1], sums[:, 0, other]).pvalue for other in (0, 2)]
     assert [each.lead for each in found] == [None, pytest.approx(max(chances)), None]
-    tied = cluster_means([(np.ones((9, 1, 2)), np.ones((9, 1, 2)))], (9, 1, 2))[0]
+    tied = compute_cluster_means([(np.ones((9, 1, 2)), np.ones((9, 1, 2)))], (9, 1, 2))[0]
     assert [each.lead for each in tied] == [1.0, None]
     clear = np.ones((9, 1, 2)) * np.array([0.5, 0.7])
-    assert [each.lead for each in cluster_means([(clear, np.ones_like(clear))], (9, 1, 2))[0]] == [None, 0.0]
+    assert [each.lead for each in compute_cluster_means([(clear, np.ones_like(clear))], (9, 1, 2))[0]] == [None, 0.0]
 
 
 def test_what_is_undefined_stays_undefined() -> None:
@@ -68,7 +68,7 @@ def test_what_is_undefined_stays_undefined() -> None:
     counts[:, 0, 0] = 0
     counts[1:, 0, 1] = 0
     sums[counts == 0] = 0
-    none, single, full = cluster_means([(sums, counts)], (5, 1, 3))[0]
+    none, single, full = compute_cluster_means([(sums, counts)], (5, 1, 3))[0]
     assert none == ClusterMean(None, None, None, 0, 0)
     assert single == ClusterMean(1.0, None, None, 1, 1)
     assert (full.low, full.high, full.lead) == (1.0, 1.0, None)
@@ -77,4 +77,4 @@ def test_what_is_undefined_stays_undefined() -> None:
 @pytest.mark.parametrize("shape", [(VIDEOS + 1, MEASURES, GROUPS), (VIDEOS - 1, MEASURES, GROUPS), (VIDEOS, 2, 2)])
 def test_batches_of_another_shape_are_refused(data: tuple[FloatArray, FloatArray], shape: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match=r"clusters"):
-        cluster_means(batches(*data, 7), shape)
+        compute_cluster_means(batches(*data, 7), shape)

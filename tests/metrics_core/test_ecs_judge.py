@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.ecs.judge import (
-    ATTEMPTS,
     KEYPOINTS_PER_REQUEST,
+    MAX_ATTEMPTS,
     PROMPT_VERSION,
-    BadLabels,
+    CaptionKeypoints,
+    CaptionLabels,
     ChatJudge,
-    Checked,
-    Judgement,
+    InvalidLabels,
     KeypointLabel,
-    judge_request,
-    label_schema,
-    read_labels,
+    build_label_request,
+    build_label_schema,
+    parse_labels,
 )
+from metrics_core.models.chat.bookkeeping import check_request
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest
-from metrics_core.models.chat.records import check_request
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.qeva_fakes import RuleChat, question_of, seen_in
 
-CAPTION = Checked(("A dog runs.", "It\nbarks."), ("A dog barks.", "A cat sleeps.", "A dog runs."))
+CAPTION = CaptionKeypoints(("A dog runs.", "It\nbarks."), ("A dog barks.", "A cat sleeps.", "A dog runs."))
 NO = KeypointLabel(False, None)
 
 
@@ -54,21 +54,21 @@ def entry(keypoint: int, covered: bool, sentence: int) -> dict[str, Any]:
 
 def test_labels_come_in_the_order_of_the_keypoints() -> None:
     judge = ChatJudge(RuleChat(by_last_word))
-    assert judge.judge([CAPTION]) == [Judgement((KeypointLabel(True, 1), NO, KeypointLabel(True, 0)))]
+    assert judge.label_keypoints([CAPTION]) == [CaptionLabels((KeypointLabel(True, 1), NO, KeypointLabel(True, 0)))]
     assert judge.identity == ModelIdentity("rule", "1", {"temperature": 0.0, "prompt": PROMPT_VERSION})
-    assert judge.judge([]) == []
+    assert judge.label_keypoints([]) == []
 
 
 def test_a_caption_that_says_nothing_is_not_sent() -> None:
     chat = RuleChat(by_last_word)
-    silent, said = ChatJudge(chat).judge([Checked((), ("A dog.", "A cat.")), CAPTION])
-    assert silent == Judgement((NO, NO))
+    silent, said = ChatJudge(chat).label_keypoints([CaptionKeypoints((), ("A dog.", "A cat.")), CAPTION])
+    assert silent == CaptionLabels((NO, NO))
     assert said.status == "ok"
     assert [len(batch) for batch in chat.batches] == [1]
 
 
 def test_statements_and_keypoints_are_numbered_lines() -> None:
-    request = judge_request(CAPTION)
+    request = build_label_request(CAPTION)
     check_request(request)
     assert numbered(seen_in(request)) == ["A dog runs.", "It barks."]
     assert numbered(question_of(request)) == list(CAPTION.keypoints)
@@ -77,31 +77,31 @@ def test_statements_and_keypoints_are_numbered_lines() -> None:
 
 def test_many_keypoints_are_asked_about_in_parts() -> None:
     n = 2 * KEYPOINTS_PER_REQUEST + 1
-    caption = Checked(("It is 3", "It is 85"), tuple(f"It is {i}" for i in range(n)))
+    caption = CaptionKeypoints(("It is 3", "It is 85"), tuple(f"It is {i}" for i in range(n)))
     chat = RuleChat(by_last_word)
-    (judged,) = ChatJudge(chat).judge([caption])
+    (judged,) = ChatJudge(chat).label_keypoints([caption])
     assert [len(numbered(question_of(request))) for request in chat.batches[0]] == [40, 40, 1]
     assert len(judged.labels) == n
     assert {i: label.sentence for i, label in enumerate(judged.labels) if label.covered} == {3: 0}
     # One part that fails leaves the caption without labels.
     refused = ChatReply("refused", reason="no")
     half = RuleChat(lambda request: refused if "It is 80" in question_of(request) else by_last_word(request))
-    assert ChatJudge(half).judge([caption]) == [Judgement((), "refused", "no")]
+    assert ChatJudge(half).label_keypoints([caption]) == [CaptionLabels((), "refused", "no")]
 
 
 @pytest.mark.parametrize(
     ("reply", "want"),
     [
-        (ChatReply("refused", reason="declined"), Judgement((), "refused", "declined")),
-        (ChatReply("malformed", reason="no JSON"), Judgement((), "failed", "no JSON")),
-        (ChatReply("error", reason="no server"), Judgement((), "failed", "no server")),
-        (ChatReply("stopped"), Judgement((), "failed", "the model's reply is stopped")),
+        (ChatReply("refused", reason="declined"), CaptionLabels((), "refused", "declined")),
+        (ChatReply("malformed", reason="no JSON"), CaptionLabels((), "failed", "no JSON")),
+        (ChatReply("error", reason="no server"), CaptionLabels((), "failed", "no server")),
+        (ChatReply("stopped"), CaptionLabels((), "failed", "the model's reply is stopped")),
     ],
 )
-def test_a_failure_is_no_label(reply: ChatReply, want: Judgement) -> None:
+def test_a_failure_is_no_label(reply: ChatReply, want: CaptionLabels) -> None:
     chat = RuleChat(lambda request: reply if "cat" in question_of(request) else by_last_word(request))
-    good = Checked(("A dog runs.",), ("A dog runs.",))
-    assert ChatJudge(chat).judge([CAPTION, good]) == [want, Judgement((KeypointLabel(True, 0),))]
+    good = CaptionKeypoints(("A dog runs.",), ("A dog runs.",))
+    assert ChatJudge(chat).label_keypoints([CAPTION, good]) == [want, CaptionLabels((KeypointLabel(True, 0),))]
     # The client has tried again already.
     assert len(chat.batches) == 1
 
@@ -109,13 +109,13 @@ def test_a_failure_is_no_label(reply: ChatReply, want: Judgement) -> None:
 def test_an_answer_that_makes_no_sense_is_asked_for_again_with_another_seed() -> None:
     twice = {"labels": [entry(1, False, 0)] * 3}
     better = RuleChat(lambda request: by_last_word(request) if request.seed else twice)
-    (judged,) = ChatJudge(better).judge([CAPTION])
+    (judged,) = ChatJudge(better).label_keypoints([CAPTION])
     assert judged.status == "ok"
     assert [[request.seed for request in batch] for batch in better.batches] == [[0], [100]]
     never = RuleChat(lambda request: twice)
-    (judged,) = ChatJudge(never).judge([CAPTION])
-    assert judged == Judgement((), "failed", "the model's labels make no sense: keypoint 1 is labelled twice")
-    assert len(never.batches) == ATTEMPTS
+    (judged,) = ChatJudge(never).label_keypoints([CAPTION])
+    assert judged == CaptionLabels((), "failed", "the model's labels make no sense: keypoint 1 is labelled twice")
+    assert len(never.batches) == MAX_ATTEMPTS
 
 
 # Reading
@@ -134,8 +134,8 @@ def test_an_answer_that_makes_no_sense_is_asked_for_again_with_another_seed() ->
     ],
 )
 def test_labels_that_make_no_sense_are_refused(entries: list[dict[str, Any]], why: str) -> None:
-    with pytest.raises(BadLabels) as caught:
-        read_labels({"labels": entries}, 2, 3)
+    with pytest.raises(InvalidLabels) as caught:
+        parse_labels({"labels": entries}, 2, 3)
     assert str(caught.value) == why
 
 
@@ -144,13 +144,13 @@ def test_what_is_read_is_what_was_said(data: st.DataObject) -> None:
     n_sentences = data.draw(st.integers(1, 5))
     said = data.draw(st.lists(st.integers(0, n_sentences), min_size=1, max_size=6))
     entries = data.draw(st.permutations([entry(i + 1, n > 0, n) for i, n in enumerate(said)]))
-    found = read_labels({"labels": entries}, len(said), n_sentences)
+    found = parse_labels({"labels": entries}, len(said), n_sentences)
     assert [label.sentence for label in found] == [n - 1 if n else None for n in said]
     assert [label.covered for label in found] == [n > 0 for n in said]
 
 
 def test_the_schema_bounds_every_number() -> None:
-    labels = label_schema(7, 3)["properties"]["labels"]
+    labels = build_label_schema(7, 3)["properties"]["labels"]
     assert (labels["minItems"], labels["maxItems"]) == (7, 7)
     members = labels["items"]["properties"]
     assert (members["keypoint"]["minimum"], members["keypoint"]["maximum"]) == (1, 7)

@@ -19,11 +19,11 @@ from huggingface_hub import constants
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metrics_core.models.files import ModelFiles, files_of_checkpoint, files_of_model
-from metrics_core.models.revision import ModelNotFound, hub_answers, model_revision
-from metrics_core.models.sentence_splitter import RuleSplitter, make_splitter
+from metrics_core.models.errors import ModelUnusable
+from metrics_core.models.files import ModelFiles, find_checkpoint_files, find_model_files
+from metrics_core.models.revision import ModelNotFound, find_model_revision, is_hub_reachable
+from metrics_core.models.sentence_splitter import RuleSplitter, make_sentence_splitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
-from metrics_core.models.unusable import ModelUnusable
 from tests.conftest import PROJECT
 from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, broken
 
@@ -108,8 +108,8 @@ print(sorted({"torch", "transformers", "sentence_transformers"} & set(sys.module
 def test_tokens_of_words_of_its_own_are_counted_without_a_model_library() -> None:
     code = """
 import sys
-from demo.encoder import demo_encoder
-print(demo_encoder().count_tokens("a red circle"))
+from demo.encoder import make_demo_encoder
+print(make_demo_encoder().count_tokens("a red circle"))
 print(sorted({"torch", "open_clip"} & set(sys.modules)))
 """
     assert python(code) == ["5", "[]"]
@@ -225,12 +225,12 @@ def copied(folder: Path, to: Path) -> Path:
 
 
 def test_the_revision_follows_every_file_that_moves_the_vectors(checkpoint: Path, tmp_path: Path) -> None:
-    first = model_revision(str(checkpoint))
-    assert model_revision(str(copied(checkpoint, tmp_path / "copy"))) == first
+    first = find_model_revision(str(checkpoint))
+    assert find_model_revision(str(copied(checkpoint, tmp_path / "copy"))) == first
 
     read_me = copied(checkpoint, tmp_path / "read_me")
     (read_me / "README.md").write_text("Another description.", encoding="utf-8")
-    assert model_revision(str(read_me)) == first
+    assert find_model_revision(str(read_me)) == first
 
     revisions = {first}
     decisive = ["modules.json", "config.json", "1_Pooling/config.json", "model.safetensors", "tokenizer.json"]
@@ -239,10 +239,10 @@ def test_the_revision_follows_every_file_that_moves_the_vectors(checkpoint: Path
         data = (changed / name).read_bytes()
         # A blank more in JSON, another last byte among the weights.
         (changed / name).write_bytes(data + b" " if name.endswith("json") else data[:-1] + bytes([data[-1] ^ 1]))
-        revisions.add(model_revision(str(changed)))
+        revisions.add(find_model_revision(str(changed)))
     renamed = copied(checkpoint, tmp_path / "renamed")
     (renamed / "1_Pooling").rename(renamed / "2_Pooling")
-    revisions.add(model_revision(str(renamed)))
+    revisions.add(find_model_revision(str(renamed)))
     assert len(revisions) == len(decisive) + 2
 
 
@@ -298,10 +298,10 @@ def test_hub_models_are_known_by_the_commit_in_the_cache(tmp_path: Path) -> None
         main.write_text(f"{commit}\n")
     # Nothing listens on port 9: a hub that cannot be reached.
     code = """
-from metrics_core.models.revision import ModelNotFound, hub_answers, model_revision
-print(model_revision("owner/model"), model_revision("short"))
+from metrics_core.models.revision import ModelNotFound, find_model_revision, is_hub_reachable
+print(find_model_revision("owner/model"), find_model_revision("short"))
 try:
-    model_revision("owner/other")
+    find_model_revision("owner/other")
 except ModelNotFound as error:
     print(error)
 """
@@ -315,11 +315,11 @@ def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """An empty cache of the hub, and no hub."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    model_revision.cache_clear()
-    hub_answers.cache_clear()
+    find_model_revision.cache_clear()
+    is_hub_reachable.cache_clear()
     yield tmp_path / "hub"
-    model_revision.cache_clear()
-    hub_answers.cache_clear()
+    find_model_revision.cache_clear()
+    is_hub_reachable.cache_clear()
 
 
 def test_a_pinned_model_loads_out_of_a_copied_cache(checkpoint: Path, hub_cache: Path) -> None:
@@ -347,7 +347,7 @@ def test_a_tag_of_open_clip_is_here_in_either_format_and_with_its_tokenizer(
 ) -> None:
     cache = hub_cache / "models--timm--ViT-B-16-SigLIP"
     snapshot = cache / "snapshots" / ("d" * 40)
-    lost = files_of_checkpoint("ViT-B-16-SigLIP", "webli")
+    lost = find_checkpoint_files("ViT-B-16-SigLIP", "webli")
     assert lost.missing == ("open_clip_model.safetensors", "tokenizer.json of timm/ViT-B-16-SigLIP")
     assert lost.folder == cache / "snapshots" / "COMMIT"
     assert lost.remedy.endswith(f"into {lost.folder}, and the commit into {cache / 'refs' / 'main'}")
@@ -356,7 +356,7 @@ def test_a_tag_of_open_clip_is_here_in_either_format_and_with_its_tokenizer(
     (cache / "refs" / "main").write_text("d" * 40)
     (snapshot / "open_clip_pytorch_model.bin").write_bytes(b"12345")
     (snapshot / "tokenizer.json").write_text("{}")
-    assert files_of_checkpoint("ViT-B-16-SigLIP", "webli") == ModelFiles(snapshot, (), 7, "d" * 40)
+    assert find_checkpoint_files("ViT-B-16-SigLIP", "webli") == ModelFiles(snapshot, (), 7, "d" * 40)
 
 
 def test_missing_files_of_a_folder_are_counted_by_what_it_says_it_has(tmp_path: Path) -> None:
@@ -374,13 +374,13 @@ def test_missing_files_of_a_folder_are_counted_by_what_it_says_it_has(tmp_path: 
     (folder / "0_Transformer" / "part-1.safetensors").write_bytes(b"12345")
     # A link into blobs that were not copied along.
     (folder / "0_Transformer" / "part-2.safetensors").symlink_to(tmp_path / "blobs" / "2")
-    found = files_of_model(str(folder))
+    found = find_model_files(str(folder))
     lost = "0_Transformer/tokenizer.json", "0_Transformer/part-2.safetensors", "1_Pooling/config.json"
     assert found.missing == lost
     sizes = [path.stat().st_size for path in folder.rglob("*.*") if path.is_file()]
     assert found.n_bytes == sum(sizes)
     (folder / "tokenizer.json").write_text("{}")
-    assert files_of_model(str(folder)).missing == lost[1:]
+    assert find_model_files(str(folder)).missing == lost[1:]
 
 
 @pytest.mark.slow
@@ -390,10 +390,10 @@ def test_a_hub_that_never_answers_is_asked_once_and_said_in_one_sentence(tmp_pat
 import sys
 from metrics_core.models import revision
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.revision import ModelNotFound, hub_answers, model_revision
+from metrics_core.models.revision import ModelNotFound, find_model_revision, is_hub_reachable
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 revision.PATIENCE_S = 0.5
-def bare(): model_revision("bare")
+def bare(): find_model_revision("bare")
 def cached(): SentenceTransformerEncoder("owner/model").encode(["a"])
 def clip(): OpenClipEncoder("ViT-B-32", "openai").load()
 sys.stderr = sys.stdout
@@ -481,9 +481,9 @@ def test_splitting_loses_no_letter_and_adds_nothing(text: str) -> None:
 
 
 def test_splitters_are_made_by_name() -> None:
-    rules = make_splitter("rules")
+    rules = make_sentence_splitter("rules")
     assert rules.identity == RuleSplitter().identity
     assert rules.identity != RuleSplitter("de").identity
     assert rules.identity.model_id == "sentencex"
     with pytest.raises(ValueError, match="'magic' is unknown: use rules or sat:MODEL"):
-        make_splitter("magic")
+        make_sentence_splitter("magic")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metrics_core.evqa import EVQAResult, evqa_from_features, evqa_of_text, prepare_frames, qa_score
-from metrics_core.frames import sample_indices
+from metrics_core.evqa import EVQAResult, evqa_from_features, evqa_from_prepared_frames, prepare_frames, qa_score
+from metrics_core.frames import choose_frame_indices
 from tests.metrics_core.evqa_oracle import by_loops
 
 NAMES = {
@@ -92,7 +92,7 @@ def test_the_2024_code_is_made_of_the_same_parts(golden: dict[str, list[dict[str
 
 def test_sampled_frames(golden: dict[str, list[dict[str, Any]]]) -> None:
     for case in golden["sampling"]:
-        assert sample_indices(case["n_frames"], case["interval"]).tolist() == case["expect_indices"]
+        assert choose_frame_indices(case["n_frames"], case["interval"]).tolist() == case["expect_indices"]
 
 
 def test_padding_of_a_batch_moves_no_score(golden: dict[str, list[dict[str, Any]]]) -> None:
@@ -194,7 +194,7 @@ def test_many_texts_of_one_video_score_as_each_alone(texts: list[dict[str, Any]]
     video = prepare_frames(first["frames"], first["regions"])
 
     def together(text: dict[str, Any]) -> EVQAResult:
-        return evqa_of_text(video, text["keywords"], text["text"], keyword_weights=text["weights"])
+        return evqa_from_prepared_frames(video, text["keywords"], text["text"], keyword_weights=text["weights"])
 
     forwards, backwards = [together(t) for t in batch], [together(t) for t in reversed(batch)]
     alone = [score_problem({**t, "frames": first["frames"], "regions": first["regions"]}) for t in batch]

@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter, zoom
 
 from metrics_core.facts.measure import measure_video
-from metrics_core.facts.motion import motion_between, split_motion
-from metrics_core.facts.pictures import PictureFacts, cuts, repeats, sharpness, shown_seconds, small_picture
+from metrics_core.facts.motion import measure_motion, split_motion
+from metrics_core.facts.pictures import (
+    PictureFacts,
+    compute_frame_durations,
+    laplacian_variance,
+    list_cuts,
+    mark_repeated_frames,
+    shrink_picture,
+)
 from metrics_core.frames.records import FrameReadError
 from tests.metrics_core.frames_clips import RATE, encode_pictures, encode_sound
 
@@ -88,8 +95,8 @@ def test_a_shift_is_measured_to_a_fraction_of_a_pixel(pixels: float, seed: int) 
     wide = photo(seed, 360, 720)[..., 0].astype(np.float64)
     waves = np.exp(2j * np.pi * np.fft.fftfreq(wide.shape[1]) * pixels)
     moved = np.fft.ifft(np.fft.fft(wide, axis=1) * waves, axis=1).real
-    before, after = (small_picture(np.clip(each[:, :640], 0, 255).astype(np.uint8)) for each in (wide, moved))
-    found = motion_between(before, after, 0.2)
+    before, after = (shrink_picture(np.clip(each[:, :640], 0, 255).astype(np.uint8)) for each in (wide, moved))
+    found = measure_motion(before, after, 0.2)
     assert found is not None
     assert found.camera == pytest.approx(pixels / 360 / 0.2, rel=0.05)
     assert found.length == pytest.approx(pixels / 360 / 0.2, rel=0.07)
@@ -98,8 +105,8 @@ def test_a_shift_is_measured_to_a_fraction_of_a_pixel(pixels: float, seed: int) 
 
 def test_the_motion_of_pictures_without_structure_is_not_known() -> None:
     flat = np.full((72, 128), 90, np.float32)
-    assert motion_between(flat, flat + 5, 0.2) is None
-    assert motion_between(flat[:7], flat[:7], 0.2) is None
+    assert measure_motion(flat, flat + 5, 0.2) is None
+    assert measure_motion(flat[:7], flat[:7], 0.2) is None
 
 
 def test_a_zoom_over_a_photo_is_motion_of_the_camera_only(tmp_path: Path) -> None:
@@ -188,8 +195,8 @@ def test_cuts_stand_at_their_frames_and_nothing_else_is_one(tmp_path: Path) -> N
     assert measured(tmp_path, flash).cuts == 0
     fade = (pan(0, 24, 4) * np.linspace(1, 0, 24)[:, None, None, None]).astype(np.uint8)
     assert measured(tmp_path, fade).cuts == 0
-    assert cuts([1.0] * 19 + [30.0] + [2.0] * 14 + [45.0] + [0.0] * 12, 6) == [20, 35]
-    assert cuts([30.0], 2) == []
+    assert list_cuts([1.0] * 19 + [30.0] + [2.0] * 14 + [45.0] + [0.0] * 12, 6) == [20, 35]
+    assert list_cuts([30.0], 2) == []
 
 
 @pytest.mark.parametrize("crf", ["18", "35"])
@@ -208,9 +215,9 @@ def test_repeated_frames_are_counted_and_make_no_cuts(tmp_path: Path, crf: str) 
 def test_a_cut_among_repeated_frames_is_one() -> None:
     threes = [0.1, 0.3, 6.0]
     changes = [*threes * 5, 0.1, 0.3, 40.0, *threes * 5]
-    assert cuts(changes, 6) == [18]
-    assert repeats(changes, 6) == [change < 1 for change in changes]
-    assert repeats([], 2) == []
+    assert list_cuts(changes, 6) == [18]
+    assert mark_repeated_frames(changes, 6) == [change < 1 for change in changes]
+    assert mark_repeated_frames([], 2) == []
 
 
 def test_black_and_frozen_tails(tmp_path: Path) -> None:
@@ -240,7 +247,7 @@ def test_black_share_is_one_of_the_time(tmp_path: Path) -> None:
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     assert measure_video(path)[0].black_share == pytest.approx(61 / 90, abs=0.01)
-    assert shown_seconds([4.0]).tolist() == [1.0]
+    assert compute_frame_durations([4.0]).tolist() == [1.0]
 
 
 def test_what_a_video_is_too_short_or_too_slow_for_is_not_known(tmp_path: Path) -> None:
@@ -255,7 +262,7 @@ def test_what_a_video_is_too_short_or_too_slow_for_is_not_known(tmp_path: Path) 
 def test_a_blurred_picture_is_less_sharp_the_more_it_is_blurred(tmp_path: Path) -> None:
     luma = photo(7)[..., 0].astype(np.float64)
     blurred = [gaussian_filter(luma, sigma).astype(np.uint8) for sigma in (0, 0.5, 1, 2, 4)]
-    drawn = [sharpness(picture) for picture in blurred]
+    drawn = [laplacian_variance(picture) for picture in blurred]
     assert drawn == sorted(drawn, reverse=True)
     clips = [np.repeat(np.repeat(picture[None, ..., None], 3, axis=3), 8, axis=0) for picture in blurred]
     coded = [measured(tmp_path, clip, crf="12").sharpness for clip in clips]
@@ -265,8 +272,8 @@ def test_a_blurred_picture_is_less_sharp_the_more_it_is_blurred(tmp_path: Path) 
     # Against the variance of the whole Laplacian, written down another way.
     picture = photo(8)[..., 0].astype(np.float64)
     whole = sum(np.roll(picture, step, axis) for step in (-1, 1) for axis in (0, 1)) - 4 * picture
-    assert sharpness(photo(8)[..., 0]) == pytest.approx(whole[1:-1, 1:-1].var(), rel=0.1)
-    assert sharpness(np.zeros((2, 9), np.uint8)) is None
+    assert laplacian_variance(photo(8)[..., 0]) == pytest.approx(whole[1:-1, 1:-1].var(), rel=0.1)
+    assert laplacian_variance(np.zeros((2, 9), np.uint8)) is None
 
 
 def test_brightness_and_contrast(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter, zoom
 
-from metrics_core.facts.measure import FrameMeasurer, luma_of, measure_video
-from metrics_core.facts.signatures import MOST_LOOKS, SignatureScan, edges_of, units_of
+from metrics_core.facts.measure import FrameMeasurer, convert_to_luma, measure_video
+from metrics_core.facts.signatures import MAX_LOOKS, SignatureScan, compute_edges, convert_to_unit_vectors
 from tests.metrics_core.frames_clips import encode_pictures
 
 N, HEIGHT, WIDTH = 90, 120, 160
@@ -55,18 +55,18 @@ def signature(folder: Path, pictures: Pictures, codec: str = "libx264", **option
 def scanned(lumas: Iterable[NDArray[np.uint8]]) -> SignatureScan:
     scan = SignatureScan()
     for luma in lumas:
-        scan.look(luma)
+        scan.add_frame(luma)
     return scan
 
 
 def signature_of(lumas: Iterable[NDArray[np.uint8]]) -> bytes:
-    found = scanned(lumas).signature()
+    found = scanned(lumas).compute_signature()
     assert found is not None
     return found
 
 
 def alike(one: bytes, other: bytes) -> float:
-    units = units_of([one, other])
+    units = convert_to_unit_vectors([one, other])
     return float(units[0] @ units[1])
 
 
@@ -90,7 +90,9 @@ def test_a_copy_is_alike(
 
 def test_unlike_clips_are_not() -> None:
     """Of the pairs of 80 clips none comes near the similarity of a copy."""
-    units = units_of([signature_of(picture[..., 0] for picture in scene(seed)[::10]) for seed in range(100, 180)])
+    units = convert_to_unit_vectors(
+        [signature_of(picture[..., 0] for picture in scene(seed)[::10]) for seed in range(100, 180)]
+    )
     pairs = (units @ units.T)[np.triu_indices(len(units), 1)]
     assert len(pairs) == 3160
     assert pairs.max() < 0.5
@@ -127,7 +129,7 @@ def real_clips(shared_data: Path) -> dict[str, tuple[Frames, int]]:
             stream = container.streams.video[0]
             step = max(1, round(float(stream.average_rate or 25) / 10))
             frames = [
-                luma_of(frame).copy()
+                convert_to_luma(frame).copy()
                 for packet in container.demux(stream)
                 for frame in decoded(packet)
                 if frame.pts is not None
@@ -151,7 +153,7 @@ def test_copies_of_real_clips_are_known_again_and_no_two_clips_are_alike(
 ) -> None:
     assert len(real_clips) >= 10
     whole = {key: signature_of(frames) for key, (frames, _) in real_clips.items()}
-    units = units_of(list(whole.values()))
+    units = convert_to_unit_vectors(list(whole.values()))
     assert (units @ units.T)[np.triu_indices(len(units), 1)].max() < 0.44
     missed = {
         (key, change): similarity
@@ -195,7 +197,7 @@ def test_edges_are_slopes_of_the_blurred_picture() -> None:
     )
     lengths = np.hypot(*slopes.T)
     expected = slopes / (lengths + 0.3 * sorted(lengths)[32] + 0.1)[:, None]
-    assert edges_of(picture) == pytest.approx(expected.T.ravel(), abs=1e-6)
+    assert compute_edges(picture) == pytest.approx(expected.T.ravel(), abs=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 5, 8, 31, 32, 33, 64, 65, 500, 3001])
@@ -206,10 +208,10 @@ def test_looks_lie_at_even_distances_and_are_enough_for_any_length(n: int) -> No
         (128 + 12 * (np.cos(turn) * (x - 4) + np.sin(turn) * (y - 4))).astype(np.uint8) for turn in np.linspace(0, 3, n)
     ]
     scan = scanned(frames)
-    assert min(n, MOST_LOOKS // 2) <= len(scan.looks) <= MOST_LOOKS
-    assert scan.every * (len(scan.looks) - 1) < n <= scan.every * len(scan.looks)
-    for place, look in enumerate(scan.looks):
-        assert (look == edges_of(frames[place * scan.every])).all()
+    assert min(n, MAX_LOOKS // 2) <= len(scan.edges) <= MAX_LOOKS
+    assert scan.frame_step * (len(scan.edges) - 1) < n <= scan.frame_step * len(scan.edges)
+    for place, look in enumerate(scan.edges):
+        assert (look == compute_edges(frames[place * scan.frame_step])).all()
 
 
 @pytest.mark.parametrize("fps", [None, 1.0, 25.0, 240.0])
@@ -218,16 +220,16 @@ def test_a_short_clip_of_any_rate_is_looked_at_eight_times_at_least(tmp_path: Pa
     measurer, lumas = FrameMeasurer(fps, None), []
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
-            measurer.add(frame)
-            lumas.append(luma_of(frame).copy())
+            measurer.add_frame(frame)
+            lumas.append(convert_to_luma(frame).copy())
     assert len(lumas) == 8
-    assert measurer.facts().signature == signature_of(lumas).hex()
-    assert len(scanned(lumas).looks) == 8
+    assert measurer.compute_facts().signature == signature_of(lumas).hex()
+    assert len(scanned(lumas).edges) == 8
 
 
 def test_a_signature_is_the_mean_of_looks_around_four_moments() -> None:
     frames = [picture[..., 0] for picture in scene(3)[:20]]
-    looks = [edges_of(frame) for frame in frames]
+    looks = [compute_edges(frame) for frame in frames]
     moments = []
     for centre in (0.125, 0.375, 0.625, 0.875):
         weights = [np.exp(-((((t + 0.5) / 20 - centre) / 0.12) ** 2) / 2) for t in range(20)]
@@ -238,11 +240,11 @@ def test_a_signature_is_the_mean_of_looks_around_four_moments() -> None:
     assert 0 < (signs == 0).sum() < 256
     found = signature_of(frames)
     assert len(found) == 128
-    assert units_of([found])[0] == pytest.approx(signs / np.linalg.norm(signs), abs=1e-6)
+    assert convert_to_unit_vectors([found])[0] == pytest.approx(signs / np.linalg.norm(signs), abs=1e-6)
 
 
 def test_the_halves_of_a_signature_are_signs() -> None:
-    (unit,) = units_of([bytes([0b10000001, 0b01100000])])
+    (unit,) = convert_to_unit_vectors([bytes([0b10000001, 0b01100000])])
     assert unit == pytest.approx(np.array([1, -1, -1, 0, 0, 0, 0, 1]) / 2)
 
 
@@ -254,10 +256,10 @@ def test_light_does_not_change_a_signature() -> None:
 
 def test_flat_and_small_frames() -> None:
     flat = np.full((90, 160), 16, np.uint8)
-    assert np.abs(edges_of(flat)).max() < 1e-9
-    assert SignatureScan().signature() is None
-    assert scanned([flat, flat + np.uint8(40)]).signature() is None
-    assert edges_of(np.arange(6, dtype=np.uint8).reshape(2, 3) * 40).shape == (128,)
+    assert np.abs(compute_edges(flat)).max() < 1e-9
+    assert SignatureScan().compute_signature() is None
+    assert scanned([flat, flat + np.uint8(40)]).compute_signature() is None
+    assert compute_edges(np.arange(6, dtype=np.uint8).reshape(2, 3) * 40).shape == (128,)
     one = signature_of([scene(1)[0, :, :, 0]])
     assert alike(one, one) == pytest.approx(1)
     # Black before and behind does not matter to what is between.

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.facts.languages import language_of
-from metrics_core.facts.texts import TextFacts, has_stock_phrase, repeated_share, text_facts, words_in
+from metrics_core.facts.languages import detect_language
+from metrics_core.facts.texts import TextFacts, compute_repeated_share, has_stock_phrase, list_words, measure_text
 from metrics_core.models.sentence_splitter import RuleSplitter
 
 
 def facts(text: str) -> TextFacts:
-    return text_facts(text, RuleSplitter().split, language_of)
+    return measure_text(text, RuleSplitter().split, detect_language)
 
 
 def test_a_plain_caption() -> None:
@@ -48,15 +48,15 @@ def test_an_empty_text_has_no_shares_and_no_language() -> None:
     ],
 )
 def test_words_of_many_scripts(text: str, n: int) -> None:
-    assert len(words_in(text)) == n
+    assert len(list_words(text)) == n
 
 
 def test_repetition_is_the_share_of_sequences_that_stood_before() -> None:
-    assert repeated_share(["a", "b"]) is None
-    assert repeated_share(["a", "b", "c", "d", "e", "f"]) == 0
+    assert compute_repeated_share(["a", "b"]) is None
+    assert compute_repeated_share(["a", "b", "c", "d", "e", "f"]) == 0
     # Of 10 sequences of three among 12 words, 3 differ.
-    assert repeated_share(("a b c " * 4).split()) == pytest.approx(0.7)
-    assert repeated_share(["A", "b", "C", "a", "B", "c"]) == pytest.approx(0.25)
+    assert compute_repeated_share(("a b c " * 4).split()) == pytest.approx(0.7)
+    assert compute_repeated_share(["A", "b", "C", "a", "B", "c"]) == pytest.approx(0.25)
 
 
 # Openings and closings as captioners of video language models write them.
@@ -179,7 +179,7 @@ def texts_in(row: Any) -> list[str]:
     ],
 )
 def test_languages(text: str, code: str | None) -> None:
-    assert language_of(text) == code
+    assert detect_language(text) == code
 
 
 @given(st.text(max_size=80))

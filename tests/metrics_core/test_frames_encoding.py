@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 from metrics_core.frames import FrameReadError, read_frames
-from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
-from metrics_core.frames.fit import MOST_PIXELS
+from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
+from metrics_core.frames.fit import MAX_PIXELS
 from metrics_core.frames.records import DecoderFailed
 from metrics_core.protocols import ModelIdentity
 from tests.assets.manifests import write_clip
@@ -60,18 +60,18 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [write_clip(folder / f"{n}.avi", n_frames=n, brightness=60 + 30 * i) for i, n in enumerate(lengths)]
 
 
-def files(paths: Sequence[Path]) -> list[VideoFile[str]]:
-    return [VideoFile(path.name, path, 1.0) for path in paths]
+def files(paths: Sequence[Path]) -> list[VideoToEncode[str]]:
+    return [VideoToEncode(path.name, path, 1.0) for path in paths]
 
 
 @pytest.mark.parametrize("n_decoders", [1, 3])
 def test_each_video_gets_its_own_frames_in_the_order_of_the_videos(clips: list[Path], n_decoders: int) -> None:
     images = MeanColour(batch_size=4)
-    found = dict(encode_videos(FrameEncoder(images, every=3), files(clips), n_decoders=n_decoders))
+    found = dict(compute_frame_features(FrameEncoder(images, every=3), files(clips), n_decoders=n_decoders))
     assert list(found) == [path.name for path in clips]
     for path in clips:
         encoded = found[path.name]
-        assert isinstance(encoded, EncodedFrames)
+        assert isinstance(encoded, FrameFeatures)
         np.testing.assert_array_equal(encoded.features, expected(path, 3))
         sampled = read_frames(path, every=3)
         np.testing.assert_array_equal(encoded.indices, sampled.indices)
@@ -83,8 +83,8 @@ def test_each_video_gets_its_own_frames_in_the_order_of_the_videos(clips: list[P
 
 
 def test_a_cap_bounds_what_is_encoded(clips: list[Path]) -> None:
-    ((_, encoded),) = encode_videos(FrameEncoder(MeanColour(), every=1, cap=5), files(clips[3:4]))
-    assert isinstance(encoded, EncodedFrames)
+    ((_, encoded),) = compute_frame_features(FrameEncoder(MeanColour(), every=1, cap=5), files(clips[3:4]))
+    assert isinstance(encoded, FrameFeatures)
     assert encoded.indices.tolist() == [0, 4, 8, 12, 16]
     np.testing.assert_array_equal(encoded.features, expected(clips[3], 1, 5))
 
@@ -93,9 +93,9 @@ def test_an_unreadable_file_gives_its_error_in_its_place(clips: list[Path], tmp_
     text = tmp_path / "text.mp4"
     text.write_text("no video")
     videos = files([clips[0], text, clips[1], tmp_path / "gone.mp4"])
-    found = list(encode_videos(FrameEncoder(MeanColour(), every=1), videos))
+    found = list(compute_frame_features(FrameEncoder(MeanColour(), every=1), videos))
     kinds = [type(encoded) for _, encoded in found]
-    assert kinds == [EncodedFrames, FrameReadError, EncodedFrames, FrameReadError]
+    assert kinds == [FrameFeatures, FrameReadError, FrameFeatures, FrameReadError]
     assert "text.mp4" in str(found[1][1])
     assert "there is no such file" in str(found[3][1])
 
@@ -112,10 +112,10 @@ def test_videos_are_asked_for_as_they_are_needed_and_decoders_end_with_the_calle
     def endless() -> Any:
         while True:
             asked.append("video")
-            yield VideoFile(len(asked), clips[0], 1.0)
+            yield VideoToEncode(len(asked), clips[0], 1.0)
 
     before = decoders()
-    encoding: Any = encode_videos(FrameEncoder(MeanColour(batch_size=1)), endless(), n_decoders=2)
+    encoding: Any = compute_frame_features(FrameEncoder(MeanColour(batch_size=1)), endless(), n_decoders=2)
     assert [next(encoding)[0] for _ in range(3)] == [1, 2, 3]
     assert len(asked) <= 3 + 2 * 2
     assert decoders() - before
@@ -130,7 +130,7 @@ def test_an_error_of_the_encoder_ends_the_decoders(clips: list[Path]) -> None:
 
     before = decoders()
     with pytest.raises(MemoryError):
-        list(encode_videos(FrameEncoder(Broken()), files(clips * 3)))
+        list(compute_frame_features(FrameEncoder(Broken()), files(clips * 3)))
     assert decoders() <= before
 
 
@@ -141,29 +141,29 @@ def test_what_one_video_leads_to_ends_only_that_video(clips: list[Path]) -> None
                 raise TypeError("too dark")
             return super().preprocess(image)
 
-    found = dict(encode_videos(FrameEncoder(Picky(), every=3), files(clips)))
+    found = dict(compute_frame_features(FrameEncoder(Picky(), every=3), files(clips)))
     error = found.pop("1.avi")
     assert isinstance(error, DecoderFailed)
     assert "1.avi: its frames cannot be prepared for the encoder (unexpected TypeError: too dark)" in str(error)
-    assert all(isinstance(encoded, EncodedFrames) for encoded in found.values())
+    assert all(isinstance(encoded, FrameFeatures) for encoded in found.values())
 
 
 @pytest.mark.parametrize(
     ("pixels", "n_frames", "n_asked"),
     # All five fit; three do, so that the fourth waits; each goes alone.
-    [(32 * 32, 20, 5), (MOST_PIXELS // 2, 20, 4), (MOST_PIXELS, None, 2)],
+    [(32 * 32, 20, 5), (MAX_PIXELS // 2, 20, 4), (MAX_PIXELS, None, 2)],
 )
 def test_fewer_videos_are_decoded_at_once_the_more_memory_they_take(
     clips: list[Path], pixels: int, n_frames: int | None, n_asked: int
 ) -> None:
     asked: list[str] = []
 
-    def videos() -> Iterator[VideoFile[str]]:
+    def videos() -> Iterator[VideoToEncode[str]]:
         for path in clips:
             asked.append(path.name)
-            yield VideoFile(path.name, path, 1.0, n_frames, pixels)
+            yield VideoToEncode(path.name, path, 1.0, n_frames, pixels)
 
-    encoding = encode_videos(FrameEncoder(MeanColour(batch_size=1)), videos(), n_decoders=4)
+    encoding = compute_frame_features(FrameEncoder(MeanColour(batch_size=1)), videos(), n_decoders=4)
     assert next(encoding)[0] == "1.avi"
     assert len(asked) == n_asked
     assert [key for key, _ in encoding] == [path.name for path in clips[1:]]
@@ -171,7 +171,7 @@ def test_fewer_videos_are_decoded_at_once_the_more_memory_they_take(
 
 def test_nothing_is_loaded_for_no_video() -> None:
     images = MeanColour()
-    assert list(encode_videos(FrameEncoder(images), [])) == []
+    assert list(compute_frame_features(FrameEncoder(images), [])) == []
     assert not images.is_loaded
 
 
@@ -193,6 +193,6 @@ def decoders() -> set[int]:
 def test_real_clips_give_what_reading_them_gives(shared_data: Path) -> None:
     paths = [shared_data / "clips" / "videos" / name for name in ("pancake_flip.mkv", "testcard_av1.mkv")]
     digests = {path.name: hashlib.sha256(expected(path, 30).tobytes()).hexdigest() for path in paths}
-    for name, encoded in encode_videos(FrameEncoder(MeanColour(64)), files(paths)):
-        assert isinstance(encoded, EncodedFrames)
+    for name, encoded in compute_frame_features(FrameEncoder(MeanColour(64)), files(paths)):
+        assert isinstance(encoded, FrameFeatures)
         assert hashlib.sha256(encoded.features.tobytes()).hexdigest() == digests[name]

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metrics_core.frames.fit import MOST_PIXELS, Fit, PictureRefused
-from metrics_core.models.clip_fit import fit_of
+from metrics_core.frames.fit import MAX_PIXELS, PictureFit, PictureRefused
+from metrics_core.models.clip_fit import build_fit
 
 CONFIGURATIONS: list[dict[str, Any]] = [
     {"size": 32},
@@ -44,9 +44,9 @@ def test_what_open_clip_makes_of_it_is_the_same_bit_for_bit(
     from PIL import Image
 
     preprocess = PreprocessCfg(**configuration)
-    transform, fit = image_transform_v2(preprocess, is_train=False), fit_of(preprocess)
+    transform, fit = image_transform_v2(preprocess, is_train=False), build_fit(preprocess)
     picture = noise(height, width)
-    if not all(fit.resized(height, width)):
+    if not all(fit.compute_resized_size(height, width)):
         return  # open_clip cannot resize it either
     fitted = fit(picture)
     assert (fitted.shape, fitted.dtype) == ((fit.height, fit.width, 3), np.uint8)
@@ -56,18 +56,18 @@ def test_what_open_clip_makes_of_it_is_the_same_bit_for_bit(
 @pytest.mark.parametrize(
     ("fit", "shape"),
     [
-        (Fit(224, 224), (1, 65535)),
-        (Fit(224, 224), (65535, 1)),
-        (Fit(224, 224, "longest"), (1, 65535)),
-        (Fit(200, 224), (1, 65535)),
+        (PictureFit(224, 224), (1, 65535)),
+        (PictureFit(224, 224), (65535, 1)),
+        (PictureFit(224, 224, "longest"), (1, 65535)),
+        (PictureFit(200, 224), (1, 65535)),
     ],
 )
-def test_a_strip_that_resizing_would_blow_up_is_refused(fit: Fit, shape: tuple[int, int]) -> None:
+def test_a_strip_that_resizing_would_blow_up_is_refused(fit: PictureFit, shape: tuple[int, int]) -> None:
     with pytest.raises(PictureRefused, match=r"too narrow .* less extreme shape"):
         fit(np.zeros((*shape, 3), np.uint8))
 
 
 def test_a_strip_that_stays_small_is_not_refused() -> None:
-    assert Fit(80, 80, "squash")(np.zeros((1, 65535, 3), np.uint8)).shape == (80, 80, 3)
-    assert MOST_PIXELS > 224 * 224 * 700
-    assert Fit(224, 224)(np.zeros((1, 700, 3), np.uint8)).shape == (224, 224, 3)
+    assert PictureFit(80, 80, "squash")(np.zeros((1, 65535, 3), np.uint8)).shape == (80, 80, 3)
+    assert MAX_PIXELS > 224 * 224 * 700
+    assert PictureFit(224, 224)(np.zeros((1, 700, 3), np.uint8)).shape == (224, 224, 3)

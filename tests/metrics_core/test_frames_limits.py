@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metrics_core.frames import DecodingWorker, Fit, FrameReadError
-from metrics_core.frames.memory import bytes_in_flight
+from metrics_core.frames import DecodingWorker, FrameReadError, PictureFit
+from metrics_core.frames.memory import estimate_video_bytes
 from tests.metrics_core.frames_clips import encode, encode_pictures, shown_number, write_gif
 
 MIB = 1 << 20
@@ -48,23 +48,27 @@ def test_narrow_clips_come_out_as_they_are(
     worker: DecodingWorker, tmp_path: Path, name: str, codec: str, pix_fmt: str, width: int, height: int
 ) -> None:
     pictures = stripes(height, width)
-    frames = worker.read(encode_pictures(tmp_path / name, codec, pix_fmt, pictures), every=2)
+    frames = worker.read_frames(encode_pictures(tmp_path / name, codec, pix_fmt, pictures), every=2)
     assert frames.pixels.shape == (3, height, width, 3)
     assert np.abs(frames.pixels.astype(int) - pictures[::2]).max() <= 12
 
 
 def test_pictures_of_another_shape_than_promised_go_to_the_next_reader(worker: DecodingWorker, tmp_path: Path) -> None:
     clip = encode(tmp_path / "clip.mp4", 9)
-    frames = worker.read(clip, every=4, readers=["frames_fakes:FourChannelsReader", "pyav"])
+    frames = worker.read_frames(clip, every=4, readers=["frames_fakes:FourChannelsReader", "pyav"])
     assert (frames.reader, [shown_number(picture) for picture in frames.pixels]) == ("pyav", [0, 4, 8])
     with pytest.raises(FrameReadError, match=r"indices, times and pixels come out as .* uint8 \(1, 2, 2, 4\)"):
-        worker.read(clip, readers=["frames_fakes:FourChannelsReader"])
+        worker.read_frames(clip, readers=["frames_fakes:FourChannelsReader"])
 
 
-@pytest.mark.parametrize("fit", [Fit(40, 40), Fit(30, 50, "longest", "bilinear", 7), Fit(20, 30, "squash")])
-def test_frames_are_cut_down_as_they_would_be_afterwards(worker: DecodingWorker, tmp_path: Path, fit: Fit) -> None:
+@pytest.mark.parametrize(
+    "fit", [PictureFit(40, 40), PictureFit(30, 50, "longest", "bilinear", 7), PictureFit(20, 30, "squash")]
+)
+def test_frames_are_cut_down_as_they_would_be_afterwards(
+    worker: DecodingWorker, tmp_path: Path, fit: PictureFit
+) -> None:
     clip = encode(tmp_path / "clip.mp4", 20)
-    whole, fitted = worker.read(clip, every=6), worker.read(clip, every=6, fit=fit)
+    whole, fitted = worker.read_frames(clip, every=6), worker.read_frames(clip, every=6, fit=fit)
     np.testing.assert_array_equal(fitted.pixels, [fit(picture) for picture in whole.pixels])
     np.testing.assert_array_equal(fitted.indices, whole.indices)
     assert fitted.reader == whole.reader
@@ -74,19 +78,19 @@ def test_frames_are_cut_down_as_they_would_be_afterwards(worker: DecodingWorker,
 def test_decord_is_not_left_to_decode_many_large_pictures_ahead(worker: DecodingWorker, tmp_path: Path) -> None:
     black = np.zeros((200, 720, 1280, 3), np.uint8)
     clip = encode_pictures(tmp_path / "clip.mp4", "libx264", "yuv420p", black, preset="ultrafast")
-    fit = Fit(32, 32)
+    fit = PictureFit(32, 32)
     with pytest.raises(FrameReadError, match="decord would decode too many large pictures ahead"):
-        worker.read(clip, every=2, fit=fit, readers=["decord"])
-    assert worker.read(clip, every=2, fit=fit).reader == "pyav"
-    assert worker.read(clip, every=10, fit=fit).reader == "decord"
+        worker.read_frames(clip, every=2, fit=fit, readers=["decord"])
+    assert worker.read_frames(clip, every=2, fit=fit).reader == "pyav"
+    assert worker.read_frames(clip, every=10, fit=fit).reader == "decord"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads a process's peak of memory from /proc")
 def test_frames_of_a_huge_picture_are_not_held_whole(worker: DecodingWorker, tmp_path: Path) -> None:
     clip = write_gif(tmp_path / "huge.gif", 3840, 2160, 24)
-    frames = worker.read(clip, every=1, fit=Fit(32, 32, "squash"))
+    frames = worker.read_frames(clip, every=1, fit=PictureFit(32, 32, "squash"))
     assert frames.pixels.shape == (24, 32, 32, 3)
-    process = worker.read(clip, readers=["frames_fakes:ProcessReader"]).n_frames
+    process = worker.read_frames(clip, readers=["frames_fakes:ProcessReader"]).n_frames
     peak = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmHWM"))
     # 24 whole frames would take 569 MiB.
     assert int(peak.split()[1]) * 1024 < 300 * MIB
@@ -96,16 +100,16 @@ def test_frames_that_would_fill_the_memory_are_refused_with_the_remedy(worker: D
     clip = write_gif(tmp_path / "huge.gif", 3840, 2160, 50)
     reason = r"its 50 sampled frames would take 1,186 MiB, over the limit of 1,024 MiB .*: lower the cap on its frames"
     with pytest.raises(FrameReadError, match=reason):
-        worker.read(clip, every=1)
-    assert len(worker.read(clip, every=1, cap=2).pixels) == 2
+        worker.read_frames(clip, every=1)
+    assert len(worker.read_frames(clip, every=1, cap=2).pixels) == 2
 
 
 def test_a_picture_over_the_limit_is_refused_with_the_remedy(worker: DecodingWorker, tmp_path: Path) -> None:
     clip = write_gif(tmp_path / "bomb.gif", 16000, 16000, 3)
     reason = r"a picture of 16000 x 16000 is over the limit of 35,651,584 pixels \(8192 x 4352\): scale the video down"
     with pytest.raises(FrameReadError, match=reason):
-        worker.read(clip)
-    probe = worker.probe(clip)
+        worker.read_frames(clip)
+    probe = worker.probe_video(clip)
     assert probe.status == "undecodable"
     assert probe.error is not None
     assert "scale the video down" in probe.error
@@ -113,14 +117,14 @@ def test_a_picture_over_the_limit_is_refused_with_the_remedy(worker: DecodingWor
 
 def test_a_strip_too_narrow_for_the_encoder_is_refused(worker: DecodingWorker, tmp_path: Path) -> None:
     with pytest.raises(FrameReadError, match="a picture of 65535 x 1 is too narrow"):
-        worker.read(write_gif(tmp_path / "strip.gif", 65535, 1, 3), fit=Fit(224, 224))
+        worker.read_frames(write_gif(tmp_path / "strip.gif", 65535, 1, 3), fit=PictureFit(224, 224))
 
 
 def test_the_estimate_of_memory_counts_pictures_and_samples() -> None:
-    fit = Fit(224, 224)
-    assert bytes_in_flight(1920 * 1080, 100, fit) == 60 * 1920 * 1080 + 6 * 100 * 3 * 224 * 224
-    assert bytes_in_flight(100, 10, None) == 60 * 100 + 6 * 10 * 300
+    fit = PictureFit(224, 224)
+    assert estimate_video_bytes(1920 * 1080, 100, fit) == 60 * 1920 * 1080 + 6 * 100 * 3 * 224 * 224
+    assert estimate_video_bytes(100, 10, None) == 60 * 100 + 6 * 10 * 300
     # What is not known, or beyond what is decoded, counts as the most that is.
-    most = bytes_in_flight(None, None, fit)
+    most = estimate_video_bytes(None, None, fit)
     assert most == 60 * 8192 * 4352 + 6 * 1024 * MIB
-    assert bytes_in_flight(10**12, 10**12, fit) == most
+    assert estimate_video_bytes(10**12, 10**12, fit) == most

@@ -58,11 +58,11 @@ def test_real_clips_are_whole(worker: DecodingWorker, shared_data: Path, name: s
     expected = VideoProbe(
         pytest.approx(duration_s, abs=1e-3), pytest.approx(fps), n_frames, width, height, codec, digest, "ok", None
     )
-    assert worker.probe(path) == expected
+    assert worker.probe_video(path) == expected
 
 
 def test_a_really_corrupted_file_is_damaged(worker: DecodingWorker, shared_data: Path) -> None:
-    probe = worker.probe(shared_data / "clips" / "videos" / "testcard_corrupted.mp4")
+    probe = worker.probe_video(shared_data / "clips" / "videos" / "testcard_corrupted.mp4")
     assert probe.status == "damaged"
     assert probe.error is not None
     assert probe.error.startswith("at 3.00 s a packet does not decode")
@@ -85,7 +85,7 @@ def test_a_really_corrupted_file_is_damaged(worker: DecodingWorker, shared_data:
 def test_clips_of_any_kind_are_whole(
     worker: DecodingWorker, tmp_path: Path, name: str, codec: str, options: dict[str, str] | None, n_frames: int
 ) -> None:
-    probe = worker.probe(encode(tmp_path / name, n_frames, codec, options))
+    probe = worker.probe_video(encode(tmp_path / name, n_frames, codec, options))
     assert (probe.status, probe.error) == ("ok", None)
     assert (probe.n_frames, probe.width, probe.height) == (n_frames, WIDTH, HEIGHT)
     if not name.endswith(".h264"):  # a bare stream states no rate
@@ -95,17 +95,17 @@ def test_clips_of_any_kind_are_whole(
 
 @pytest.mark.parametrize("n_frames", [1, 2, 299, 300, 301])
 def test_clips_around_the_end_of_full_decoding_are_whole(worker: DecodingWorker, tmp_path: Path, n_frames: int) -> None:
-    probe = worker.probe(encode(tmp_path / "clip.mp4", n_frames))
+    probe = worker.probe_video(encode(tmp_path / "clip.mp4", n_frames))
     assert (probe.status, probe.n_frames, probe.duration_s) == ("ok", n_frames, pytest.approx(n_frames / 30))
 
 
 def test_size_is_that_of_the_upright_picture(worker: DecodingWorker, tmp_path: Path) -> None:
-    probe = worker.probe(set_rotation(encode(tmp_path / "clip.mp4", 3), 3))
+    probe = worker.probe_video(set_rotation(encode(tmp_path / "clip.mp4", 3), 3))
     assert (probe.width, probe.height) == (HEIGHT, WIDTH)
 
 
 def test_an_edit_list_is_no_damage(worker: DecodingWorker, tmp_path: Path) -> None:
-    probe = worker.probe(cut_start_by_edit_list(encode(tmp_path / "clip.mp4", 64), 10))
+    probe = worker.probe_video(cut_start_by_edit_list(encode(tmp_path / "clip.mp4", 64), 10))
     assert (probe.status, probe.n_frames) == ("ok", 54)
     assert probe.duration_s == pytest.approx(54 / 30)
 
@@ -123,7 +123,7 @@ def test_corrupt_bytes_in_the_middle_are_found(worker: DecodingWorker, tmp_path:
     path = encode(tmp_path / name, 120, codec, options)
     begin = int(path.stat().st_size * 0.55)
     hit_s = next(time_s for place, size, time_s, _ in packets_of(path) if place + size > begin)
-    probe = worker.probe(scribble(path, 0.55, 4000))
+    probe = worker.probe_video(scribble(path, 0.55, 4000))
     assert probe.status == "damaged"
     assert probe.error is not None
     assert float(probe.error.split()[1]) == pytest.approx(hit_s, abs=0.15)
@@ -139,7 +139,7 @@ def test_a_lost_key_frame_behind_the_first_300_frames_is_found(
     place, size, time_s, _ = [packet for packet in packets_of(path) if packet[3]][-2]
     assert time_s == pytest.approx(360 / 30)
     overwrite(path, place, content * size)
-    probe = worker.probe(path)
+    probe = worker.probe_video(path)
     assert probe.status == "damaged"
     assert probe.error is not None
     assert probe.error.startswith(f"at {time_s:.2f} s")
@@ -149,7 +149,7 @@ def test_a_lost_key_frame_behind_the_first_300_frames_is_found(
 def test_a_truncated_file_is_damaged(worker: DecodingWorker, tmp_path: Path, name: str) -> None:
     options = {"movflags": "+faststart"} if name.endswith("mp4") else {}
     path = truncate(remux(encode(tmp_path / "whole.mp4", 120), tmp_path / name, **options), 0.5)
-    probe = worker.probe(path)
+    probe = worker.probe_video(path)
     assert probe.status == "damaged"
     assert probe.n_frames is not None
     assert 30 < probe.n_frames < 90
@@ -159,7 +159,7 @@ def test_a_truncated_file_is_damaged(worker: DecodingWorker, tmp_path: Path, nam
 def test_packets_that_are_missing_are_holes(worker: DecodingWorker, tmp_path: Path) -> None:
     options = {"x264-params": "open-gop=1:keyint=30:bframes=2:b-adapt=0:scenecut=0"}
     whole = encode(tmp_path / "whole.mp4", 90, options=options)
-    probe = worker.probe(remux(whole, tmp_path / "cut.mkv", first_key_frame=1))
+    probe = worker.probe_video(remux(whole, tmp_path / "cut.mkv", first_key_frame=1))
     assert probe.status == "damaged"
     assert probe.error is not None
     assert probe.error.startswith("at 0.00 s a packet gives no picture")
@@ -167,7 +167,7 @@ def test_packets_that_are_missing_are_holes(worker: DecodingWorker, tmp_path: Pa
 
 def test_an_mp4_without_its_header_is_undecodable(worker: DecodingWorker, tmp_path: Path) -> None:
     path = truncate(encode(tmp_path / "clip.mp4", 60), 0.5)  # here the header stands at the end
-    probe = worker.probe(path)
+    probe = worker.probe_video(path)
     assert probe.status == "undecodable"
     assert probe.error is not None
     assert "container cannot be opened" in probe.error
@@ -179,7 +179,7 @@ def test_a_first_frame_that_does_not_decode_makes_it_undecodable(worker: Decodin
     path = encode(tmp_path / "clip.mp4", 60)
     place, size, *_ = packets_of(path)[0]
     overwrite(path, place, b"\xff" * size)
-    probe = worker.probe(path)
+    probe = worker.probe_video(path)
     assert probe.status == "undecodable"
     assert probe.error is not None
     assert "the first frame cannot be decoded" in probe.error
@@ -200,13 +200,13 @@ def test_files_without_a_video_stream(worker: DecodingWorker, tmp_path: Path) ->
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(NotAVideo, match=name):
-            worker.probe(path)
+            worker.probe_video(path)
     with pytest.raises(NotAVideo, match="holds no video stream"):
-        worker.probe(encode_sound(tmp_path / "sound.m4a"))
+        worker.probe_video(encode_sound(tmp_path / "sound.m4a"))
     with pytest.raises(NotAVideo, match="not a file"):
-        worker.probe(tmp_path)
+        worker.probe_video(tmp_path)
     with pytest.raises(FileNotFoundError):
-        worker.probe(tmp_path / "missing.mp4")
+        worker.probe_video(tmp_path / "missing.mp4")
 
 
 def test_the_cover_of_a_song_is_no_video(worker: DecodingWorker, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_the_cover_of_a_song_is_no_video(worker: DecodingWorker, tmp_path: Path)
                 packet.stream = track
                 song.mux(packet)
     with pytest.raises(NotAVideo, match="holds no video stream"):
-        worker.probe(path)
+        worker.probe_video(path)
 
 
 def test_the_readme_of_the_real_clips_is_not_a_video(shared_data: Path) -> None:
@@ -233,7 +233,7 @@ def test_the_readme_of_the_real_clips_is_not_a_video(shared_data: Path) -> None:
 def test_a_decoder_that_takes_too_long_makes_it_undecodable(tmp_path: Path) -> None:
     path = encode(tmp_path / "clip.mp4", 300)
     with DecodingWorker() as worker:
-        probe = worker.probe(path, timeout_s=1e-4)
+        probe = worker.probe_video(path, timeout_s=1e-4)
         assert (probe.status, probe.error) == ("undecodable", "decoding exceeded the limit of 0.0001 s")
         assert probe.content_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-        assert worker.probe(path).status == "ok"
+        assert worker.probe_video(path).status == "ok"

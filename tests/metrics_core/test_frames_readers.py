@@ -10,7 +10,13 @@ import av
 import numpy as np
 import pytest
 
-from metrics_core.frames import DecodingWorker, FrameReadError, SampledFrames, default_readers, sample_indices
+from metrics_core.frames import (
+    DecodedFrames,
+    DecodingWorker,
+    FrameReadError,
+    choose_frame_indices,
+    make_default_readers,
+)
 from tests.metrics_core.frames_clips import (
     RATE,
     X264,
@@ -38,7 +44,7 @@ def worker() -> Iterator[DecodingWorker]:
         yield worker
 
 
-def numbers(frames: SampledFrames) -> list[int]:
+def numbers(frames: DecodedFrames) -> list[int]:
     return [shown_number(picture) for picture in frames.pixels]
 
 
@@ -46,8 +52,8 @@ def numbers(frames: SampledFrames) -> list[int]:
 @pytest.mark.parametrize("clip", REAL_CLIPS)
 def test_both_readers_give_the_same_frames_of_real_clips(worker: DecodingWorker, shared_data: Path, clip: str) -> None:
     path = shared_data / "clips" / "videos" / clip
-    by_decord = worker.read(path, every=7, cap=20, readers=["decord"])
-    by_pyav = worker.read(path, every=7, cap=20, readers=["pyav"])
+    by_decord = worker.read_frames(path, every=7, cap=20, readers=["decord"])
+    by_pyav = worker.read_frames(path, every=7, cap=20, readers=["pyav"])
     assert (by_decord.reader, by_pyav.reader) == ("decord", "pyav")
     assert by_decord.n_frames == by_pyav.n_frames
     assert np.array_equal(by_decord.indices, by_pyav.indices)
@@ -71,15 +77,15 @@ def test_every_sampled_frame_is_the_one_it_says(
     worker: DecodingWorker, tmp_path: Path, reader: str, name: str, codec: str, options: dict[str, str] | None
 ) -> None:
     path = encode(tmp_path / name, 64, codec, options)
-    frames = worker.read(path, every=9, readers=[reader])
+    frames = worker.read_frames(path, every=9, readers=[reader])
     assert frames.indices.tolist() == [0, 9, 18, 27, 36, 45, 54, 63]
     assert numbers(frames) == frames.indices.tolist()
     assert np.allclose(frames.times_s, frames.indices / RATE, atol=1e-3)
     assert frames.n_frames == 64
     assert frames.reader == reader
     assert (frames.indices.dtype, frames.times_s.dtype, frames.pixels.dtype) == (np.int64, np.float64, np.uint8)
-    capped = worker.read(path, every=9, cap=3, readers=[reader])
-    assert numbers(capped) == capped.indices.tolist() == sample_indices(64, 9, 3).tolist()
+    capped = worker.read_frames(path, every=9, cap=3, readers=[reader])
+    assert numbers(capped) == capped.indices.tolist() == choose_frame_indices(64, 9, 3).tolist()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_every_sampled_frame_is_the_one_it_says(
 def test_files_in_which_decord_takes_wrong_frames_are_left_to_pyav(
     worker: DecodingWorker, tmp_path: Path, name: str, codec: str, options: dict[str, str]
 ) -> None:
-    frames = worker.read(encode(tmp_path / name, 64, codec, options), every=9)
+    frames = worker.read_frames(encode(tmp_path / name, 64, codec, options), every=9)
     assert frames.reader == "pyav"
     assert numbers(frames) == frames.indices.tolist() == [0, 9, 18, 27, 36, 45, 54, 63]
     assert np.allclose(frames.times_s, frames.indices / RATE, atol=1e-3)
@@ -107,8 +113,8 @@ def test_decord_refuses_real_clips_that_it_would_read_wrongly(
 ) -> None:
     path = shared_data / "clips" / "videos" / clip
     with pytest.raises(FrameReadError, match=reason):
-        worker.read(path, readers=["decord"])
-    assert worker.read(path).reader == "pyav"
+        worker.read_frames(path, readers=["decord"])
+    assert worker.read_frames(path).reader == "pyav"
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -116,8 +122,8 @@ def test_decord_refuses_real_clips_that_it_would_read_wrongly(
 def test_pictures_are_upright(worker: DecodingWorker, tmp_path: Path, reader: str, quarter_turns: int) -> None:
     plain = encode(tmp_path / "plain.mp4", 3)
     turned = set_rotation(encode(tmp_path / "turned.mp4", 3), quarter_turns)
-    stored = worker.read(plain, every=1, readers=[reader]).pixels
-    upright = worker.read(turned, every=1, readers=[reader]).pixels
+    stored = worker.read_frames(plain, every=1, readers=[reader]).pixels
+    upright = worker.read_frames(turned, every=1, readers=[reader]).pixels
     clockwise = stored
     for _ in range(quarter_turns):  # the left column, read upwards, becomes the first row
         clockwise = clockwise.transpose(0, 2, 1, 3)[:, :, ::-1]
@@ -126,7 +132,7 @@ def test_pictures_are_upright(worker: DecodingWorker, tmp_path: Path, reader: st
 
 def test_an_edit_list_cuts_the_start_off(worker: DecodingWorker, tmp_path: Path) -> None:
     path = cut_start_by_edit_list(encode(tmp_path / "clip.mp4", 64), 10)
-    frames = worker.read(path, every=9)
+    frames = worker.read_frames(path, every=9)
     assert frames.reader == "pyav"
     assert frames.n_frames == 54
     assert numbers(frames) == [10, 19, 28, 37, 46, 55]
@@ -136,7 +142,7 @@ def test_an_edit_list_cuts_the_start_off(worker: DecodingWorker, tmp_path: Path)
 def test_a_clip_cut_inside_an_open_group_of_pictures(worker: DecodingWorker, tmp_path: Path) -> None:
     options = {"x264-params": "open-gop=1:keyint=30:bframes=2:b-adapt=0:scenecut=0"}
     path = remux(encode(tmp_path / "whole.mp4", 90, options=options), tmp_path / "cut.mp4", first_key_frame=1)
-    frames = worker.read(path, every=1)
+    frames = worker.read_frames(path, every=1)
     assert frames.reader == "pyav"
     assert numbers(frames) == list(range(90 - frames.n_frames, 90))
     assert np.allclose(frames.times_s, frames.indices / RATE)
@@ -145,10 +151,10 @@ def test_a_clip_cut_inside_an_open_group_of_pictures(worker: DecodingWorker, tmp
 @pytest.mark.parametrize("cap", [None, 4])
 def test_a_damaged_file_is_read_as_far_as_it_decodes(worker: DecodingWorker, tmp_path: Path, cap: int | None) -> None:
     path = scribble(encode(tmp_path / "clip.mp4", 90), 0.5, 6000)
-    frames = worker.read(path, every=5, cap=cap)
+    frames = worker.read_frames(path, every=5, cap=cap)
     assert frames.reader == "pyav"
     assert 30 < frames.n_frames < 90
-    assert frames.indices.tolist() == sample_indices(frames.n_frames, 5, cap).tolist()
+    assert frames.indices.tolist() == choose_frame_indices(frames.n_frames, 5, cap).tolist()
     shown, times_in_frames = np.array(numbers(frames)), frames.times_s * RATE
     whole = times_in_frames < 30  # the key frames at 0 and 60 bound what the damage in the middle can reach
     assert np.array_equal(shown[whole], np.round(times_in_frames[whole]))
@@ -158,7 +164,7 @@ def test_a_damaged_file_is_read_as_far_as_it_decodes(worker: DecodingWorker, tmp
 def test_a_truncated_file_is_read_as_far_as_it_goes(worker: DecodingWorker, tmp_path: Path) -> None:
     whole = encode(tmp_path / "whole.mp4", 90)
     path = truncate(remux(whole, tmp_path / "clip.mp4", movflags="+faststart"), 0.5)
-    frames = worker.read(path, every=10)
+    frames = worker.read_frames(path, every=10)
     assert frames.reader == "pyav"
     assert 30 <= frames.n_frames < 60
     assert numbers(frames) == frames.indices.tolist()
@@ -174,18 +180,18 @@ def test_a_clip_whose_pictures_change_size_keeps_the_first_size(worker: Decoding
             picture = np.full((size[1], size[0], 3), 128, np.uint8)
             for packet in [*encoder.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")), *encoder.encode()]:
                 joined.write(bytes(packet))
-    assert worker.read(path, every=1).pixels.shape == (2, 96, 160, 3)
+    assert worker.read_frames(path, every=1).pixels.shape == (2, 96, 160, 3)
 
 
 def test_av1_is_read_by_pyav(worker: DecodingWorker, shared_data: Path) -> None:
     path = shared_data / "clips" / "videos" / "testcard_av1.mkv"
-    frames = worker.read(path, every=30)
+    frames = worker.read_frames(path, every=30)
     assert (frames.reader, frames.n_frames, frames.indices.tolist()) == ("pyav", 125, [0, 30, 60, 90, 120])
     if find_spec("decord"):
         with pytest.raises(FrameReadError, match=r"testcard_av1\.mkv: .*decord: decord cannot decode it"):
-            worker.read(path, readers=["decord"])
+            worker.read_frames(path, readers=["decord"])
 
 
 def test_decord_comes_first_where_it_is_installed() -> None:
-    names = [reader.name for reader in default_readers()]
+    names = [reader.name for reader in make_default_readers()]
     assert names == (["decord", "pyav"] if find_spec("decord") else ["pyav"])

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metrics_core.frames import PyAVReader, sample_indices
-from metrics_core.frames.container import Timeline, open_video, read_timeline, readable_packets
-from metrics_core.frames.stretches import SeekingFailed, decode_needed, decode_stretches, plan_stretches
+from metrics_core.frames import PyAVReader, choose_frame_indices
+from metrics_core.frames.container import Timeline, open_video, read_packets, read_timeline
+from metrics_core.frames.stretches import SeekingFailed, choose_stretches, decode_stretches, decode_until_needed
 from tests.metrics_core.frames_clips import (
     X264,
     cut_start_by_edit_list,
@@ -68,7 +68,7 @@ def check(path: Path, every: int, cap: int | None, whole: tuple[list[av.VideoFra
     pictures, times_s = whole
     frames = PyAVReader().read(path, every, cap)
     assert frames.n_frames == len(pictures)
-    assert frames.indices.tolist() == sample_indices(len(pictures), every, cap).tolist()
+    assert frames.indices.tolist() == choose_frame_indices(len(pictures), every, cap).tolist()
     assert np.allclose(frames.times_s, times_s[frames.indices], atol=1e-9)
     for index, pixels in zip(frames.indices, frames.pixels, strict=True):
         assert np.array_equal(pixels, pictures[index].to_ndarray(format="rgb24"))
@@ -76,13 +76,13 @@ def check(path: Path, every: int, cap: int | None, whole: tuple[list[av.VideoFra
 
 def n_stretches(path: Path, every: int, cap: int | None = None) -> int:
     timeline = read_timeline(path)
-    return len(plan_stretches(timeline, sample_indices(len(timeline.times_s), every, cap)))
+    return len(choose_stretches(timeline, choose_frame_indices(len(timeline.times_s), every, cap)))
 
 
 def seek(path: Path, every: int) -> list[int]:
     """Numbers of the frames that come out when the reader seeks."""
     timeline = read_timeline(path)
-    stretches = plan_stretches(timeline, sample_indices(len(timeline.times_s), every))
+    stretches = choose_stretches(timeline, choose_frame_indices(len(timeline.times_s), every))
     assert len(stretches) > 1
     with open_video(path) as (container, stream):
         return [number for number, _ in decode_stretches(container, stream, timeline, stretches)]
@@ -135,25 +135,25 @@ def test_frames_that_no_wanted_frame_needs_are_not_decoded(tmp_path: Path) -> No
     assert seek(path, 30) == [0, *range(24, 31), 60, *range(84, 91), 120]
     ticks = read_timeline(path).ticks
     with open_video(path) as (container, stream):
-        packets = readable_packets(container, stream)
+        packets = read_packets(container, stream)
         for start, stop, end in [(0, 1, 24), (24, 31, 60), (60, 61, 130)]:
-            pictures = decode_needed(stream.codec_context, islice(packets, end - start), ticks[start:stop])
+            pictures = decode_until_needed(stream.codec_context, islice(packets, end - start), ticks[start:stop])
             assert [picture.pts for picture in pictures] == ticks[start:stop].tolist()
 
 
 def test_few_of_the_frames_that_b_frames_hang_on_are_decoded_besides(encoded: Path) -> None:
     with open_video(encoded) as (container, stream):
-        packets = islice(readable_packets(container, stream), 24)
-        pictures = list(decode_needed(stream.codec_context, packets, read_timeline(encoded).ticks[:2]))
+        packets = islice(read_packets(container, stream), 24)
+        pictures = list(decode_until_needed(stream.codec_context, packets, read_timeline(encoded).ticks[:2]))
     assert 2 <= len(pictures) <= 4
 
 
 @given(st.sets(st.integers(1, 199)), st.sets(st.integers(1, 199)))
 def test_stretches_hold_every_wanted_frame_once_and_begin_at_key_frames(keys: set[int], numbers: set[int]) -> None:
     key_frames, wanted = sorted({0, *keys}), sorted({0, *numbers})
-    stretches = plan_stretches(timeline_of(200, key_frames), np.array(wanted))
-    assert (stretches[0].start, stretches[-1].end) == (0, 200)
-    assert all(before.end == after.start for before, after in pairwise(stretches))
+    stretches = choose_stretches(timeline_of(200, key_frames), np.array(wanted))
+    assert (stretches[0].start, stretches[-1].packet_stop) == (0, 200)
+    assert all(before.packet_stop == after.start for before, after in pairwise(stretches))
     assert {stretch.start for stretch in stretches} <= set(key_frames)
     decoded = [number for start, stop, _ in stretches for number in range(start, stop)]
     assert set(wanted) <= set(decoded)
@@ -163,18 +163,18 @@ def test_stretches_hold_every_wanted_frame_once_and_begin_at_key_frames(keys: se
 
 
 def test_only_a_stream_known_to_be_whole_is_cut() -> None:
-    timeline, wanted = timeline_of(90, [0, 30, 60]), sample_indices(90, 45)
+    timeline, wanted = timeline_of(90, [0, 30, 60]), choose_frame_indices(90, 45)
     uneven = np.delete(np.arange(91), 40)
-    assert len(plan_stretches(timeline, wanted)) == 2
-    assert len(plan_stretches(replace(timeline, fully_indexed=False), wanted)) == 2
+    assert len(choose_stretches(timeline, wanted)) == 2
+    assert len(choose_stretches(replace(timeline, is_fully_indexed=False), wanted)) == 2
     for unsafe in [
-        replace(timeline, closed_groups=False),
-        replace(timeline, n_missing=1),
-        replace(timeline, fully_indexed=False, ticks=uneven),
+        replace(timeline, has_closed_groups=False),
+        replace(timeline, n_missing_packets=1),
+        replace(timeline, is_fully_indexed=False, ticks=uneven),
         replace(timeline, codec="hevc"),
         replace(timeline, key_frames=timeline.key_frames[:0]),
     ]:
-        assert plan_stretches(unsafe, wanted) == [(0, 46, 90)]
+        assert choose_stretches(unsafe, wanted) == [(0, 46, 90)]
 
 
 def test_open_groups_are_decoded_in_order(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_time_stamp_that_comes_twice_rules_seeking_out(tmp_path: Path) -> None
 def test_a_key_frame_with_a_packet_before_it_that_is_shown_later_is_no_start(tmp_path: Path) -> None:
     path = h264(tmp_path / "clip.mp4", parameters="bframes=0:scenecut=0")
     late = read_timeline(move_stamps(path, tmp_path / "late.mp4", {20: 4.5}))
-    assert late.closed_groups
+    assert late.has_closed_groups
     assert late.key_frames[:4].tolist() == [0, 12, 36, 48]
 
 

@@ -30,7 +30,7 @@ def worker() -> Iterator[DecodingWorker]:
 
 
 def process_of(worker: DecodingWorker, clip: Path) -> int:
-    return worker.read(clip, readers=["frames_fakes:ProcessReader"]).n_frames
+    return worker.read_frames(clip, readers=["frames_fakes:ProcessReader"]).n_frames
 
 
 def test_the_public_surface() -> None:
@@ -41,30 +41,30 @@ def test_the_public_surface() -> None:
 def test_a_reader_that_hangs_is_stopped_and_the_next_read_works(worker: DecodingWorker, clip: Path) -> None:
     before = process_of(worker, clip)
     with pytest.raises(FrameReadError, match=r"clip\.mp4: .*HangingReader: decoding exceeded the limit of 0.2 s"):
-        worker.read(clip, readers=["frames_fakes:HangingReader"], timeout_s=0.2)
+        worker.read_frames(clip, readers=["frames_fakes:HangingReader"], timeout_s=0.2)
     with pytest.raises(ProcessLookupError):
         os.kill(before, 0)
-    assert worker.read(clip).n_frames == 40
+    assert worker.read_frames(clip).n_frames == 40
 
 
 def test_a_reader_that_crashes_is_reported_and_the_next_read_works(worker: DecodingWorker, clip: Path) -> None:
     with pytest.raises(FrameReadError, match=r"CrashingReader: the decoder crashed \(SIGSEGV\)"):
-        worker.read(clip, readers=["frames_fakes:CrashingReader"])
-    assert worker.read(clip).n_frames == 40
+        worker.read_frames(clip, readers=["frames_fakes:CrashingReader"])
+    assert worker.read_frames(clip).n_frames == 40
 
 
 def test_a_reader_that_ends_the_process_is_quoted(worker: DecodingWorker, clip: Path) -> None:
     with pytest.raises(FrameReadError, match=r"the decoder crashed \(exit status 3: out of cheese\)"):
-        worker.read(clip, readers=["frames_fakes:ExitingReader"])
+        worker.read_frames(clip, readers=["frames_fakes:ExitingReader"])
 
 
 def test_the_next_reader_takes_over(worker: DecodingWorker, clip: Path) -> None:
     names = ["frames_fakes:RaisingReader", "frames_fakes:CrashingReader"]
-    sampled = worker.read(clip, every=10, readers=[*names, "pyav"])
+    sampled = worker.read_frames(clip, every=10, readers=[*names, "pyav"])
     assert sampled.reader == "pyav"
     assert [shown_number(picture) for picture in sampled.pixels] == [0, 10, 20, 30]
     with pytest.raises(FrameReadError) as caught:
-        worker.read(clip, readers=[*names, "no_such_module:Reader"])
+        worker.read_frames(clip, readers=[*names, "no_such_module:Reader"])
     message = str(caught.value)
     assert "unexpected ZeroDivisionError: the fake divides by zero" in message
     assert "crashed" in message
@@ -72,14 +72,14 @@ def test_the_next_reader_takes_over(worker: DecodingWorker, clip: Path) -> None:
 
 
 def test_what_a_library_prints_does_not_disturb(worker: DecodingWorker, clip: Path) -> None:
-    sampled = worker.read(clip, readers=["frames_fakes:NoisyReader"])
+    sampled = worker.read_frames(clip, readers=["frames_fakes:NoisyReader"])
     assert np.array_equal(sampled.pixels, np.full((1, 2, 2, 3), 7, np.uint8))
     assert sampled.reader == "noisy"
 
 
 def test_the_child_loads_no_model_library(worker: DecodingWorker, clip: Path) -> None:
     with pytest.raises(FrameReadError, match=r"loaded: \[\]"):
-        worker.read(clip, readers=["frames_fakes:ModulesReader"])
+        worker.read_frames(clip, readers=["frames_fakes:ModulesReader"])
 
 
 def test_one_process_serves_many_reads_and_ends_with_the_worker(clip: Path) -> None:
@@ -101,7 +101,7 @@ def test_one_process_serves_many_reads_and_ends_with_the_worker(clip: Path) -> N
 def test_threads_share_a_worker(worker: DecodingWorker, clip: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         steps = list(range(1, 13))
-        sampled = list(threads.map(lambda every: worker.read(clip, every=every), steps))
+        sampled = list(threads.map(lambda every: worker.read_frames(clip, every=every), steps))
     for every, result in zip(steps, sampled, strict=True):
         assert [shown_number(picture) for picture in result.pixels] == list(range(0, 40, every))
 
@@ -112,13 +112,13 @@ def test_files_that_cannot_be_read(worker: DecodingWorker, tmp_path: Path) -> No
     empty.write_bytes(b"")
     for path in (text, empty):
         with pytest.raises(FrameReadError, match=rf"{path.name}: no reader .*pyav: this is no video container"):
-            worker.read(path)
+            worker.read_frames(path)
     with pytest.raises(FrameReadError, match="holds no video stream"):
-        worker.read(encode_sound(tmp_path / "sound.m4a"))
+        worker.read_frames(encode_sound(tmp_path / "sound.m4a"))
     with pytest.raises(FrameReadError, match=r"missing\.mp4: there is no such file"):
-        worker.read(tmp_path / "missing.mp4")
+        worker.read_frames(tmp_path / "missing.mp4")
     with pytest.raises(FrameReadError, match="this is not a file"):
-        worker.read(tmp_path)
+        worker.read_frames(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_wrong_arguments_are_the_callers_error(
     worker: DecodingWorker, clip: Path, arguments: dict[str, object]
 ) -> None:
     with pytest.raises(ValueError, match=r"every|cap|timeout_s|reader"):
-        worker.read(clip, **arguments)  # type: ignore[arg-type]  # wrong on purpose
+        worker.read_frames(clip, **arguments)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_odd_file_names(worker: DecodingWorker, clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +140,8 @@ def test_odd_file_names(worker: DecodingWorker, clip: Path, tmp_path: Path, monk
     for name in names:
         path = Path(name)
         path.write_bytes(clip.read_bytes())
-        assert worker.read(path).n_frames == 40
-        assert worker.probe(path).status == "ok"
+        assert worker.read_frames(path).n_frames == 40
+        assert worker.probe_video(path).status == "ok"
 
 
 @pytest.mark.parametrize("how", ["as a script without a guard", "typed into a shell"])

@@ -6,51 +6,51 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metrics_core.agreement.groupings import Sides, pooled
+from metrics_core.agreement.groupings import ComparedValues, compute_pooled
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import (
     BLOCKS,
     Estimate,
-    Found,
-    blocks_of,
-    chance,
-    estimate,
-    estimate_at_any_time,
-    mean_left_out,
-    mean_over_raters,
+    JackknifeStatistics,
+    average_over_raters,
+    confidence_sequence,
+    draw_blocks,
+    jackknife_estimate,
+    jackknife_means,
+    jackknife_p_value,
 )
 
 
 def test_up_to_so_many_videos_are_blocks_of_their_own() -> None:
     video = np.repeat(np.arange(BLOCKS), 3)
-    blocks = blocks_of(video, 5)
+    blocks = draw_blocks(video, 5)
     assert len(set(zip(video.tolist(), blocks.tolist(), strict=True))) == BLOCKS == len(set(blocks.tolist()))
 
 
 def test_more_videos_are_dealt_evenly_and_alike_for_equal_seeds() -> None:
     video = np.arange(3 * BLOCKS + 7)
-    assert set(np.bincount(blocks_of(video, 5)).tolist()) == {3, 4}
-    assert (blocks_of(video, 5) == blocks_of(video, 5)).all()
-    assert (blocks_of(video, 5) != blocks_of(video, 6)).any()
+    assert set(np.bincount(draw_blocks(video, 5)).tolist()) == {3, 4}
+    assert (draw_blocks(video, 5) == draw_blocks(video, 5)).all()
+    assert (draw_blocks(video, 5) != draw_blocks(video, 6)).any()
 
 
 def test_the_interval_of_a_mean_is_students() -> None:
     values = np.random.default_rng(0).normal(size=7)
-    left_out = mean_left_out(values, np.arange(7) + 3)
-    found = estimate(float(values.mean()), left_out, 0.9, (-9, 9))
+    left_out = jackknife_means(values, np.arange(7) + 3)
+    found = jackknife_estimate(float(values.mean()), left_out, 0.9, (-9, 9))
     assert (found.low, found.high) == pytest.approx(stats.t.interval(0.9, 6, values.mean(), stats.sem(values)))
-    assert chance(float(values.mean()), left_out) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+    assert jackknife_p_value(float(values.mean()), left_out) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
 
 
 @pytest.mark.parametrize("left_out", [[], [0.5], [np.nan, 0.5, np.nan]])
 def test_one_block_tells_nothing(left_out: list[float]) -> None:
-    assert estimate(0.4, np.array(left_out)) == Estimate(0.4, None, None)
-    assert chance(0.4, np.array(left_out)) is None
+    assert jackknife_estimate(0.4, np.array(left_out)) == Estimate(0.4, None, None)
+    assert jackknife_p_value(0.4, np.array(left_out)) is None
 
 
 def test_without_a_value_nothing_is_said() -> None:
-    assert estimate(None, np.array([0.1, 0.2])) == Estimate(None, None, None)
-    assert chance(None, np.array([0.1, 0.2])) is None
+    assert jackknife_estimate(None, np.array([0.1, 0.2])) == Estimate(None, None, None)
+    assert jackknife_p_value(None, np.array([0.1, 0.2])) is None
 
 
 def world(rng: np.random.Generator, n_videos: int, knowledge: float) -> tuple[FloatArray, FloatArray]:
@@ -66,7 +66,9 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(n_videos: int, knowled
     video, held = np.repeat(np.arange(n_videos), 4), 0
     for _ in range(300):
         metric, people = (side.ravel() for side in world(rng, n_videos, knowledge))
-        found = pooled(Sides(metric, people, video, video, video), ("kendall_b",)).estimate("kendall_b")
+        found = compute_pooled(ComparedValues(metric, people, video, video, video), ("kendall_b",)).compute_estimate(
+            "kendall_b"
+        )
         assert found.low is not None
         assert found.high is not None
         held += found.low <= truth <= found.high
@@ -74,25 +76,25 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(n_videos: int, knowled
     assert 0.91 <= held / 300 <= 0.99
 
 
-def of_rater(value: float | None, left_out: list[float]) -> dict[str, Found]:
+def of_rater(value: float | None, left_out: list[float]) -> dict[str, JackknifeStatistics]:
     padded = np.full(BLOCKS, np.nan)
     padded[: len(left_out)] = left_out
-    return {"pooled": Found({"x": value}, {"x": padded}, {"x": 4}, {"x": 0}, 2)}
+    return {"pooled": JackknifeStatistics({"x": value}, {"x": padded}, {"x": 4}, {"x": 0}, 2)}
 
 
 def test_raters_are_averaged_block_by_block() -> None:
     # The second rater rated nothing of the first block: without it their value stays.
-    found = mean_over_raters([of_rater(0.2, [0.1, 0.3]), of_rater(0.6, [np.nan, 0.5]), of_rater(None, [])])["pooled"]
+    found = average_over_raters([of_rater(0.2, [0.1, 0.3]), of_rater(0.6, [np.nan, 0.5]), of_rater(None, [])])["pooled"]
     assert found.values["x"] == pytest.approx(0.4)
-    assert found.left_out["x"][:3] == pytest.approx([0.35, 0.4, np.nan], nan_ok=True)
-    assert mean_over_raters([]) == {}
+    assert found.jackknife_values["x"][:3] == pytest.approx([0.35, 0.4, np.nan], nan_ok=True)
+    assert average_over_raters([]) == {}
 
 
 def test_raters_count_by_their_weights() -> None:
     raters = [of_rater(0.2, [0.1, 0.3]), of_rater(0.6, [np.nan, 0.5]), of_rater(None, [])]
-    found = mean_over_raters(raters, [3, 1, 9])["pooled"]
+    found = average_over_raters(raters, [3, 1, 9])["pooled"]
     assert found.values["x"] == pytest.approx(0.3)
-    assert found.left_out["x"][:3] == pytest.approx([0.225, 0.35, np.nan], nan_ok=True)
+    assert found.jackknife_values["x"][:3] == pytest.approx([0.225, 0.35, np.nan], nan_ok=True)
 
 
 # Looking again and again.
@@ -107,8 +109,8 @@ def test_at_any_time_few_draws_miss_the_truth_at_some_look() -> None:
         for n in looks:
             seen = values[:n]
             without = (seen.sum() - seen) / (n - 1)
-            for estimator, kept in ((estimate_at_any_time, missed), (estimate, once)):
-                options = (0.1,) if estimator is estimate_at_any_time else ()
+            for estimator, kept in ((confidence_sequence, missed), (jackknife_estimate, once)):
+                options = (0.1,) if estimator is confidence_sequence else ()
                 found = estimator(float(seen.mean()), without, *options)
                 kept.append(not found.low <= 0.02 <= found.high)
         n_missed, n_missed_once = n_missed + any(missed), n_missed_once + any(once)
@@ -117,8 +119,8 @@ def test_at_any_time_few_draws_miss_the_truth_at_some_look() -> None:
 
 
 def test_at_any_time_nothing_undefined_is_a_number() -> None:
-    assert estimate_at_any_time(None, np.array([0.1, 0.2]), 0.1) == Estimate(None, None, None)
-    assert estimate_at_any_time(0.5, np.array([0.1]), 0.1) == Estimate(0.5, None, None)
-    assert estimate_at_any_time(0.5, np.full(9, 0.5), 0.1) == Estimate(0.5, 0.5, 0.5)
+    assert confidence_sequence(None, np.array([0.1, 0.2]), 0.1) == Estimate(None, None, None)
+    assert confidence_sequence(0.5, np.array([0.1]), 0.1) == Estimate(0.5, None, None)
+    assert confidence_sequence(0.5, np.full(9, 0.5), 0.1) == Estimate(0.5, 0.5, 0.5)
     # An error so large that the chance is below any float's: the bounds.
-    assert estimate_at_any_time(0.5, np.array([-9e5, 9e5]), 0.001) == Estimate(0.5, -1.0, 1.0)
+    assert confidence_sequence(0.5, np.array([-9e5, 9e5]), 0.001) == Estimate(0.5, -1.0, 1.0)

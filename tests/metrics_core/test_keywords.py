@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.keywords import MAX_WORDS, Keywords, RuleKeywords, clean_keywords, is_function_word, keywords_of
+from metrics_core.keywords import (
+    MAX_PHRASE_WORDS,
+    Keywords,
+    RuleKeywords,
+    clean_keywords,
+    extract_keywords,
+    is_function_word,
+)
 from metrics_core.protocols import KeywordExtractor, ModelIdentity
 
 EXTRACTOR: KeywordExtractor = RuleKeywords()
@@ -53,7 +60,7 @@ def test_phrases_of_any_text(text: str) -> None:
     lowered = text.lower().replace("’", "'")
     position = 0
     for phrase in found:
-        assert 1 <= len(phrase.split()) <= MAX_WORDS
+        assert 1 <= len(phrase.split()) <= MAX_PHRASE_WORDS
         for word in phrase.split(" "):
             assert not is_function_word(word)
             position = lowered.index(word, position) + len(word)  # in the order of the text
@@ -119,5 +126,5 @@ class Recorded:
 
 def test_raw_and_cleaned_keywords_are_both_kept() -> None:
     raw = ("dog, Cat\ndog", " tree")
-    assert keywords_of("tree", Recorded()) == Keywords(raw, ("dog", "Cat", "tree"))
-    assert keywords_of("tree", Recorded(), dedup=False) == Keywords(raw, ("dog", "Cat", "dog", "tree"))
+    assert extract_keywords("tree", Recorded()) == Keywords(raw, ("dog", "Cat", "tree"))
+    assert extract_keywords("tree", Recorded(), dedup=False) == Keywords(raw, ("dog", "Cat", "dog", "tree"))

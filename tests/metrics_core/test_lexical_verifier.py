@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.ecs import plan_keypoints, verify
-from metrics_core.models.lexical_verifier import LexicalVerifier, content_recall
+from metrics_core.ecs import choose_premises, verify_keypoints
+from metrics_core.models.lexical_verifier import LexicalVerifier, compute_word_recall
 
 TEXTS = st.text(alphabet="ab .Äthe", max_size=20)
 
@@ -33,14 +33,16 @@ def test_content_recall_by_hand(premise: str, hypothesis: str, expected: float) 
 
 @given(TEXTS, TEXTS)
 def test_recall_is_a_share_and_more_premise_never_lowers_it(premise: str, hypothesis: str) -> None:
-    assert 0 <= content_recall(premise, hypothesis) <= content_recall(f"{premise} {hypothesis}", hypothesis) <= 1
+    assert (
+        0 <= compute_word_recall(premise, hypothesis) <= compute_word_recall(f"{premise} {hypothesis}", hypothesis) <= 1
+    )
 
 
 def test_it_is_a_verifier() -> None:
     nothing = LexicalVerifier().entailment([])
     assert (nothing.probabilities.shape, nothing.truncated.shape) == ((0,), (0,))
     assert (nothing.probabilities.dtype, nothing.truncated.dtype) == (np.float64, np.bool_)
-    verdict = verify(plan_keypoints(["north"], ["east", "north"]), LexicalVerifier(), [0.9]).verdicts[0]
+    verdict = verify_keypoints(choose_premises(["north"], ["east", "north"]), LexicalVerifier(), [0.9]).verdicts[0]
     assert (verdict.sentence, verdict.covered) == (1, True)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.evqa import BadFeature
-from metrics_core.long_text import ChunkPlan, pack, plan_chunks, weighted_mean
+from metrics_core.long_text import TextChunks, average_chunk_features, pack_chunks, split_into_chunks
 
 
 def split(text: str) -> list[str]:
@@ -27,8 +27,8 @@ def count(text: str) -> int:
     return sum(math.ceil(len(word) / 3) for word in text.split())
 
 
-def plan(text: str, limit: int) -> ChunkPlan:
-    return plan_chunks(text, limit=limit, split_sentences=sentences, count_tokens=count)
+def plan(text: str, limit: int) -> TextChunks:
+    return split_into_chunks(text, limit=limit, split_sentences=sentences, count_tokens=count)
 
 
 words = st.text("abc.", min_size=1, max_size=12).filter(lambda word: word.strip("."))
@@ -54,8 +54,8 @@ def test_plans_keep_all_words_in_order_and_within_the_limit(text: str, limit: in
 
 @given(texts.filter(bool))
 def test_a_text_within_the_limit_is_left_as_it_is(text: str) -> None:
-    found = plan_chunks(text, limit=count(text), split_sentences=lambda _: ["wrong"], count_tokens=count)
-    assert found == ChunkPlan((text,), (count(text),), count(text), truncated=False)
+    found = split_into_chunks(text, limit=count(text), split_sentences=lambda _: ["wrong"], count_tokens=count)
+    assert found == TextChunks((text,), (count(text),), count(text), truncated=False)
 
 
 def test_sentences_are_packed_whole() -> None:
@@ -80,17 +80,17 @@ def test_a_word_beyond_the_limit_is_left_to_the_encoder_to_cut() -> None:
     assert found.tokens == (1, 2, 1)
     assert found.truncated is True
     assert found.text_tokens == 6
-    assert plan("abcabcabcabc", 2) == ChunkPlan(("abcabcabcabc",), (2,), 4, truncated=True)
+    assert plan("abcabcabcabc", 2) == TextChunks(("abcabcabcabc",), (2,), 4, truncated=True)
 
 
 def test_a_splitter_that_finds_no_sentence_loses_no_text() -> None:
-    found = plan_chunks("?? !! ?? !!", limit=2, split_sentences=lambda _: [], count_tokens=count)
+    found = split_into_chunks("?? !! ?? !!", limit=2, split_sentences=lambda _: [], count_tokens=count)
     assert found.chunks == ("?? !!", "?? !!")
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
 def test_a_blank_text_has_no_chunks(text: str) -> None:
-    assert plan(text, 5) == ChunkPlan((), (), 0, truncated=False)
+    assert plan(text, 5) == TextChunks((), (), 0, truncated=False)
 
 
 def test_a_limit_below_one_is_refused() -> None:
@@ -107,26 +107,26 @@ def test_weighted_mean_equals_the_loops(seed: int, n: int, dim: int) -> None:
         size = math.sqrt(math.fsum(x * x for x in row))
         mean = [total + length * x / size for total, x in zip(mean, row, strict=True)]
     size = math.sqrt(math.fsum(x * x for x in mean))
-    assert weighted_mean(rows, lengths) == pytest.approx([x / size for x in mean], abs=1e-12)
+    assert average_chunk_features(rows, lengths) == pytest.approx([x / size for x in mean], abs=1e-12)
 
 
 def test_one_chunk_gives_its_own_feature() -> None:
     row = np.random.default_rng(4).normal(size=(1, 512)).astype(np.float32)
     exact = row[0].astype(np.float64)
-    assert weighted_mean(row, [40]) == pytest.approx(exact / np.linalg.norm(exact), abs=1e-15)
-    assert weighted_mean(row, [40]).dtype == np.float64
+    assert average_chunk_features(row, [40]) == pytest.approx(exact / np.linalg.norm(exact), abs=1e-15)
+    assert average_chunk_features(row, [40]).dtype == np.float64
 
 
 def test_what_cannot_be_averaged_is_refused() -> None:
     with pytest.raises(ValueError, match="no features"):
-        weighted_mean([], [])
+        average_chunk_features([], [])
     for lengths in ([1], [1, 0], [1, -1], [1, float("nan")]):
         with pytest.raises(ValueError, match="one positive number of tokens for each of 2"):
-            weighted_mean([[1.0, 0.0], [0.0, 1.0]], lengths)
+            average_chunk_features([[1.0, 0.0], [0.0, 1.0]], lengths)
     with pytest.raises(BadFeature, match="row 1 of the chunk features"):
-        weighted_mean([[1.0, 0.0], [0.0, 0.0]], [1, 1])
+        average_chunk_features([[1.0, 0.0], [0.0, 0.0]], [1, 1])
     with pytest.raises(BadFeature, match="cancel out"):
-        weighted_mean([[1.0, 0.0], [-3.0, 0.0]], [2, 2])
+        average_chunk_features([[1.0, 0.0], [-3.0, 0.0]], [2, 2])
 
 
 def packed_one_by_one(pieces: list[str], limit: int) -> list[str]:
@@ -140,7 +140,7 @@ def packed_one_by_one(pieces: list[str], limit: int) -> list[str]:
 
 @given(st.lists(words, max_size=60), st.integers(1, 40))
 def test_packing_equals_the_loop(pieces: list[str], limit: int) -> None:
-    assert pack(pieces, limit, count) == packed_one_by_one(pieces, limit)
+    assert pack_chunks(pieces, limit, count) == packed_one_by_one(pieces, limit)
 
 
 def test_the_tokens_counted_grow_with_the_length_and_not_faster() -> None:
@@ -152,5 +152,5 @@ def test_the_tokens_counted_grow_with_the_length_and_not_faster() -> None:
         read += len(text.split())
         return len(text.split())
 
-    plan_chunks("a " * 20_000, limit=250, split_sentences=sentences, count_tokens=counted)
+    split_into_chunks("a " * 20_000, limit=250, split_sentences=sentences, count_tokens=counted)
     assert read < 20 * 20_000

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.models.batches import token_batches
-from metrics_core.models.nli import NliClassifier, class_probabilities
+from metrics_core.models.batches import split_by_tokens
+from metrics_core.models.errors import CheckpointMismatch, ModelUnusable
+from metrics_core.models.nli import NliClassifier, compute_class_probabilities
 from metrics_core.models.nli_inputs import HypothesisTooLong
-from metrics_core.models.nli_loading import NoEntailmentClass, entailment_index, longest_input
+from metrics_core.models.nli_loading import NoEntailmentClass, find_entailment_class, find_max_length
 from metrics_core.models.revision import ModelNotFound
-from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable
 from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, broken
 
 WORDS = ["a", "cat", "dog", "runs", "sleeps", "red", "box", "the", "man", "opens", "."]
@@ -201,8 +201,8 @@ def test_a_probability_depends_on_its_pair_alone(
 
 def test_case_k_probability_of_a_class() -> None:
     logits = np.array([[0.0, math.log(3), 0.0], [1000.0, 1000.0, -1000.0]])
-    np.testing.assert_allclose(class_probabilities(logits, 1), [0.6, 0.5], rtol=1e-15)
-    np.testing.assert_allclose(class_probabilities(logits, 0), [0.2, 0.5], rtol=1e-15)
+    np.testing.assert_allclose(compute_class_probabilities(logits, 1), [0.6, 0.5], rtol=1e-15)
+    np.testing.assert_allclose(compute_class_probabilities(logits, 0), [0.2, 0.5], rtol=1e-15)
 
 
 def test_no_pairs_need_no_model() -> None:
@@ -241,7 +241,7 @@ def test_the_order_of_the_classes_does_not_matter(deberta: Path, model: NliClass
     ],
 )
 def test_entailment_is_found_by_name(labels: list[str], index: int) -> None:
-    assert entailment_index(dict(enumerate(labels)), "m") == index
+    assert find_entailment_class(dict(enumerate(labels)), "m") == index
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_entailment_is_found_by_name(labels: list[str], index: int) -> None:
 )
 def test_no_class_is_guessed(labels: list[str], what: str) -> None:
     with pytest.raises(NoEntailmentClass, match=f"some/model has {what}"):
-        entailment_index(dict(enumerate(labels)), "some/model")
+        find_entailment_class(dict(enumerate(labels)), "some/model")
 
 
 def test_a_classifier_without_the_class_is_refused_before_its_weights_are_read(deberta: Path, tmp_path: Path) -> None:
@@ -347,8 +347,8 @@ def test_padding_that_has_a_position_of_its_own_shortens_the_input() -> None:
         pad_token_id=1,
     )
     roberta = RobertaForSequenceClassification(config)
-    assert longest_input(roberta, SimpleNamespace(model_max_length=int(1e30)), "m") == 32
-    assert longest_input(roberta, SimpleNamespace(model_max_length=24), "m") == 24
+    assert find_max_length(roberta, SimpleNamespace(model_max_length=int(1e30)), "m") == 32
+    assert find_max_length(roberta, SimpleNamespace(model_max_length=24), "m") == 24
 
 
 def test_an_input_without_a_known_limit_is_refused() -> None:
@@ -361,7 +361,7 @@ def test_an_input_without_a_known_limit_is_refused() -> None:
             return []
 
     with pytest.raises(ValueError, match="m does not say how long an input may be"):
-        longest_input(Endless(), SimpleNamespace(model_max_length=int(1e30)), "m")
+        find_max_length(Endless(), SimpleNamespace(model_max_length=int(1e30)), "m")
 
 
 # Batches
@@ -376,7 +376,7 @@ def test_pairs_that_do_not_fit_into_the_memory_are_judged_in_smaller_batches(mod
 
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 200))
 def test_batches_hold_each_row_once_by_falling_length_within_the_budget(lengths: list[int], max_tokens: int) -> None:
-    batches = list(token_batches(lengths, max_tokens))
+    batches = list(split_by_tokens(lengths, max_tokens))
     rows = [row for batch in batches for row in batch]
     assert sorted(rows) == list(range(len(lengths)))
     assert [lengths[row] for row in rows] == sorted(lengths, reverse=True)

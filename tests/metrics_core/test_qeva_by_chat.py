@@ -21,14 +21,14 @@ from metrics_core.qeva import (
     ChatSummaryExaminer,
     ChatVideoExaminer,
     QevaScore,
-    chronology_questions,
-    dimension_score,
+    build_chronology_questions,
+    compute_dimension_score,
     filter_questions,
-    outcomes_of,
+    judge_outcomes,
 )
-from metrics_core.qeva.by_chat.requests import CATEGORIES
-from metrics_core.qeva.chronology import ORDERS, order_question, relettered
-from metrics_core.qeva.records import Asked, Judgement, Question, Reply, VideoFrames, VideoNotes
+from metrics_core.qeva.by_chat.requests import CATEGORY_MEANINGS
+from metrics_core.qeva.chronology import ORDERS, build_order_question, reletter_events
+from metrics_core.qeva.records import AnswerJudgement, ContextQuestion, Question, Reply, VideoAsFrames, VideoNotes
 from tests.metrics_core.qeva_fakes import RuleChat, question_of, seen_in, video_of
 
 EVENTS = ("a man opens a door", "a dog runs out", "rain begins", "the man calls", "a girl laughs", "the dog sleeps")
@@ -53,7 +53,7 @@ def writer(request: ChatRequest) -> Mapping[str, Any] | ChatReply:
 
 def test_coverage_asks_all_questions_of_all_videos_before_all_reference_answers() -> None:
     chat = RuleChat(writer)
-    sets = ChatVideoExaminer(chat).coverage([VIDEO, video_of(), NOTES])
+    sets = ChatVideoExaminer(chat).compose_coverage_questions([VIDEO, video_of(), NOTES])
     assert [len(one.questions) for one in sets] == [2, 0, 2]
     question = sets[0].questions[0]
     assert (question.kind, question.text, question.answer) == ("open", "Why does it rain?", "Because of the clouds.")
@@ -67,7 +67,7 @@ def test_coverage_asks_all_questions_of_all_videos_before_all_reference_answers(
 
 def test_frames_come_first_each_after_its_number_and_time() -> None:
     chat = RuleChat(writer)
-    ChatVideoExaminer(chat, seed=7).coverage([VIDEO])
+    ChatVideoExaminer(chat, seed=7).compose_coverage_questions([VIDEO])
     request = chat.batches[0][0]
     assert request.parts[1:5] == (
         TextPart("Frame 1 of 6, at 0.0 s:"),
@@ -86,7 +86,11 @@ def test_frames_come_first_each_after_its_number_and_time() -> None:
 def test_a_failure_is_the_failure_of_one_set(purpose: str, failure: ChatReply, status: str) -> None:
     chat = RuleChat(lambda one: failure if one.purpose == purpose and "door" not in seen_in(one) else writer(one))
     examiner = ChatVideoExaminer(chat)
-    made = (examiner.coverage if purpose == "coverage questions" else examiner.chronology)([video_of("x"), VIDEO])
+    made = (
+        examiner.compose_coverage_questions
+        if purpose == "coverage questions"
+        else examiner.compose_chronology_questions
+    )([video_of("x"), VIDEO])
     assert (made[0].status, made[0].reason, made[0].questions) == (status, failure.reason, ())
     assert (made[1].status, bool(made[1].questions)) == ("ok", True)
 
@@ -94,7 +98,7 @@ def test_a_failure_is_the_failure_of_one_set(purpose: str, failure: ChatReply, s
 @pytest.mark.parametrize(("failure", "status"), FAILURES)
 def test_a_lost_reference_answer_fails_the_set_and_a_refused_one_the_question(failure: ChatReply, status: str) -> None:
     chat = RuleChat(lambda one: failure if question_of(one).endswith("rain?") else writer(one))
-    made = ChatVideoExaminer(chat).coverage([VIDEO])[0]
+    made = ChatVideoExaminer(chat).compose_coverage_questions([VIDEO])[0]
     if failure.status in ("error", "stopped"):
         assert (made.status, made.reason, made.questions) == ("error", failure.reason, ())
     else:
@@ -103,8 +107,8 @@ def test_a_lost_reference_answer_fails_the_set_and_a_refused_one_the_question(fa
 
 def test_chronology_from_the_events_that_the_model_lists() -> None:
     chat = RuleChat(writer)
-    made = ChatVideoExaminer(chat, seed=3).chronology([VIDEO, video_of("x"), NOTES])
-    assert made[0] == made[2] == chronology_questions(EVENTS, 10, 3)
+    made = ChatVideoExaminer(chat, seed=3).compose_chronology_questions([VIDEO, video_of("x"), NOTES])
+    assert made[0] == made[2] == build_chronology_questions(EVENTS, 10, 3)
     assert made[1].reason == "the video has fewer than two events that differ"
     assert len(chat.batches) == 1
 
@@ -129,7 +133,7 @@ def test_chronology_in_one_go_is_checked() -> None:
         ("order", "And the order?", ["z", "y", "x"], "B, A, C"),
         ("order", "In which order?", ["x", "y", "v"], "B, A"),
     ]
-    made = ChatVideoExaminer(one_shot(*good, *bad), chronology="one_shot").chronology([VIDEO])[0]
+    made = ChatVideoExaminer(one_shot(*good, *bad), chronology="one_shot").compose_chronology_questions([VIDEO])[0]
     assert [question.kind for question in made.questions] == ["yes_no", "choice", "choice", "order"]
     assert [question.answer for question in made.questions[:3]] == ["yes", "y", "z"]
     assert (made.n_malformed, made.n_requested) == (6, 10)
@@ -143,14 +147,14 @@ def test_chronology_in_one_go_is_checked() -> None:
 def test_keys_of_models_that_always_put_the_right_choice_first_are_spread() -> None:
     many = [("choice", f"Which is first, {i}?", ["x", "y"], "x") for i in range(40)]
     orders = [("order", "?", [f"x{i}", f"y{i}", f"z{i}"], "ABC") for i in range(40)]
-    made = ChatVideoExaminer(one_shot(*many), 40, "one_shot").chronology([VIDEO])[0]
+    made = ChatVideoExaminer(one_shot(*many), 40, "one_shot").compose_chronology_questions([VIDEO])[0]
     assert {question.choices.index(question.answer) for question in made.questions} == {0, 1}
-    made = ChatVideoExaminer(one_shot(*orders), 40, "one_shot").chronology([VIDEO])[0]
+    made = ChatVideoExaminer(one_shot(*orders), 40, "one_shot").compose_chronology_questions([VIDEO])[0]
     assert len({question.answer for question in made.questions}) > 3
 
 
 def test_factuality_leaves_null_out_and_counts_what_is_unusable() -> None:
-    written = dict.fromkeys(CATEGORIES) | {
+    written = dict.fromkeys(CATEGORY_MEANINGS) | {
         "colours": {"question": "Which colour is it?", "choices": ["red", "blue", "green", "white"], "answer": "Red"},
         "counting": {"question": "How many dogs are there?", "choices": ["2", "1", "3", "4"], "answer": "1"},
         "scene": {"question": "Is it raining?", "choices": ["No", "Yes"], "answer": "yes"},
@@ -159,7 +163,7 @@ def test_factuality_leaves_null_out_and_counts_what_is_unusable() -> None:
         "factual": {"question": "Is it raining", "choices": ["yes", "no"], "answer": "yes"},
     }  # fmt: skip
     chat = RuleChat(lambda _: written)
-    made = ChatSummaryExaminer(chat).factuality(["It rains.", " . "])
+    made = ChatSummaryExaminer(chat).compose_factuality_questions(["It rains.", " . "])
     found = {question.category: question for question in made[0].questions}
     assert {category: question.answer for category, question in found.items()} == {
         "colours": "red",
@@ -172,12 +176,12 @@ def test_factuality_leaves_null_out_and_counts_what_is_unusable() -> None:
     assert (made[1].questions, made[1].status) == ((), "ok")
     assert len(chat.batches[0]) == 1
     assert "<summary>\nIt rains.\n</summary>" in seen_in(chat.batches[0][0])
-    assert all(category in question_of(chat.batches[0][0]) for category in CATEGORIES)
+    assert all(category in question_of(chat.batches[0][0]) for category in CATEGORY_MEANINGS)
 
 
 @pytest.mark.parametrize(("failure", "status"), FAILURES)
 def test_factuality_failures(failure: ChatReply, status: str) -> None:
-    made = ChatSummaryExaminer(RuleChat(lambda _: failure)).factuality(["It rains."])[0]
+    made = ChatSummaryExaminer(RuleChat(lambda _: failure)).compose_factuality_questions(["It rains."])[0]
     assert (made.status, made.reason, made.n_requested) == (status, failure.reason, 10)
 
 
@@ -187,13 +191,13 @@ SHOWN = re.compile(r"^([A-D])\) (.+)$", re.MULTILINE)
 
 def test_choices_move_with_the_seed_and_letters_are_read_as_they_were_shown() -> None:
     chat = RuleChat(lambda one: {"answer": {text: letter for letter, text in SHOWN.findall(question_of(one))}["red"]})
-    replies = ChatAnswerer(chat).answer([Asked(COLOUR, "It is red.", seed) for seed in range(5)])
+    replies = ChatAnswerer(chat).answer([ContextQuestion(COLOUR, "It is red.", seed) for seed in range(5)])
     assert [reply.raw for reply in replies] == ["A", "D", "C", "B", "A"]
     assert {reply.normalised for reply in replies} == {"red"}
     assert [request.seed for request in chat.batches[0]] == [0, 1, 2, 3, 4]
 
 
-ORDER = order_question((2, 5, 9), EVENTS[:3], "CAB")
+ORDER = build_order_question((2, 5, 9), EVENTS[:3], "CAB")
 
 
 def test_the_events_of_an_order_are_under_other_letters_with_each_of_six_seeds() -> None:
@@ -204,38 +208,40 @@ def test_the_events_of_an_order_are_under_other_letters_with_each_of_six_seeds()
         return {"answer": "".join(letter_of[event] for event in EVENTS[:3])}
 
     chat = RuleChat(knows)
-    replies = ChatAnswerer(chat).answer([Asked(ORDER, None, seed) for seed in range(7)])
+    replies = ChatAnswerer(chat).answer([ContextQuestion(ORDER, None, seed) for seed in range(7)])
     assert [reply.normalised for reply in replies] == ["CAB"] * 7
     assert len({reply.raw for reply in replies}) == 6
     assert replies[0].raw == replies[6].raw == "CAB"
     assert ORDER.text in question_of(chat.batches[0][0])
-    guesses = ChatAnswerer(RuleChat(lambda _: {"answer": "ABC"})).answer([Asked(ORDER, None, i) for i in range(6)])
+    guesses = ChatAnswerer(RuleChat(lambda _: {"answer": "ABC"})).answer(
+        [ContextQuestion(ORDER, None, i) for i in range(6)]
+    )
     assert sorted(str(reply.normalised) for reply in guesses) == list(ORDERS)
 
 
 @given(st.sampled_from(ORDERS), st.sampled_from(ORDERS), st.booleans())
 def test_other_letters_ask_the_same(key: str, letters: str, has_numbers: bool) -> None:
-    question = order_question((2, 5, 9), EVENTS[:3], key)
+    question = build_order_question((2, 5, 9), EVENTS[:3], key)
     question = question if has_numbers else replace(question, events=())
-    moved = relettered(question, letters)
+    moved = reletter_events(question, letters)
     assert [moved.statements["ABC".index(letter)] for letter in moved.answer] == list(EVENTS[:3])
     assert [moved.events["ABC".index(letter)] for letter in moved.answer if has_numbers] == [2, 5, 9] * has_numbers
     assert moved.statements == tuple(question.statements["ABC".index(letter)] for letter in letters)
-    assert moved == replace(order_question((2, 5, 9), EVENTS[:3], moved.answer), events=moved.events)
-    assert relettered(question, "ABC") == question
+    assert moved == replace(build_order_question((2, 5, 9), EVENTS[:3], moved.answer), events=moved.events)
+    assert reletter_events(question, "ABC") == question
 
 
 def test_an_order_in_words_of_its_own_keeps_its_letters() -> None:
     for own in (replace(ORDER, text="Which order?"), replace(ORDER, statements=())):
         chat = RuleChat(lambda _: {"answer": "ABC"})
-        replies = ChatAnswerer(chat).answer([Asked(own, None, seed) for seed in range(3)])
+        replies = ChatAnswerer(chat).answer([ContextQuestion(own, None, seed) for seed in range(3)])
         assert [reply.normalised for reply in replies] == ["ABC"] * 3
 
 
 def test_letters_mean_places_even_where_choices_are_letters() -> None:
     question = Question("factuality", "choice", "Which letter is it?", "A", ("B", "A"))
     chat = RuleChat(lambda _: {"answer": "B"})
-    assert ChatAnswerer(chat).answer([Asked(question, "An A.")])[0].normalised == "A"
+    assert ChatAnswerer(chat).answer([ContextQuestion(question, "An A.")])[0].normalised == "A"
 
 
 @pytest.mark.parametrize(
@@ -249,11 +255,11 @@ def test_letters_mean_places_even_where_choices_are_letters() -> None:
 )
 @pytest.mark.parametrize("context", ["It is red.", None, VIDEO])
 def test_only_the_unforced_may_abstain(
-    question: Question, answers: set[str], context: str | VideoFrames | None
+    question: Question, answers: set[str], context: str | VideoAsFrames | None
 ) -> None:
     chat = RuleChat(lambda one: {"answer": one.schema["properties"]["answer"]["enum"][-1]})
-    free = ChatAnswerer(chat).answer([Asked(question, context)])[0]
-    bound = ChatAnswerer(chat, forced=True).answer([Asked(question, context)])[0]
+    free = ChatAnswerer(chat).answer([ContextQuestion(question, context)])[0]
+    bound = ChatAnswerer(chat, forced=True).answer([ContextQuestion(question, context)])[0]
     offered = [set(batch[0].schema["properties"]["answer"]["enum"]) for batch in chat.batches]
     assert offered == [answers | {"cannot tell"}, answers]
     assert (free.status, bound.status) == ("abstain", "ok")
@@ -263,7 +269,9 @@ def test_only_the_unforced_may_abstain(
 def test_a_closed_book_sends_the_question_alone_and_a_blank_context_nothing() -> None:
     chat = RuleChat(lambda _: {"answer": "Clouds."})
     question = Question("coverage", "open", "Why does it rain?", "Clouds.")
-    replies = ChatAnswerer(chat).answer([Asked(question, context) for context in (None, "  ", video_of(), "Rain.")])
+    replies = ChatAnswerer(chat).answer(
+        [ContextQuestion(question, context) for context in (None, "  ", video_of(), "Rain.")]
+    )
     assert [reply.status for reply in replies] == ["ok", "abstain", "abstain", "ok"]
     assert [request.purpose for request in chat.batches[0]] == ["closed-book answers", "answers"]
     assert [len(request.parts) for request in chat.batches[0]] == [1, 2]
@@ -274,7 +282,9 @@ def test_a_closed_book_sends_the_question_alone_and_a_blank_context_nothing() ->
 @pytest.mark.parametrize(("failure", "_status"), FAILURES)
 def test_failures_are_the_status_of_one_reply(failure: ChatReply, _status: str) -> None:
     chat = RuleChat(lambda one: failure if one.seed else {"answer": "A"})
-    replies = ChatAnswerer(chat).answer([Asked(COLOUR, "It is red."), Asked(COLOUR, "It is red.", 1)])
+    replies = ChatAnswerer(chat).answer(
+        [ContextQuestion(COLOUR, "It is red."), ContextQuestion(COLOUR, "It is red.", 1)]
+    )
     expected = "error" if failure.status == "stopped" else failure.status
     assert [reply.status for reply in replies] == ["ok", expected]
     assert (replies[1].reason, replies[1].normalised) == (failure.reason, None)
@@ -283,7 +293,7 @@ def test_failures_are_the_status_of_one_reply(failure: ChatReply, _status: str) 
 def test_the_same_context_gives_the_same_schema_so_that_a_server_can_keep_it() -> None:
     chat = RuleChat(lambda _: {"answer": "A"})
     other = Question("chronology", "choice", "Which is first?", "x", ("x", "y", "z", "w"))
-    ChatAnswerer(chat).answer([Asked(COLOUR, VIDEO), Asked(other, VIDEO)])
+    ChatAnswerer(chat).answer([ContextQuestion(COLOUR, VIDEO), ContextQuestion(other, VIDEO)])
     first, second = chat.batches[0]
     assert (first.system, first.schema, first.parts[:-1]) == (second.system, second.schema, second.parts[:-1])
 
@@ -299,18 +309,18 @@ def test_the_matcher_compares_question_reference_and_answer() -> None:
     chat = RuleChat(judged)
     question = Question("coverage", "open", "Why {so}?", "Because of clouds.")
     replies = [Reply("ok", text, text) for text in ("The clouds.", "The sun.", "broken")]
-    lost = Judgement(None, "error", "the answer was not judged: the server is gone")
-    judged_as = ChatMatcher(chat).match([(question, reply) for reply in replies])
-    assert judged_as == [Judgement(True), Judgement(False), lost]
+    lost = AnswerJudgement(None, "error", "the answer was not judged: the server is gone")
+    judged_as = ChatMatcher(chat).judge_answers([(question, reply) for reply in replies])
+    assert judged_as == [AnswerJudgement(True), AnswerJudgement(False), lost]
     assert [len(batch) for batch in chat.batches] == [3]
-    assert ChatMatcher(chat).match([]) == []
+    assert ChatMatcher(chat).judge_answers([]) == []
 
 
 @pytest.mark.parametrize(("failure", "_status"), FAILURES)
 def test_what_the_judge_does_not_judge_keeps_status_and_reason(failure: ChatReply, _status: str) -> None:
     chat = RuleChat(lambda request: failure if request.purpose == "judgements" else {"answer": "Clouds."})
     question = Question("coverage", "open", "Why?", "Because of clouds.")
-    (judgement,) = ChatMatcher(chat).match([(question, Reply("ok", "Clouds.", "Clouds."))])
+    (judgement,) = ChatMatcher(chat).judge_answers([(question, Reply("ok", "Clouds.", "Clouds."))])
     expected = "error" if failure.status == "stopped" else failure.status
     assert (judgement.correct, judgement.status) == (None, expected)
     assert str(failure.reason) in str(judgement.reason)
@@ -370,22 +380,29 @@ def test_a_whole_score_follows_the_summary(order: list[str]) -> None:
     writing = {"reference answers": lambda one: known}
     chat = RuleChat(lambda one: reader(one) if "write" not in one.system else writing.get(one.purpose, writer)(one))
     examiner, answerer = ChatVideoExaminer(chat), ChatAnswerer(chat)
-    coverage, chronology = examiner.coverage([VIDEO])[0], examiner.chronology([VIDEO])[0]
+    coverage, chronology = (
+        examiner.compose_coverage_questions([VIDEO])[0],
+        examiner.compose_chronology_questions([VIDEO])[0],
+    )
     summary = ". ".join(order)
     shares = {}
     for made in (coverage, chronology):
         marks = filter_questions([(one, VIDEO) for one in made.questions], answerer, answerer, ChatMatcher(chat))
         kept = [one for one, mark in zip(made.questions, marks, strict=True) if mark.decision == "keep"]
-        replies = answerer.answer([Asked(question, summary) for question in kept])
-        outcomes = outcomes_of(list(zip(kept, replies, strict=True)), ChatMatcher(chat))
-        shares[made.dimension] = dimension_score(made, marks, outcomes)
+        replies = answerer.answer([ContextQuestion(question, summary) for question in kept])
+        outcomes = judge_outcomes(list(zip(kept, replies, strict=True)), ChatMatcher(chat))
+        shares[made.dimension] = compute_dimension_score(made, marks, outcomes)
     assert Counter(mark.decision for mark in marks) == {"keep": 10}
     assert shares["coverage"].value == 1.0
     expected = [truth(question, order) == question.answer for question in chronology.questions]
     assert shares["chronology"].value == pytest.approx(sum(expected) / 10)
     assert (shares["chronology"].value == 1.0) >= (order == list(EVENTS))
-    factuality = dimension_score(
-        ChatSummaryExaminer(RuleChat(lambda _: dict.fromkeys(CATEGORIES))).factuality(["x"])[0], [], []
+    factuality = compute_dimension_score(
+        ChatSummaryExaminer(RuleChat(lambda _: dict.fromkeys(CATEGORY_MEANINGS))).compose_factuality_questions(["x"])[
+            0
+        ],
+        [],
+        [],
     )
     score = QevaScore(shares["coverage"], factuality, shares["chronology"])
     assert score.value is None

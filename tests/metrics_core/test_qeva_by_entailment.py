@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from metrics_core.ecs.verifier import offline_verifier, pair_threshold
+from metrics_core.ecs.verifier import make_offline_verifier, read_pair_threshold
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 from metrics_core.protocols import Entailments
-from metrics_core.qeva.chronology import chronology_questions
+from metrics_core.qeva.chronology import build_chronology_questions
 from metrics_core.qeva.offline.answerers import TOO_LONG, EntailmentAnswerer
-from metrics_core.qeva.offline.evidence import Evidence, gather, place_of
-from metrics_core.qeva.records import Asked, Context, Question, Reply, VideoFrames, VideoNotes
+from metrics_core.qeva.offline.statement_evidence import StatementEvidence, gather_evidence, locate_event
+from metrics_core.qeva.records import Context, ContextQuestion, Question, Reply, VideoAsFrames, VideoNotes
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
 
 SUMMARY = "A man cooks. Then he eats. A cat sleeps."
@@ -36,7 +36,7 @@ def whether(statement: str) -> Question:
 
 
 def reply(question: Question, context: Context, by: EntailmentAnswerer | None = None) -> Reply:
-    (given,) = (by or answerer()).answer([Asked(question, context)])
+    (given,) = (by or answerer()).answer([ContextQuestion(question, context)])
     return given
 
 
@@ -78,7 +78,7 @@ def test_a_closed_book_question_is_checked_against_nothing() -> None:
 
 def test_all_questions_are_one_batch_of_different_pairs() -> None:
     by = answerer()
-    asked = [Asked(whether(text), SUMMARY) for text in ("he sings", "he has lunch", "he sings")]
+    asked = [ContextQuestion(whether(text), SUMMARY) for text in ("he sings", "he has lunch", "he sings")]
     by.answer(asked)
     (batch,) = by.model.batches  # type: ignore[attr-defined]
     assert len(batch) == len(set(batch)) == 6
@@ -127,13 +127,15 @@ def test_an_empty_summary_answers_nothing(context: str) -> None:
     question = Question("coverage", "open", "What?", "he has lunch", statements=("he has lunch",))
     for forced in (False, True):
         assert reply(question, context, answerer(forced=forced)).status == "abstain"
-    for asked in chronology_questions(EVENTS).questions:
+    for asked in build_chronology_questions(EVENTS).questions:
         assert reply(asked, context, answerer(forced=True)).status == "abstain"
 
 
 def test_questions_without_statements_and_frames_are_refused_with_the_remedy() -> None:
     bare = Question("coverage", "open", "Why?", "Because.")
-    replies = answerer().answer([Asked(bare, SUMMARY), Asked(whether("a b c"), VideoFrames((), {}))])
+    replies = answerer().answer(
+        [ContextQuestion(bare, SUMMARY), ContextQuestion(whether("a b c"), VideoAsFrames((), {}))]
+    )
     assert [given.status for given in replies] == ["refused", "refused"]
     assert "language model" in (replies[0].reason or "")
     assert "video model" in (replies[1].reason or "")
@@ -143,9 +145,13 @@ def test_questions_with_a_statement_too_long_for_the_model_are_refused_and_the_o
     by = EntailmentAnswerer(ShortPairs(PAIRS, most_words=4), 0.5, RuleSplitter())
     longs = ["he sings all day long", "he hums all day long"]
     colour = Question("factuality", "choice", "?", "a", ("a", "b"), statements=("he has lunch", longs[0]))
-    asked = [Asked(whether(text), SUMMARY) for text in (longs[0], "he has lunch", longs[1])]
+    asked = [ContextQuestion(whether(text), SUMMARY) for text in (longs[0], "he has lunch", longs[1])]
     # A context that has the statement's own words, or no sentence, needs no model.
-    asked += [Asked(colour, SUMMARY), Asked(whether(longs[0]), longs[0]), Asked(whether(longs[0]), "")]
+    asked += [
+        ContextQuestion(colour, SUMMARY),
+        ContextQuestion(whether(longs[0]), longs[0]),
+        ContextQuestion(whether(longs[0]), ""),
+    ]
     replies = by.answer(asked)
     assert [given.status for given in replies] == ["refused", "ok", "refused", "refused", "ok", "abstain"]
     assert replies[0] == Reply("refused", reason=TOO_LONG)
@@ -153,9 +159,13 @@ def test_questions_with_a_statement_too_long_for_the_model_are_refused_and_the_o
 
 
 def test_the_default_verifier_refuses_a_sentence_of_a_thousand_words_and_goes_on() -> None:
-    by = EntailmentAnswerer(offline_verifier(), pair_threshold(), RuleSplitter(), SentenceTransformerEncoder())
+    by = EntailmentAnswerer(
+        make_offline_verifier(), read_pair_threshold(), RuleSplitter(), SentenceTransformerEncoder()
+    )
     long = " ".join(f"word{i}" for i in range(1000))
-    asked = [Asked(whether(text), context) for context in (SUMMARY, None) for text in (long, "A man cooks a meal.")]
+    asked = [
+        ContextQuestion(whether(text), context) for context in (SUMMARY, None) for text in (long, "A man cooks a meal.")
+    ]
     alone = by.answer([asked[1]])
     replies = by.answer(asked)
     assert [given.status for given in replies[::2]] == ["refused", "refused"]
@@ -169,11 +179,11 @@ def test_a_complaint_about_another_text_is_not_asked_again_for_ever() -> None:
             raise HypothesisTooLong(["something else"], 4)
 
     with pytest.raises(HypothesisTooLong, match="something else"):
-        EntailmentAnswerer(Confused({}), 0.5, RuleSplitter()).answer([Asked(whether("he sings"), SUMMARY)])
+        EntailmentAnswerer(Confused({}), 0.5, RuleSplitter()).answer([ContextQuestion(whether("he sings"), SUMMARY)])
 
 
 def test_the_order_of_events_is_that_of_their_sentences() -> None:
-    questions = chronology_questions(EVENTS).questions
+    questions = build_chronology_questions(EVENTS).questions
     assert {question.kind for question in questions} == {"yes_no", "choice", "order"}
     backwards = "A cat sleeps. Then he eats. A man cooks."
     for question in questions:
@@ -185,46 +195,46 @@ def test_the_order_of_events_is_that_of_their_sentences() -> None:
 
 def test_the_notes_themselves_answer_the_chronology_questions_written_from_them() -> None:
     notes = VideoNotes(EVENTS, (), "references")
-    for question in chronology_questions(EVENTS).questions:
+    for question in build_chronology_questions(EVENTS).questions:
         assert reply(question, notes, answerer({})).normalised == question.answer
 
 
 def test_events_at_one_place_or_not_told_are_abstentions() -> None:
-    (question, *_) = chronology_questions(EVENTS[:2]).questions
+    (question, *_) = build_chronology_questions(EVENTS[:2]).questions
     one_place = answerer({("He cooks and eats.", event): 0.9 for event in EVENTS})
     assert reply(question, "He cooks and eats. He sings.", one_place).status == "abstain"
     assert reply(question, "A man cooks. He sings.").status == "abstain"
 
 
 def test_without_a_context_the_order_is_not_known() -> None:
-    for question in chronology_questions(EVENTS).questions:
+    for question in build_chronology_questions(EVENTS).questions:
         assert reply(question, None, answerer(forced=True)).status == "abstain"
 
 
 def test_a_forced_answer_guesses_where_events_have_one_place() -> None:
-    for question in chronology_questions(EVENTS).questions:
+    for question in build_chronology_questions(EVENTS).questions:
         assert reply(question, "He sings.", answerer(forced=True)).normalised in question.choices
 
 
 def test_an_event_s_place_is_the_mean_by_likeness_where_nothing_entails_it() -> None:
     """Weights e^0 and e^(-0.1 / 0.1), so that the place is 1 / (1 + 1 / e)."""
-    found = Evidence(np.array([0.7, 0.8]), np.array([0.0, 0.0]))
-    assert place_of(found, 0.5) == pytest.approx(1 / (1 + np.exp(-1)))
-    unlike = Evidence(np.array([0.1, 0.15]), np.array([0.0, 0.0]))
-    assert place_of(unlike, 0.5) is None
-    assert place_of(unlike, 0.5, forced=True) is not None
+    found = StatementEvidence(np.array([0.7, 0.8]), np.array([0.0, 0.0]))
+    assert locate_event(found, 0.5) == pytest.approx(1 / (1 + np.exp(-1)))
+    unlike = StatementEvidence(np.array([0.1, 0.15]), np.array([0.0, 0.0]))
+    assert locate_event(unlike, 0.5) is None
+    assert locate_event(unlike, 0.5, forced=True) is not None
 
 
 def test_entailment_moves_the_place_to_its_sentence() -> None:
     """Odds 1 against 0.001 / 1.001 to the power of 0.2, at equal likeness; a sentence not verified counts as 0."""
-    found = Evidence(np.array([0.5, 0.5]), np.array([np.nan, 0.5]))
-    assert place_of(found, 0.5) == pytest.approx(1 / (1 + (0.001 / 1.001) ** 0.2))
+    found = StatementEvidence(np.array([0.5, 0.5]), np.array([np.nan, 0.5]))
+    assert locate_event(found, 0.5) == pytest.approx(1 / (1 + (0.001 / 1.001) ** 0.2))
 
 
 def test_sentences_that_were_not_verified_are_not_the_best() -> None:
-    (found,) = gather([("x y z", ["x", "x y", "q"])], KnownPairs({("q", "x y z"): 1.0}), None, r=2)
-    assert np.isnan(found.probability).tolist() == [False, False, True]
-    assert (found.best, found.support) == (0, 0.0)
+    (found,) = gather_evidence([("x y z", ["x", "x y", "q"])], KnownPairs({("q", "x y z"): 1.0}), None, r=2)
+    assert np.isnan(found.probabilities).tolist() == [False, False, True]
+    assert (found.best_sentence, found.best_probability) == (0, 0.0)
 
 
 def test_everything_that_changes_the_answers_is_part_of_the_identity() -> None:

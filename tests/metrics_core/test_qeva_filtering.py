@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.protocols import ModelIdentity
-from metrics_core.qeva.chronology import chronology_questions
-from metrics_core.qeva.filtering import FilterMark, Outcome, decide, filter_questions, outcome_of
-from metrics_core.qeva.records import Asked, Judgement, Question, Reply
+from metrics_core.qeva.chronology import build_chronology_questions
+from metrics_core.qeva.filtering import AnswerOutcome, FilterMark, choose_outcome, decide_question, filter_questions
+from metrics_core.qeva.records import AnswerJudgement, ContextQuestion, Question, Reply
 
-OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "abstain", "error")
-REPLIES: dict[Outcome, Reply] = {
+OUTCOMES: tuple[AnswerOutcome, ...] = ("correct", "wrong", "abstain", "error")
+REPLIES: dict[AnswerOutcome, Reply] = {
     "correct": Reply("ok", "Yes.", "yes"),
     "wrong": Reply("ok", "No.", "no"),
     "abstain": Reply("abstain", "cannot tell", reason="the answerer cannot tell"),
@@ -31,15 +31,15 @@ def yes_no(text: str) -> Question:
 class RuleAnswerer:
     """An Answerer that answers by a rule and keeps each batch."""
 
-    def __init__(self, rule: Callable[[Asked], Reply]) -> None:
+    def __init__(self, rule: Callable[[ContextQuestion], Reply]) -> None:
         self.rule = rule
-        self.batches: list[list[Asked]] = []
+        self.batches: list[list[ContextQuestion]] = []
 
     @property
     def identity(self) -> ModelIdentity:
         return ModelIdentity("rule", "1")
 
-    def answer(self, asked: Sequence[Asked]) -> list[Reply]:
+    def answer(self, asked: Sequence[ContextQuestion]) -> list[Reply]:
         self.batches.append(list(asked))
         return [self.rule(one) for one in asked]
 
@@ -51,12 +51,12 @@ class SameWords:
     def identity(self) -> ModelIdentity:
         return ModelIdentity("same words", "1")
 
-    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[Judgement]:
+    def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
         assert all(question.kind == "open" and reply.status == "ok" for question, reply in answered)
         return [
-            Judgement(None, "refused", "I judge no questions.")
+            AnswerJudgement(None, "refused", "I judge no questions.")
             if reply.normalised == "?"
-            else Judgement(reply.normalised == question.answer)
+            else AnswerJudgement(reply.normalised == question.answer)
             for question, reply in answered
         ]
 
@@ -77,15 +77,15 @@ class SameWords:
         (("wrong",), "error", "error"),
     ],
 )
-def test_decisions(closed_book: tuple[Outcome, ...], open_book: Outcome | None, decision: str) -> None:
-    assert decide(closed_book, open_book) == decision
+def test_decisions(closed_book: tuple[AnswerOutcome, ...], open_book: AnswerOutcome | None, decision: str) -> None:
+    assert decide_question(closed_book, open_book) == decision
 
 
 def test_undecidable_outcomes_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        decide([])
+        decide_question([])
     with pytest.raises(ValueError, match="open-book outcome"):
-        decide(["wrong"])
+        decide_question(["wrong"])
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,14 @@ def test_undecidable_outcomes_are_refused() -> None:
         ("error", None, "error"),
     ],
 )
-def test_outcomes_of_stored_answers(reply: str, correct: bool | None, outcome: Outcome) -> None:
-    assert outcome_of(reply, correct) == outcome  # type: ignore[arg-type]
+def test_outcomes_of_stored_answers(reply: str, correct: bool | None, outcome: AnswerOutcome) -> None:
+    assert choose_outcome(reply, correct) == outcome  # type: ignore[arg-type]
 
 
 @given(st.lists(st.tuples(st.lists(st.sampled_from(OUTCOMES), min_size=3, max_size=3), st.sampled_from(OUTCOMES))))
-def test_stages_ask_survivors_only_and_marks_are_in_order(plan: list[tuple[list[Outcome], Outcome]]) -> None:
+def test_stages_ask_survivors_only_and_marks_are_in_order(
+    plan: list[tuple[list[AnswerOutcome], AnswerOutcome]],
+) -> None:
     questions = [yes_no(f"{number}?") for number in range(len(plan))]
     number_of = {question: number for number, question in enumerate(questions)}
     closed = RuleAnswerer(lambda one: REPLIES[plan[number_of[one.question]][0][one.seed]])
@@ -118,7 +120,7 @@ def test_stages_ask_survivors_only_and_marks_are_in_order(plan: list[tuple[list[
         assert mark.closed_book == tuple(votes[:stop])
         survived = set(votes) & {"wrong", "abstain"}
         assert mark.open_book == (open_book if survived else None)
-        assert mark.decision == decide(mark.closed_book, mark.open_book)
+        assert mark.decision == decide_question(mark.closed_book, mark.open_book)
         assert mark.reason
     assert all(one.context is None for batch in closed.batches for one in batch)
     assert [{one.seed for one in batch} for batch in closed.batches] == [{vote} for vote in range(len(closed.batches))]
@@ -177,7 +179,7 @@ reader = RuleAnswerer(lambda one: Reply("ok", one.question.answer, one.question.
 
 
 def test_a_guesser_removes_as_many_questions_as_computed_by_hand() -> None:
-    mix = chronology_questions([f"event {number}" for number in range(8)], 10).questions
+    mix = build_chronology_questions([f"event {number}" for number in range(8)], 10).questions
     four_way = [replace(yes_no(f"{i}?"), kind="choice", answer="b", choices=("a", "b", "c", "d")) for i in range(10)]
     assert kept_by_guessing(mix) == pytest.approx(6.0)
     assert kept_by_guessing(four_way) == pytest.approx(7.5)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.ecs.verifier import offline_verifier
+from metrics_core.ecs.verifier import make_offline_verifier
 from metrics_core.qeva.offline.answerers import (
     REFERENCE_TOO_LONG,
     CosineMatcher,
@@ -15,7 +15,7 @@ from metrics_core.qeva.offline.answerers import (
     TokenF1Matcher,
     token_f1,
 )
-from metrics_core.qeva.records import Judgement, Matcher, Question, Reply
+from metrics_core.qeva.records import AnswerJudgement, AnswerMatcher, Question, Reply
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
 
 TEXTS = st.text(alphabet="ab .Ä", max_size=12)
@@ -26,9 +26,9 @@ def answered(*answers: str, key: str = "a red car") -> list[tuple[Question, Repl
     return [(question, Reply("ok", answer, answer)) for answer in answers]
 
 
-def verdicts(matcher: Matcher, pairs: list[tuple[Question, Reply]]) -> list[bool | None]:
-    judgements = matcher.match(pairs)
-    assert all(judgement == Judgement(judgement.correct) for judgement in judgements)
+def verdicts(matcher: AnswerMatcher, pairs: list[tuple[Question, Reply]]) -> list[bool | None]:
+    judgements = matcher.judge_answers(pairs)
+    assert all(judgement == AnswerJudgement(judgement.correct) for judgement in judgements)
     return [judgement.correct for judgement in judgements]
 
 
@@ -67,8 +67,8 @@ def test_the_answer_is_the_premise_and_the_reference_the_hypothesis() -> None:
 def test_the_reference_s_own_words_are_right_without_the_model() -> None:
     model = KnownPairs({})
     matcher = EntailmentMatcher(model, 0.5)
-    assert matcher.scores(answered("A red  car.")) == [1.0]
-    assert matcher.match([]) == []
+    assert matcher.compute_probabilities(answered("A red  car.")) == [1.0]
+    assert matcher.judge_answers([]) == []
     assert model.batches == []
 
 
@@ -76,28 +76,30 @@ def test_a_reference_too_long_for_the_model_is_refused_and_the_others_are_judged
     model = ShortPairs({("a crimson car", "a red car"): 0.5}, most_words=3)
     long = ["a red car on the road", "a red car on the hill"]
     pairs = answered("a crimson car") + [pair for key in long for pair in answered("a car", key, key=key)]
-    refused, right = Judgement(None, "refused", REFERENCE_TOO_LONG), Judgement(True)
-    assert EntailmentMatcher(model, 0.5).match(pairs) == [right, refused, right, refused, right]
+    refused, right = AnswerJudgement(None, "refused", REFERENCE_TOO_LONG), AnswerJudgement(True)
+    assert EntailmentMatcher(model, 0.5).judge_answers(pairs) == [right, refused, right, refused, right]
     assert model.batches == [[("a crimson car", "a red car")]]
 
 
 def test_the_default_verifier_refuses_a_reference_of_a_thousand_words() -> None:
     key = " ".join(f"word{i}" for i in range(1000))
-    matcher = EntailmentMatcher(offline_verifier(), 0.5)
-    assert matcher.match(answered("a car", key=key)) == [Judgement(None, "refused", REFERENCE_TOO_LONG)]
+    matcher = EntailmentMatcher(make_offline_verifier(), 0.5)
+    assert matcher.judge_answers(answered("a car", key=key)) == [AnswerJudgement(None, "refused", REFERENCE_TOO_LONG)]
 
 
 def test_cosines_decide_from_the_threshold_on() -> None:
     encoder = KnownVectors({"a red car": 0.0, "a crimson car": 30.0, "a bus": 90.0})
     matcher = CosineMatcher(encoder, 0.8)
-    assert matcher.scores(answered("a crimson car", "a bus")) == pytest.approx([np.cos(np.pi / 6), 0.0], abs=1e-6)
+    assert matcher.compute_cosines(answered("a crimson car", "a bus")) == pytest.approx(
+        [np.cos(np.pi / 6), 0.0], abs=1e-6
+    )
     assert verdicts(matcher, answered("a crimson car", "a bus")) == [True, False]
 
 
 def test_a_reply_without_an_answer_cannot_be_matched() -> None:
     question = Question("coverage", "open", "What passes?", "a red car")
     with pytest.raises(ValueError, match="abstain"):
-        TokenF1Matcher().match([(question, Reply("abstain"))])
+        TokenF1Matcher().judge_answers([(question, Reply("abstain"))])
 
 
 def test_the_threshold_is_part_of_every_identity() -> None:

@@ -11,16 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.arithmetic import wilson_interval
-from metrics_core.qeva.by_chat.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
-from metrics_core.qeva.filtering import FilterMark, Outcome
+from metrics_core.qeva.by_chat.model_calls import (
+    ModelCalls,
+    count_all_calls,
+    count_calls_per_summary,
+    count_calls_per_video,
+)
+from metrics_core.qeva.filtering import AnswerOutcome, FilterMark
 from metrics_core.qeva.records import Decision, Dimension, Question, QuestionSet
 from metrics_core.qeva.score import (
     DimensionScore,
     QevaScore,
-    dimension_score,
-    empty_summary_score,
+    compute_dimension_score,
+    compute_empty_summary_score,
+    compute_summary_score,
     is_empty_summary,
-    summary_score,
 )
 
 Z = 1.959963984540054
@@ -44,11 +49,11 @@ def scored(
     error: int = 0,
     on_error: Literal["exclude", "wrong"] = "exclude",
 ) -> DimensionScore:
-    outcomes: list[Outcome] = ["correct"] * correct
+    outcomes: list[AnswerOutcome] = ["correct"] * correct
     outcomes += ["wrong"] * wrong
     outcomes += ["abstain"] * abstain
     outcomes += ["error"] * error
-    return dimension_score(questions_of(dimension, len(marks)), marks, outcomes, on_error)
+    return compute_dimension_score(questions_of(dimension, len(marks)), marks, outcomes, on_error)
 
 
 COVERAGE = scored("coverage", marked(trivial=4, low_quality=1, keep=5), correct=3, wrong=1, abstain=1)
@@ -78,10 +83,10 @@ def test_a_dimension_without_questions_leaves_qeva_undefined() -> None:
 
 def test_a_set_that_is_empty_or_failed_says_why() -> None:
     empty = QuestionSet("chronology", reason="the video has fewer than two events that differ")
-    assert dimension_score(empty, [], []).status == "no_question"
-    assert dimension_score(empty, [], []).reason == "the video has fewer than two events that differ"
+    assert compute_dimension_score(empty, [], []).status == "no_question"
+    assert compute_dimension_score(empty, [], []).reason == "the video has fewer than two events that differ"
     refused = QuestionSet("coverage", status="refused", reason="the model declined")
-    score = dimension_score(refused, [], [])
+    score = compute_dimension_score(refused, [], [])
     assert (score.value, score.status, score.reason) == (None, "generation_failed", "the model declined")
 
 
@@ -115,11 +120,11 @@ def test_intervals_are_wilsons(n_correct: int, n: int) -> None:
     st.sampled_from(["exclude", "wrong"]),
 )
 def test_a_score_is_a_share_or_none_with_a_reason(
-    decisions: list[Decision], outcomes: list[Outcome], on_error: Literal["exclude", "wrong"]
+    decisions: list[Decision], outcomes: list[AnswerOutcome], on_error: Literal["exclude", "wrong"]
 ) -> None:
     marks = [FilterMark(("wrong",), None, decision) for decision in decisions]
     given_outcomes = outcomes[: decisions.count("keep")]
-    score = dimension_score(questions_of("coverage", len(marks)), marks, given_outcomes, on_error)
+    score = compute_dimension_score(questions_of("coverage", len(marks)), marks, given_outcomes, on_error)
     assert score.n_generated == score.n_trivial + score.n_low_quality + score.n_filter_error + score.n_kept
     if score.value is None:
         assert score.reason
@@ -147,30 +152,30 @@ def scored_as(chronology: DimensionScore) -> dict[Dimension, DimensionScore]:
 
 def test_the_order_of_one_event_is_undefined_and_so_is_the_total() -> None:
     untold = scored("chronology", marked(keep=9), abstain=9)
-    score = summary_score(scored_as(untold), n_sentences=1)
+    score = compute_summary_score(scored_as(untold), n_sentences=1)
     assert (score.chronology.value, score.chronology.status, score.value) == (None, "one_event", None)
     assert score.partial_mean == pytest.approx((0.6 + 0.75) / 2)
     assert score.reason == (
         "chronology: a summary of one sentence that tells no order: one of two sentences or more is needed"
     )
     # Two sentences could have told an order, and one sentence that gives an order has told it.
-    assert summary_score(scored_as(untold), n_sentences=2).chronology.value == 0.0
+    assert compute_summary_score(scored_as(untold), n_sentences=2).chronology.value == 0.0
     told = scored("chronology", marked(keep=9), abstain=8, wrong=1)
-    assert summary_score(scored_as(told), n_sentences=1).chronology.value == 0.0
+    assert compute_summary_score(scored_as(told), n_sentences=1).chronology.value == 0.0
     few = scored("chronology", marked(keep=2), abstain=2)
-    assert summary_score(scored_as(few), n_sentences=1).chronology.status == "few_questions"
+    assert compute_summary_score(scored_as(few), n_sentences=1).chronology.status == "few_questions"
 
 
 def test_an_empty_summary_answers_nothing_and_states_nothing() -> None:
     coverage = (questions_of("coverage", 4), marked(keep=3, trivial=1))
     chronology = (questions_of("chronology", 1), marked(trivial=1))
-    both_kept = empty_summary_score(coverage, (questions_of("chronology", 3), marked(keep=3)))
+    both_kept = compute_empty_summary_score(coverage, (questions_of("chronology", 3), marked(keep=3)))
     assert [one.value for one in both_kept.dimensions] == [0.0, None, 0.0]
     assert (both_kept.value, both_kept.partial_mean) == (None, 0.0)
     assert both_kept.coverage.n_abstain == 3
     assert both_kept.reason == "factuality: the summary is empty"
-    assert [one.value for one in empty_summary_score(coverage, chronology).dimensions] == [0.0, None, None]
-    assert empty_summary_score((coverage[0], marked(trivial=4)), chronology).partial_mean is None
+    assert [one.value for one in compute_empty_summary_score(coverage, chronology).dimensions] == [0.0, None, None]
+    assert compute_empty_summary_score((coverage[0], marked(trivial=4)), chronology).partial_mean is None
 
 
 @pytest.mark.parametrize(
@@ -182,15 +187,15 @@ def test_empty_summaries(summary: str, empty: bool) -> None:
 
 def test_marks_and_outcomes_must_fit() -> None:
     with pytest.raises(ValueError, match="1 marks for 2 questions"):
-        dimension_score(questions_of("coverage", 2), marked(keep=1), [])
+        compute_dimension_score(questions_of("coverage", 2), marked(keep=1), [])
     with pytest.raises(ValueError, match="0 outcomes for 1 kept"):
-        dimension_score(questions_of("coverage", 1), marked(keep=1), [])
+        compute_dimension_score(questions_of("coverage", 1), marked(keep=1), [])
     with pytest.raises(ValueError, match="on_error"):
-        dimension_score(questions_of("coverage", 0), [], [], "ignore")  # type: ignore[arg-type]
+        compute_dimension_score(questions_of("coverage", 0), [], [], "ignore")  # type: ignore[arg-type]
 
 
 def test_the_calls_of_the_papers_benchmark() -> None:
-    assert (calls_per_video(), calls_per_summary()) == (Calls(32, 40), Calls(10, 51))
-    assert calls_in_all(200, 200 * 4) == Calls(14_400, 48_800)
-    assert calls_per_video(5, votes=3) == Calls(3 * 5 + 2, 2 * 5 * 3 + 5 * 3 + 5)
-    assert calls_per_summary(10, votes=3) == Calls(10, 1 + 10 * 3 + 10 + 10 + 10 + 10)
+    assert (count_calls_per_video(), count_calls_per_summary()) == (ModelCalls(32, 40), ModelCalls(10, 51))
+    assert count_all_calls(200, 200 * 4) == ModelCalls(14_400, 48_800)
+    assert count_calls_per_video(5, votes=3) == ModelCalls(3 * 5 + 2, 2 * 5 * 3 + 5 * 3 + 5)
+    assert count_calls_per_summary(10, votes=3) == ModelCalls(10, 1 + 10 * 3 + 10 + 10 + 10 + 10)

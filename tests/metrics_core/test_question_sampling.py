@@ -8,28 +8,40 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metrics_core.agreement import coefficient
-from metrics_core.agreement.drawn_answers import Answer, better_cut, better_system, closer_metric, middle_rating
-from metrics_core.agreement.sampling import EVEN, keys_of, shares_of_cuts, shares_of_metrics, weights_of
+from metrics_core.agreement import compute_coefficient
+from metrics_core.agreement.difference_estimates import (
+    DifferenceEstimate,
+    choose_least_good_rating,
+    compute_rating_difference,
+    compute_tau_difference,
+    compute_youden_difference,
+)
+from metrics_core.agreement.sampling import (
+    EVEN_PART,
+    compute_draw_keys,
+    compute_draw_weights,
+    compute_metric_draw_shares,
+    compute_threshold_draw_shares,
+)
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration.rated import FEWEST_VIDEOS
-from metrics_core.intervals import estimate_at_any_time
+from metrics_core.calibration.rated_search import FEWEST_VIDEOS
+from metrics_core.intervals import confidence_sequence
 
 N, DRAWS, RATED = 30, 4000, 10
 
 
 def drawn(rng: np.random.Generator, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The rows of the first units of a draw, and the weight of every unit, 0 for one that is not drawn."""
-    keys = keys_of(shares, rng.random(shares.size))
+    keys = compute_draw_keys(shares, rng.random(shares.size))
     rows = np.argsort(keys)[:RATED]
     weights = np.zeros(shares.size)
-    weights[rows] = weights_of(keys[rows], shares[rows])
+    weights[rows] = compute_draw_weights(keys[rows], shares[rows])
     return rows, weights
 
 
 def test_weighted_sums_over_units_and_pairs_have_no_bias() -> None:
     rng = np.random.default_rng(0)
-    shares = shares_of_metrics(rng.normal(size=N), rng.normal(size=N))
+    shares = compute_metric_draw_shares(rng.normal(size=N), rng.normal(size=N))
     # What is drawn with a higher chance is rated higher.
     values, pairs = 100 * shares + rng.normal(size=N), rng.normal(1.0, 1.0, (N, N))
     np.fill_diagonal(pairs, 0.0)
@@ -44,15 +56,15 @@ def test_weighted_sums_over_units_and_pairs_have_no_bias() -> None:
 
 def test_the_even_part_of_a_draw_is_a_random_sample_of_all_units() -> None:
     rng = np.random.default_rng(1)
-    shares = shares_of_metrics(rng.normal(size=N), rng.normal(size=N))
+    shares = compute_metric_draw_shares(rng.normal(size=N), rng.normal(size=N))
     times = np.zeros(N)
     for _ in range(DRAWS):
-        keys = keys_of(shares, rng.random(N))
+        keys = compute_draw_keys(shares, rng.random(N))
         rows = np.argsort(keys)[:RATED]
         # As view random_rating has it.
         times[rows[keys[rows] * shares[rows] < keys[rows].max() * shares.min()]] += 1
     chance = times.sum() / DRAWS / N
-    assert chance > 0.5 * EVEN * RATED / N
+    assert chance > 0.5 * EVEN_PART * RATED / N
     assert np.abs(times / DRAWS - chance).max() < 4.5 * math.sqrt(chance / DRAWS)
 
 
@@ -60,10 +72,10 @@ def test_equal_weights_give_plain_tau_b_and_its_interval_leaves_out_each_video()
     rng = np.random.default_rng(2)
     first, second, people = (rng.integers(0, 6, 90).astype(float) for _ in range(3))
     videos = rng.integers(0, 70, 90).tolist()
-    found = closer_metric(first, second, people, np.full(90, 2.5), videos)
+    found = compute_tau_difference(first, second, people, np.full(90, 2.5), videos)
 
     def difference(rows: FloatArray) -> float:
-        tau = [coefficient(side[rows], people[rows], "kendall_b") for side in (first, second)]
+        tau = [compute_coefficient(side[rows], people[rows], "kendall_b") for side in (first, second)]
         assert tau[0] is not None
         assert tau[1] is not None
         return tau[1] - tau[0]
@@ -83,12 +95,12 @@ def test_equal_weights_give_plain_tau_b_and_its_interval_leaves_out_each_video()
 def test_a_mean_per_system_leaves_out_each_video() -> None:
     rng = np.random.default_rng(4)
     moved, weights, videos = rng.normal(1.0, 1.0, 60), rng.uniform(1, 2, 60), (np.arange(60) // 2).tolist()
-    found = better_system(moved, weights, videos)
+    found = compute_rating_difference(moved, weights, videos)
     left_out = []
     for video in range(30):
         kept = np.array(videos) != video
         left_out.append(float(np.average(moved[kept], weights=weights[kept])))
-    expected = estimate_at_any_time(float(np.average(moved, weights=weights)), np.array(left_out), 0.4, 0.95, (-4, 4))
+    expected = confidence_sequence(float(np.average(moved, weights=weights)), np.array(left_out), 0.4, 0.95, (-4, 4))
     assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
 
 
@@ -108,14 +120,16 @@ def mirrored(seed: int, n: int = 300) -> tuple[FloatArray, FloatArray, FloatArra
 def is_told_apart(seed: int, most: int) -> bool:
     """Whether a rater who looks after every answer sees one of two equally good metrics called better."""
     one, other, people, videos = mirrored(seed)
-    shares = shares_of_metrics(one, other)
-    keys = keys_of(shares, np.random.default_rng([seed, 8]).random(shares.size))
+    shares = compute_metric_draw_shares(one, other)
+    keys = compute_draw_keys(shares, np.random.default_rng([seed, 8]).random(shares.size))
     order = np.argsort(keys)
     for n in range(FEWEST_VIDEOS, most + 1):
         rows = order[:n]
-        weights = weights_of(keys[rows], shares[rows])
-        answer = closer_metric(one[rows], other[rows], people[rows], weights, [videos[row] for row in rows.tolist()])
-        if answer.better is not None:
+        weights = compute_draw_weights(keys[rows], shares[rows])
+        answer = compute_tau_difference(
+            one[rows], other[rows], people[rows], weights, [videos[row] for row in rows.tolist()]
+        )
+        if answer.winner is not None:
             return True
     return False
 
@@ -133,7 +147,7 @@ def test_weighted_tau_is_that_of_repeated_items() -> None:
     rng = np.random.default_rng(3)
     sides = rng.integers(0, 4, (3, 15)).astype(float)
     times = rng.integers(0, 4, 15)
-    found = closer_metric(*sides, times, range(15))
+    found = compute_tau_difference(*sides, times, range(15))
     signs = [np.sign(side[:, None] - side) for side in sides]
     weights = np.outer(times, times)
 
@@ -147,21 +161,21 @@ def test_weighted_tau_is_that_of_repeated_items() -> None:
 
 def test_the_shares_of_cuts_fall_half_between_them() -> None:
     values = np.linspace(0, 1, 101)
-    shares = shares_of_cuts(values, 0.2, 0.3)
+    shares = compute_threshold_draw_shares(values, 0.2, 0.3)
     between = (values >= 0.2) & (values < 0.3)
     assert shares[between].sum() == pytest.approx(0.5)
     assert shares.sum() == pytest.approx(1.0)
-    everywhere = shares_of_cuts(values, -1.0, 2.0)
+    everywhere = compute_threshold_draw_shares(values, -1.0, 2.0)
     assert everywhere == pytest.approx(np.full(101, 1 / 101))
 
 
 def test_what_has_no_value_is_not_drawn() -> None:
-    shares = shares_of_metrics([0.1, math.nan, 0.5, 0.3], [0.2, 0.4, math.nan, 0.1])
+    shares = compute_metric_draw_shares([0.1, math.nan, 0.5, 0.3], [0.2, 0.4, math.nan, 0.1])
     assert shares.tolist()[1:3] == [0.0, 0.0]
-    assert np.isinf(keys_of(shares, np.full(4, 0.5))).tolist() == [False, True, True, False]
-    assert not shares_of_metrics([math.nan], [1.0]).any()
+    assert np.isinf(compute_draw_keys(shares, np.full(4, 0.5))).tolist() == [False, True, True, False]
+    assert not compute_metric_draw_shares([math.nan], [1.0]).any()
     # Metrics that rank alike leave nothing but chance.
-    assert shares_of_metrics([1, 2], [3, 4]).tolist() == [0.5, 0.5]
+    assert compute_metric_draw_shares([1, 2], [3, 4]).tolist() == [0.5, 0.5]
 
 
 def test_a_cut_is_better_by_what_it_does_between_both() -> None:
@@ -173,23 +187,23 @@ def test_a_cut_is_better_by_what_it_does_between_both() -> None:
                   for i in range(4) if good[i] is side] for side in (True, False)]  # fmt: skip
         return sum(sides[0]) - sum(sides[1])
 
-    found = better_cut(values, good, 0.2, 0.6, weights, range(4))
+    found = compute_youden_difference(values, good, 0.2, 0.6, weights, range(4))
     assert found.value == pytest.approx(youden(0.6) - youden(0.2))
-    assert better_cut(values, [True] * 4, 0.2, 0.6, weights, range(4)).value is None
+    assert compute_youden_difference(values, [True] * 4, 0.2, 0.6, weights, range(4)).value is None
 
 
 def test_nothing_drawn_and_few_videos_settle_nothing() -> None:
-    assert closer_metric([], [], [], [], []) == Answer(None, None, None, 0, 0)
-    assert better_system([], [], []).better is None
+    assert compute_tau_difference([], [], [], [], []) == DifferenceEstimate(None, None, None, 0, 0)
+    assert compute_rating_difference([], [], []).winner is None
     few = FEWEST_VIDEOS - 1
     moved = 1.0 + 0.01 * np.arange(few + 1)
-    assert better_system(moved[:few], np.ones(few), range(few)).better is None
-    assert better_system(moved, np.ones(few + 1), range(few + 1)).better == 1
-    assert better_system(-moved, np.ones(few + 1), range(few + 1)).better == 0
+    assert compute_rating_difference(moved[:few], np.ones(few), range(few)).winner is None
+    assert compute_rating_difference(moved, np.ones(few + 1), range(few + 1)).winner == 1
+    assert compute_rating_difference(-moved, np.ones(few + 1), range(few + 1)).winner == 0
 
 
 def test_the_middle_rating_is_weighted() -> None:
-    assert middle_rating([1, 2, 3, 4, 5], np.ones(5)) == 3.0
-    assert middle_rating([1, 2, 3, 4, 5], [1, 1, 1, 1, 9]) == 5.0
-    assert middle_rating([1, 1, 1, 3, 5], np.ones(5)) == 3.0
-    assert middle_rating([2, 2], np.ones(2)) == 2.0
+    assert choose_least_good_rating([1, 2, 3, 4, 5], np.ones(5)) == 3.0
+    assert choose_least_good_rating([1, 2, 3, 4, 5], [1, 1, 1, 1, 9]) == 5.0
+    assert choose_least_good_rating([1, 1, 1, 3, 5], np.ones(5)) == 3.0
+    assert choose_least_good_rating([2, 2], np.ones(2)) == 2.0

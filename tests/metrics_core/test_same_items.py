@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metrics_core.agreement import agreement_rows
-from metrics_core.agreement.same_items import SameItems, is_on_same_items, read_same_items
+from metrics_core.agreement import compute_agreement_rows
+from metrics_core.agreement.baseline_comparison import BaselineComparison, build_baseline_comparisons, is_baseline_row
 
 N, VIDEOS = 80, 16
 
@@ -30,25 +30,27 @@ def drawn() -> dict[str, np.ndarray]:
     }
 
 
-def on_same_items(metric: Any, baselines: dict[str, Any], ratings: Any, videos: list[Any]) -> SameItems:
+def on_same_items(metric: Any, baselines: dict[str, Any], ratings: Any, videos: list[Any]) -> BaselineComparison:
     """How metric m stands beside baselines and raters, as the agreement table has it."""
-    return read_same_items(agreement_rows({"m": metric}, {"q": ratings}, videos, baselines=baselines))["q", "m"]
+    return build_baseline_comparisons(
+        compute_agreement_rows({"m": metric}, {"q": ratings}, videos, baselines=baselines)
+    )["q", "m"]
 
 
 @pytest.fixture(scope="module")
-def found(drawn: dict[str, np.ndarray]) -> SameItems:
+def found(drawn: dict[str, np.ndarray]) -> BaselineComparison:
     baselines = {"length": drawn["length"], "noise": drawn["noise"]}
     return on_same_items(drawn["metric"], baselines, drawn["ratings"], drawn["videos"].tolist())
 
 
-def test_everything_is_measured_on_the_metrics_items(drawn: dict[str, np.ndarray], found: SameItems) -> None:
+def test_everything_is_measured_on_the_metrics_items(drawn: dict[str, np.ndarray], found: BaselineComparison) -> None:
     kept = np.isfinite(drawn["metric"])
     people = np.round(drawn["ratings"][kept].mean(axis=1), 9)
-    assert found.found.n == kept.sum() == 64
-    assert found.found.value == pytest.approx(stats.kendalltau(drawn["metric"][kept], people).statistic)
-    assert found.strongest is not None
-    assert found.strongest.name == "length"
-    assert found.strongest.value == pytest.approx(-stats.kendalltau(drawn["length"][kept], people).statistic)
+    assert found.coefficient.n == kept.sum() == 64
+    assert found.coefficient.value == pytest.approx(stats.kendalltau(drawn["metric"][kept], people).statistic)
+    assert found.strongest_baseline is not None
+    assert found.strongest_baseline.name == "length"
+    assert found.strongest_baseline.value == pytest.approx(-stats.kendalltau(drawn["length"][kept], people).statistic)
     one, other = drawn["ratings"][kept].T
     assert found.ceiling is not None
     assert found.ceiling.value == pytest.approx(stats.kendalltau(one, other).statistic)
@@ -61,7 +63,7 @@ def t_interval(value: float, without: list[float]) -> tuple[float, float]:
     return value - half, value + half
 
 
-def test_the_differences_leave_the_same_videos_out(drawn: dict[str, np.ndarray], found: SameItems) -> None:
+def test_the_differences_leave_the_same_videos_out(drawn: dict[str, np.ndarray], found: BaselineComparison) -> None:
     kept = np.isfinite(drawn["metric"])
     metric, length, ratings = drawn["metric"][kept], drawn["length"][kept], drawn["ratings"][kept]
     people, video = np.round(ratings.mean(axis=1), 9), drawn["videos"][kept]
@@ -85,30 +87,36 @@ def test_the_differences_leave_the_same_videos_out(drawn: dict[str, np.ndarray],
 def test_without_a_baseline_or_a_second_rater_there_is_none(drawn: dict[str, np.ndarray]) -> None:
     ratings, videos = drawn["ratings"][:, :1], drawn["videos"].tolist()
     one = on_same_items(drawn["metric"], {}, ratings, videos)
-    assert (one.ceiling, one.strongest, one.above_baseline, one.above_rater) == (None, None, None, None)
+    assert (one.ceiling, one.strongest_baseline, one.above_baseline, one.above_rater) == (None, None, None, None)
     constant = on_same_items(np.ones(N), {"c": np.zeros(N)}, ratings, videos)
-    assert (constant.found.value, constant.strongest, constant.found.n) == (None, None, N)
+    assert (constant.coefficient.value, constant.strongest_baseline, constant.coefficient.n) == (None, None, N)
 
 
 def test_an_empty_side_is_undefined() -> None:
     one = on_same_items([np.nan, np.nan], {"c": [1, 2]}, [[1], [2]], ["a", "b"])
-    assert (one.found.value, one.found.n, one.above_baseline, one.n_videos) == (None, 0, None, 0)
+    assert (one.coefficient.value, one.coefficient.n, one.above_baseline, one.n_videos) == (None, 0, None, 0)
 
 
-def test_the_rows_have_the_sign_of_a_baseline_and_the_chances(drawn: dict[str, np.ndarray], found: SameItems) -> None:
+def test_the_rows_have_the_sign_of_a_baseline_and_the_chances(
+    drawn: dict[str, np.ndarray], found: BaselineComparison
+) -> None:
     baselines = {"length": drawn["length"], "noise": drawn["noise"]}
-    rows = agreement_rows(
+    rows = compute_agreement_rows(
         {"m": drawn["metric"]}, {"q": drawn["ratings"]}, drawn["videos"].tolist(), baselines=baselines
     )
     by_key = {(row.metric, row.grouping, row.statistic): row for row in rows}
     assert len(by_key) == len(rows)
     own = by_key["length", "where m has a value", "kendall_b"]
-    assert found.strongest is not None
-    assert (own.value, own.low, own.high) == (-found.strongest.value, -found.strongest.high, -found.strongest.low)
+    assert found.strongest_baseline is not None
+    assert (own.value, own.low, own.high) == (
+        -found.strongest_baseline.value,
+        -found.strongest_baseline.high,
+        -found.strongest_baseline.low,
+    )
     assert (own.baseline, own.n, own.n_undefined) == (True, 64, 16)
     # Of all captions, the baseline is another number.
     assert own.value != by_key["length", "pooled", "kendall_b"].value
     chance = by_key["m", "above length", "kendall_b_chance"]
     assert found.above_baseline is not None
     assert (chance.value, chance.low, chance.n) == (found.above_baseline.p, None, VIDEOS)
-    assert sum(is_on_same_items(row) for row in rows) == 11
+    assert sum(is_baseline_row(row) for row in rows) == 11

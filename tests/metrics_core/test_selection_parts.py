@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.selection import duplicates, spread
-from metrics_core.selection.combining import mean_rank, weighted_mean
-from metrics_core.selection.duplicates import find_originals, without_near_duplicates
-from metrics_core.selection.places import first_of_each, in_proportion
-from metrics_core.selection.spread import farthest_first
+from metrics_core.selection import diversity, duplicates
+from metrics_core.selection.diversity import choose_diverse_rows
+from metrics_core.selection.duplicates import drop_near_duplicates, find_originals
+from metrics_core.selection.strata import choose_first_per_stratum, divide_places
+from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
 
 # Imported here and not in the first test, whose time hypothesis would take.
 pytest.importorskip("scipy.stats")
@@ -38,13 +38,15 @@ def test_a_mean_rank_counts_the_values_below_and_half_of_the_equal_ones(values: 
 
     columns = [list(column) for column in zip(*values, strict=True)]
     expected = [(2 * rank(columns[0], a) + rank(columns[1], b)) / 3 for a, b in values]
-    np.testing.assert_allclose(mean_rank(values, [2, 1]), expected)
+    np.testing.assert_allclose(weighted_mean_rank(values, [2, 1]), expected)
 
 
 def test_a_mean_rank_does_not_see_the_range_of_a_metric() -> None:
     values = np.array([[0.1, 7.0], [0.9, 3.0], [0.5, 5.0]])
-    np.testing.assert_array_equal(mean_rank(values, [1, 2]), mean_rank(np.exp(values) * [1, 1000], [1, 2]))
-    assert mean_rank(np.empty((0, 2)), [1, 1]).shape == (0,)
+    np.testing.assert_array_equal(
+        weighted_mean_rank(values, [1, 2]), weighted_mean_rank(np.exp(values) * [1, 1000], [1, 2])
+    )
+    assert weighted_mean_rank(np.empty((0, 2)), [1, 1]).shape == (0,)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(1, 40), st.sampled_from([1, 0.1, 0.3, 1 / 3]))
@@ -54,7 +56,7 @@ def test_equal_rows_have_equal_means_wherever_they_and_their_columns_stand(
     random = np.random.default_rng(seed)
     values, weights = random.normal(size=(n, m)), random.integers(1, 9, m) * unit
     twice, columns = np.concatenate([values, values]), random.permutation(m)
-    for combine in (mean_rank, weighted_mean):
+    for combine in (weighted_mean_rank, weighted_mean):
         # Candidates come column by column.
         means = combine(np.asfortranarray(twice), weights)
         np.testing.assert_array_equal(means[:n], means[n:])
@@ -65,12 +67,12 @@ def test_equal_rows_have_equal_means_wherever_they_and_their_columns_stand(
 def test_equal_mean_ranks_are_equal_to_the_last_digit(a: list[int], b: list[int], weights: tuple[float, ...]) -> None:
     rows = list(zip(range(1, 8), a, b, strict=True))
     exact = [sum(Fraction(str(w)) * value for w, value in zip(weights, row, strict=True)) for row in rows]
-    found = mean_rank(rows, weights)
+    found = weighted_mean_rank(rows, weights)
     for (mean, first), (other, second) in combinations(zip(exact, found, strict=True), 2):
         assert (first < second, first == second) == (mean < other, mean == other)
 
 
-@pytest.mark.parametrize("combine", [mean_rank, weighted_mean])
+@pytest.mark.parametrize("combine", [weighted_mean_rank, weighted_mean])
 @pytest.mark.parametrize(
     ("values", "weights"), [([[1.0, np.nan]], [1, 1]), ([[1.0]], [0]), ([[1.0]], [-1]), ([[1.0]], [1, 1]), ([1.0], [1])]
 )
@@ -82,7 +84,7 @@ def test_values_that_cannot_be_combined_are_refused(combine: object, values: obj
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.floats(0, 1))
 def test_places_are_the_quota_rounded_down_or_up(sizes: list[int], share: float) -> None:
     count = int(share * sum(sizes))
-    places = in_proportion(count, sizes)
+    places = divide_places(count, sizes)
     assert sum(places) == count
     for place, size in zip(places, sizes, strict=True):
         quota = Fraction(count * size, sum(sizes)) if sum(sizes) else Fraction(0)
@@ -90,10 +92,10 @@ def test_places_are_the_quota_rounded_down_or_up(sizes: list[int], share: float)
 
 
 def test_the_largest_remainders_get_the_places_that_are_left() -> None:
-    assert in_proportion(10, [47, 16, 15, 22]) == [5, 2, 1, 2]
-    assert in_proportion(1, [1, 1, 1]) == [1, 0, 0]
+    assert divide_places(10, [47, 16, 15, 22]) == [5, 2, 1, 2]
+    assert divide_places(1, [1, 1, 1]) == [1, 0, 0]
     with pytest.raises(ValueError, match="4 places cannot be divided over 3 samples"):
-        in_proportion(4, [1, 2])
+        divide_places(4, [1, 2])
 
 
 @given(st.lists(st.integers(0, 3), max_size=30), st.lists(st.integers(0, 9), min_size=4, max_size=4))
@@ -103,7 +105,7 @@ def test_the_first_of_each_stratum(strata: list[int], places: list[int]) -> None
         if left[stratum]:
             left[stratum] -= 1
             expected.append(position)
-    assert first_of_each(np.array(strata, dtype=np.intp), places).tolist() == expected
+    assert choose_first_per_stratum(np.array(strata, dtype=np.intp), places).tolist() == expected
 
 
 def plain_walk(rows: npt.NDArray[np.float32], at_least: float) -> list[int]:
@@ -118,7 +120,7 @@ def plain_walk(rows: npt.NDArray[np.float32], at_least: float) -> list[int]:
 @given(SMALL_ROWS, st.sampled_from([0.3, 0.9, 0.99, 1.0]))
 def test_near_duplicates_are_those_of_a_plain_walk(shape: tuple[int, int, int], at_least: float) -> None:
     rows = units(*shape)
-    assert np.flatnonzero(without_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
+    assert np.flatnonzero(drop_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
 
 
 @pytest.mark.parametrize("dense", [1, 128, 10**9], ids=["each pair", "as it is", "whole rows"])
@@ -135,15 +137,15 @@ def test_bounds_drop_no_near_duplicate(monkeypatch: pytest.MonkeyPatch, at_least
     monkeypatch.setattr(duplicates, "_BLOCK", 64)
     monkeypatch.setattr(duplicates, "_OTHERS", 50)
     monkeypatch.setattr(duplicates, "_PAIRS", 100)
-    assert np.flatnonzero(without_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
+    assert np.flatnonzero(drop_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
 
 
 def test_near_duplicates_are_the_same_over_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = units(500, 3, 1)
-    expected = without_near_duplicates(rows, 0.98)
+    expected = drop_near_duplicates(rows, 0.98)
     monkeypatch.setattr(duplicates, "_BLOCK", 7)
     monkeypatch.setattr(duplicates, "_OTHERS", 5)
-    np.testing.assert_array_equal(without_near_duplicates(rows, 0.98), expected)
+    np.testing.assert_array_equal(drop_near_duplicates(rows, 0.98), expected)
     assert 10 < expected.sum() < 490
 
 
@@ -154,20 +156,20 @@ def test_a_cosine_at_the_limit_is_that_of_float64(above: bool) -> None:
     cosine = float(rows[0].astype(float) @ rows[1].astype(float))
     at_least = abs(cosine) + duplicates.TOLERANCE * (1 - 1e-6 if above else 1 + 1e-6)
     rows[1] *= np.sign(cosine)
-    assert without_near_duplicates(rows, at_least).tolist() == [True, not above]
+    assert drop_near_duplicates(rows, at_least).tolist() == [True, not above]
 
 
 def test_equal_rows_are_near_duplicates_at_a_cosine_of_one() -> None:
     rows = np.repeat(units(20, 7, 3), 2, axis=0)
-    assert without_near_duplicates(rows, 1.0).tolist() == [True, False] * 20
+    assert drop_near_duplicates(rows, 1.0).tolist() == [True, False] * 20
     with pytest.raises(ValueError, match="above 0 and at most 1"):
-        without_near_duplicates(rows, 1.01)
+        drop_near_duplicates(rows, 1.01)
 
 
 @given(SMALL_ROWS, st.floats(0, 1))
 def test_each_pick_is_the_farthest_from_those_before(shape: tuple[int, int, int], share: float) -> None:
     rows = units(*shape)
-    picks = farthest_first(rows, int(share * len(rows))).tolist()
+    picks = choose_diverse_rows(rows, int(share * len(rows))).tolist()
     assert len(set(picks)) == len(picks)
     assert picks[:1] == [0][: len(picks)]
     for place in range(1, len(picks)):
@@ -185,27 +187,27 @@ def test_picks_do_not_depend_on_the_pool(monkeypatch: pytest.MonkeyPatch, pool: 
         expected.append(int(np.argmin(nearest)))
         nearest = np.maximum(nearest, rows @ rows[expected[-1]])
         nearest[expected] = np.inf
-    monkeypatch.setattr(spread, "_POOL", pool)
-    monkeypatch.setattr(spread, "_ROWS", 33)
+    monkeypatch.setattr(diversity, "_POOL", pool)
+    monkeypatch.setattr(diversity, "_ROWS", 33)
     told: list[int] = []
-    assert farthest_first(rows, 150, told.append).tolist() == expected
+    assert choose_diverse_rows(rows, 150, told.append).tolist() == expected
     assert told == sorted(set(told))
     assert told[-1] == 150
 
 
 def test_of_equally_far_rows_the_better_comes_first_and_a_subset_begins_a_larger_one() -> None:
     square = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], dtype=np.float32)
-    assert farthest_first(square, 4).tolist() == [0, 2, 1, 3]
+    assert choose_diverse_rows(square, 4).tolist() == [0, 2, 1, 3]
     rows = units(60, 4, 5)
-    assert farthest_first(rows, 30)[:10].tolist() == farthest_first(rows, 10).tolist()
+    assert choose_diverse_rows(rows, 30)[:10].tolist() == choose_diverse_rows(rows, 10).tolist()
     with pytest.raises(ValueError, match="5 of 4 rows"):
-        farthest_first(square, 5)
+        choose_diverse_rows(square, 5)
 
 
 def test_the_original_of_a_near_duplicate_is_the_kept_row_before_it_that_is_most_like_it() -> None:
     rows = np.random.default_rng(6).normal(size=(60, 3)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    keep = without_near_duplicates(rows, 0.8)
+    keep = drop_near_duplicates(rows, 0.8)
     dropped, originals = find_originals(rows, keep)
     assert dropped.tolist() == np.flatnonzero(~keep).tolist()
     assert 10 < len(dropped) < 60

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.models.served_encoder import ServedTextEncoder, unit_vectors
+from metrics_core.models.errors import ModelUnusable
+from metrics_core.models.served_encoder import ServedTextEncoder, parse_unit_vectors
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.spending import Prices, Spending
-from metrics_core.models.unusable import ModelUnusable
+from metrics_core.models.server.spending import Prices, SpendingLimit
 from tests.metrics_core.chat_fakes import FakeTime, MemoryLedger
 from tests.metrics_core.chat_server import Answer, Loopback, Script, complaint, loopback
 
@@ -128,7 +128,7 @@ def test_a_server_that_is_gone_is_said_after_all_retries() -> None:
 
 
 def test_the_spending_stop_counts_tokens_and_ends_asking() -> None:
-    spending = Spending(0.00002)
+    spending = SpendingLimit(0.00002)
     with pytest.raises(ModelUnusable, match="the spending limit of 2e-05 is reached"):
         ask(
             lambda number, body: embedded(body["input"]),
@@ -138,7 +138,7 @@ def test_the_spending_stop_counts_tokens_and_ends_asking() -> None:
             prices=Prices(1.0, 0.0),
             spending=spending,
         )
-    assert spending.spent == pytest.approx(0.00002)
+    assert spending.money_spent == pytest.approx(0.00002)
 
 
 def test_every_call_is_in_the_ledger_with_its_price() -> None:
@@ -190,4 +190,4 @@ def test_identity_tells_revisions_apart_and_not_servers() -> None:
 def test_places_that_repeat_are_refused() -> None:
     data = [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]
     with pytest.raises(ModelUnusable, match="something else"):
-        unit_vectors(data, ["a", "b"], "m")
+        parse_unit_vectors(data, ["a", "b"], "m")

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import metrics_core.vcs
 from metrics_core.vcs import (
     VCSResult,
-    best_reference,
+    choose_best_reference,
     chunk_segments,
     vcs_from_embeddings,
     vcs_from_similarity,
 )
-from metrics_core.vcs.geometry import geometry_of
+from metrics_core.vcs.geometry import build_geometry
 from tests.metrics_core import vcs_oracle
 
 
@@ -109,7 +109,7 @@ def test_larger_and_rounding_sensitive_shapes(shape: tuple[int, int]) -> None:
 
 
 def test_window_start_follows_the_float_product() -> None:
-    assert geometry_of(30, 22).precision.window_pairs[11] == (14, 16)  # exact division would give 15
+    assert build_geometry(30, 22).precision.window_pairs[11] == (14, 16)  # exact division would give 15
 
 
 @pytest.mark.parametrize(
@@ -290,27 +290,27 @@ def scored(vcs: float, sas: float, nas: float) -> VCSResult:
 def test_best_reference() -> None:
     low, high = scored(0.1, 0.6, 0.5), scored(0.4, 0.7, 0.7)
     near, far = scored(0.0, 0.5, 0.4), scored(0.0, 0.2, 0.3)
-    assert best_reference([low, high]) == 1
-    assert best_reference([far, near, near]) == 1
-    assert best_reference([near]) == 0
+    assert choose_best_reference([low, high]) == 1
+    assert choose_best_reference([far, near, near]) == 1
+    assert choose_best_reference([near]) == 0
     with pytest.raises(ValueError, match="at least one reference"):
-        best_reference([])
+        choose_best_reference([])
 
 
 def test_public_surface() -> None:
     assert metrics_core.vcs.__all__ == [
-        "CaptionResult",
         "DistanceDetail",
         "LineDetail",
+        "VCSCaptionResult",
         "VCSResult",
         "VCSWarning",
-        "best_reference",
+        "choose_best_reference",
         "chunk_segments",
+        "split_content_words",
         "vcs_batch",
         "vcs_captions",
         "vcs_from_embeddings",
         "vcs_from_similarity",
+        "vcs_per_tolerance",
         "vcs_short",
-        "vcs_sweep",
-        "words_of",
     ]

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import metrics_core.arrays
 from metrics_core.vcs import vcs_from_embeddings, vcs_from_similarity
-from metrics_core.vcs.batch import vcs_batch, vcs_sweep
+from metrics_core.vcs.batch import vcs_batch, vcs_per_tolerance
 from metrics_core.vcs.checks import VCSWarning
-from metrics_core.vcs.embeddings import similarities_of, similarities_of_pairs
+from metrics_core.vcs.embeddings import compute_pair_similarities, compute_similarities
 from tests.metrics_core.test_vcs import differences
 
 pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.vcs.checks.VCSWarning")
@@ -62,7 +62,9 @@ def test_a_sweep_equals_single_tolerances(
 ) -> None:
     del chosen["lct"]
     for pair in pairs[:2]:
-        assert vcs_sweep(*pair, lcts, **chosen) == [vcs_from_similarity(*pair, lct=lct, **chosen) for lct in lcts]
+        assert vcs_per_tolerance(*pair, lcts, **chosen) == [
+            vcs_from_similarity(*pair, lct=lct, **chosen) for lct in lcts
+        ]
 
 
 def golden_groups(folder: Path) -> Iterator[tuple[dict[str, float], list[dict[str, Any]]]]:
@@ -109,9 +111,9 @@ def test_pairs_may_come_from_embeddings(monkeypatch: pytest.MonkeyPatch) -> None
     embeddings[2][0][1] = 0.0  # a zero vector has cosine 0
     for cells in (1, 200, 10_000):
         monkeypatch.setattr(metrics_core.arrays, "STACK_CELLS", cells)
-        pairs = similarities_of_pairs(iter(embeddings))
+        pairs = compute_pair_similarities(iter(embeddings))
         for (similarity, gas), each in zip(pairs, embeddings, strict=True):
-            single, single_gas = similarities_of(*each)
+            single, single_gas = compute_similarities(*each)
             np.testing.assert_allclose(similarity, single, rtol=0, atol=1e-14)
             assert gas == pytest.approx(single_gas, abs=1e-14)
         for result, each in zip(vcs_batch(pairs), embeddings, strict=True):
@@ -128,7 +130,7 @@ def test_unusable_embeddings_are_named(bad: float, position: int, name: str) -> 
     good, broken = (embeddings_of(np.random.default_rng(5), 3, 4) for _ in range(2))
     broken[position].flat[-1] = bad
     with pytest.raises(ValueError, match=f"{name} of pair 1 holds NaN"):
-        similarities_of_pairs([good, broken, good])
+        compute_pair_similarities([good, broken, good])
     with pytest.raises(ValueError, match=f"{name} holds NaN"):
         vcs_from_embeddings(*broken)
 
@@ -136,13 +138,13 @@ def test_unusable_embeddings_are_named(bad: float, position: int, name: str) -> 
 def test_embeddings_of_unequal_dimensions_are_named() -> None:
     good = embeddings_of(np.random.default_rng(5), 3, 4)
     with pytest.raises(ValueError, match="texts of pair 1 have 6 and 5 dimensions"):
-        similarities_of_pairs([good, (*good[:3], np.ones(5))])
+        compute_pair_similarities([good, (*good[:3], np.ones(5))])
 
 
 def test_nothing_in_nothing_out() -> None:
     assert vcs_batch([]) == []
-    assert similarities_of_pairs([]) == []
-    assert vcs_sweep(np.eye(3), 1.0, []) == []
+    assert compute_pair_similarities([]) == []
+    assert vcs_per_tolerance(np.eye(3), 1.0, []) == []
 
 
 @pytest.mark.parametrize(
@@ -161,11 +163,11 @@ def test_an_unusable_pair_is_named(pair: tuple[Any, float], message: str) -> Non
 
 def test_unusable_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="lct is -1"):
-        vcs_sweep(np.eye(3), 1.0, [0, -1])
+        vcs_per_tolerance(np.eye(3), 1.0, [0, -1])
     with pytest.raises(ValueError, match="context_window_control is -1"):
         vcs_batch([], context_window_control=-1)
     with pytest.raises(ValueError, match="gas is nan"):
-        vcs_sweep(np.eye(3), np.nan, [0])
+        vcs_per_tolerance(np.eye(3), np.nan, [0])
 
 
 @pytest.mark.filterwarnings("default::metrics_core.vcs.checks.VCSWarning")
@@ -177,7 +179,7 @@ class TestWarnings:
         for call in (
             lambda: vcs_batch(pairs),
             lambda: vcs_from_similarity(*pairs[1]),
-            lambda: vcs_sweep(*pairs[0], [0, 1]),
+            lambda: vcs_per_tolerance(*pairs[0], [0, 1]),
         ):
             with pytest.warns(VCSWarning, match=r"outside \[-1, 1\]") as caught:
                 call()
@@ -188,7 +190,7 @@ class TestWarnings:
             lambda: vcs_batch([(np.eye(3), 1.0)] * 3, lct=0.1),
             lambda: vcs_from_similarity(np.eye(3), 1.0, lct=0.1),
             lambda: vcs_from_embeddings(np.eye(3), np.eye(3), [1.0], [1.0], lct=0.1),
-            lambda: vcs_sweep(np.eye(3), 1.0, [0.1, 0.5, 1]),
+            lambda: vcs_per_tolerance(np.eye(3), 1.0, [0.1, 0.5, 1]),
         ):
             with pytest.warns(VCSWarning, match="backward") as caught:
                 call()
@@ -197,7 +199,7 @@ class TestWarnings:
     @pytest.mark.filterwarnings("error")
     def test_no_warning_of_rounding_whole_tolerances_and_always_zero_shapes(self) -> None:
         vcs_batch([(np.eye(3) * 1.004, 1.0), (np.eye(2), 1.0)], lct=2)
-        vcs_sweep(np.eye(1), 1.0, [0, 1])
+        vcs_per_tolerance(np.eye(1), 1.0, [0, 1])
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9), st.integers(1, 5))
@@ -208,7 +210,7 @@ def test_chunks_that_repeat_are_alike_to_the_last_bit(seed: int, n_reference: in
         (words[rng.integers(4, size=n_reference)], words[rng.integers(4, size=n_generated)], words[0], words[1])
         for _ in range(n)
     ]
-    for (reference, generated, *_), (similarity, _) in zip(pairs, similarities_of_pairs(pairs), strict=True):
+    for (reference, generated, *_), (similarity, _) in zip(pairs, compute_pair_similarities(pairs), strict=True):
         for i, j in combinations(range(n_reference), 2):
             if (reference[i] == reference[j]).all():
                 assert (similarity[i] == similarity[j]).all()
@@ -224,7 +226,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 def test_a_zero_vector_of_single_precision_has_cosine_0() -> None:
     chunks, text = np.array([[0, 0], [3, 4]], np.float32), np.array([1, 0], np.float32)
-    similarity, gas = similarities_of(chunks, chunks, text, text)
+    similarity, gas = compute_similarities(chunks, chunks, text, text)
     assert similarity.dtype == np.float64
     assert similarity[0].tolist() == similarity[:, 0].tolist() == [0, 0]
     assert (similarity[1, 1], gas) == (pytest.approx(1, abs=1e-6), 1.0)

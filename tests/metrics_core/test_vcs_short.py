@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.vcs import CaptionResult, vcs_captions, vcs_from_embeddings, vcs_from_similarity
-from metrics_core.vcs.short import STOP_WORDS, vcs_short, words_of
+from metrics_core.vcs import VCSCaptionResult, vcs_captions, vcs_from_embeddings, vcs_from_similarity
+from metrics_core.vcs.short import STOP_WORDS, split_content_words, vcs_short
 
 SHAPES = [(r, g) for r in range(1, 13) for g in range(1, 13)]
 ALWAYS_ZERO = {(r, g) for r, g in SHAPES if min(r, g) <= 2} | {(3, 4), (4, 3)}
@@ -18,7 +18,7 @@ ALWAYS_ZERO = {(r, g) for r, g in SHAPES if min(r, g) <= 2} | {(3, 4), (4, 3)}
 
 def vectors_of(*texts: str) -> dict[str, np.ndarray]:
     """One unit vector per text and word, equal only for equal strings."""
-    strings = sorted({part for text in texts for part in (text, *words_of(text))})
+    strings = sorted({part for text in texts for part in (text, *split_content_words(text))})
     return dict(zip(strings, np.eye(len(strings)), strict=True))
 
 
@@ -38,7 +38,7 @@ def vectors_of(*texts: str) -> dict[str, np.ndarray]:
     ],
 )
 def test_words(text: str, words: list[str]) -> None:
-    assert words_of(text) == words
+    assert split_content_words(text) == words
 
 
 def test_stop_words() -> None:
@@ -54,12 +54,12 @@ def test_the_best_reference_counts() -> None:
     vectors = vectors_of(generated, *references)
     vectors[references[2]] = vectors[generated]
     found = vcs_short(references, generated, vectors)
-    assert (found.status, found.reference) == ("ok", 2)
+    assert (found.status, found.best_reference_index) == ("ok", 2)
     words = [vectors[word] for word in ("brown", "dog", "catches", "frisbee")]
     assert found.result == vcs_from_embeddings(words, words, vectors[generated], vectors[generated])
     assert found.result is not None
     assert found.result.vcs == pytest.approx(1.0)
-    assert vcs_short(references[:2], generated, vectors).reference == 1
+    assert vcs_short(references[:2], generated, vectors).best_reference_index == 1
 
 
 def test_settings_reach_every_reference() -> None:
@@ -76,9 +76,9 @@ def test_settings_reach_every_reference() -> None:
 
 
 def test_no_word_left_is_no_score() -> None:
-    assert vcs_short(["A dog."], "It is!", {}) == CaptionResult("empty_text")
-    assert vcs_short(["It is!"], "A dog.", {}) == CaptionResult("no_reference")
-    assert vcs_short([], "A dog.", {}) == CaptionResult("no_reference")
+    assert vcs_short(["A dog."], "It is!", {}) == VCSCaptionResult("empty_text")
+    assert vcs_short(["It is!"], "A dog.", {}) == VCSCaptionResult("no_reference")
+    assert vcs_short([], "A dog.", {}) == VCSCaptionResult("no_reference")
 
 
 def test_a_missing_vector_is_named() -> None:
@@ -166,11 +166,11 @@ def test_captions_together_score_as_pairs_alone(seed: int, n_captions: int, lct:
             for i, reference in enumerate(references)
             if reference and generated
         }
-        assert {i: result.vcs for i, result in found.results.items()} == pytest.approx(alone, abs=1e-12)
+        assert {i: result.vcs for i, result in found.result_by_reference.items()} == pytest.approx(alone, abs=1e-12)
         if alone:
             assert found.result is not None
             assert found.result.vcs == pytest.approx(max(alone.values()), abs=1e-12)
-            assert found.always_zero == all(result.always_zero for result in found.results.values())
+            assert found.always_zero == all(result.always_zero for result in found.result_by_reference.values())
         else:
             assert (found.result, found.always_zero) == (None, False)
             assert found.status == ("no_reference" if generated else "empty_text")

@@ -42,11 +42,11 @@ def prepared_home(migrated_home: Path) -> Path:
     """A home to copy, as it is before the first ingest: database and Dagster's storage are there, the server stands."""
 
     def make(home: Path) -> None:
-        from orchestration.platform import installed
+        from orchestration.installation import get_installation
 
         copy_home(migrated_home, home)
         with here(home):
-            _ = installed().instance
+            _ = get_installation().instance
 
     return made_once("prepared", make)
 
@@ -252,9 +252,9 @@ def forget_installation() -> None:
 
     The definitions stay: they take half a second, and the only setting in them is that of the owners.
     """
-    from orchestration import platform, settings
+    from orchestration import installation, settings
 
-    if platform.installed.cache_info().currsize:
-        platform.installed().close()
-    for kept in (settings.settings, platform.installed):
+    if installation.get_installation.cache_info().currsize:
+        installation.get_installation().close()
+    for kept in (settings.get_settings, installation.get_installation):
         kept.cache_clear()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import URL
 
-from assets.steps import AT_LEAST
+from assets.steps import MIN_SHARDS
 from tests.orchestration.survival import concluded, connect, rows, scored
 
-N_VIDEOS, N_SHARDS = 30, 3 * AT_LEAST
+N_VIDEOS, N_SHARDS = 30, 3 * MIN_SHARDS
 SHARDS = [f"d:{number:04d}" for number in range(N_SHARDS)]
 SCORE = ("score", "--dataset", "d", "--metric", "vcs", "--metric", "ecs", "--json")
 # What is computed once for each row; a text may stand in two shards, and two workers may then both embed it.

@@ -25,8 +25,8 @@ from assets.scores.base import Explanation
 from db import schema
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
-from orchestration.look.app import Look
-from orchestration.web.guard import Guard
+from orchestration.look.app import LookPages
+from orchestration.web.guard import RequestGuard
 from tests.assets.reporting import ToldScorer, rate
 from tests.browser import barriers, chromium
 from tests.conftest import copied_database
@@ -132,11 +132,13 @@ def served(engine: Engine, dataset: Dataset, ids: list[int], media: Path) -> Ite
     """The guarded pages on a free port, until the block ends."""
     told = {"vcs": EXPLAINED, "evqa": KEYWORDS}
     scorers = {metric: cast(Any, ToldScorer(metric, told.get(metric))) for metric in ("vcs", "evqa")}
-    look = Look(engine, lambda: scorers, has_lineage=True)
+    look = LookPages(engine, lambda: scorers, has_lineage=True)
     # A connection waits in the queue of the socket until the server is there to take it.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(Guard(look.app(), port), lifespan="off", log_level="warning"))
+        server = uvicorn.Server(
+            uvicorn.Config(RequestGuard(look.make_app(), port), lifespan="off", log_level="warning")
+        )
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

@@ -24,7 +24,7 @@ __all__ = ["dagster_postgres", "matplotlib", "orchestration", "pytest", "sentenc
 for module in pkgutil.walk_packages(assets.__path__, f"{assets.__name__}."):
     importlib.import_module(module.name)
 # Dagster's definitions take half a second. A command reads settings of its own.
-orchestration.runs.definitions()
-orchestration.settings.settings.cache_clear()
+orchestration.runs.get_definitions()
+orchestration.settings.get_settings.cache_clear()
 # A collection in a forked process would touch, and so copy, every page of what is imported here.
 gc.freeze()

@@ -21,10 +21,10 @@ import psutil  # type: ignore[import-untyped]
 import psycopg
 from sqlalchemy.engine import URL
 
-from db.scores.present import SIMPLE_SCORES
+from db.scores.sample_scores import SIMPLE_SCORES
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.processes import is_embedded_running
-from db.server.urls import DAGSTER, sibling_url
+from db.server.urls import DAGSTER, build_sibling_url
 from tests.homes import copy_home
 
 # Far beyond what any step takes, also on a busy machine: reaching it is a failure.
@@ -311,13 +311,13 @@ def concluded(url: URL) -> dict[str, list[tuple[Any, ...]]]:
 def run_statuses(url: URL) -> list[str]:
     """How Dagster sees the scoring runs of this home, oldest first."""
     query = "SELECT status FROM runs WHERE pipeline_name = 'scoring_job' ORDER BY id"
-    return [row[0] for row in rows(sibling_url(url, DAGSTER), query)]
+    return [row[0] for row in rows(build_sibling_url(url, DAGSTER), query)]
 
 
 def slots_taken(url: URL) -> int:
     """How many runs hold a place in one of Dagster's pools."""
     query = "SELECT count(*) FROM concurrency_slots WHERE run_id IS NOT NULL AND NOT deleted"
-    return int(rows(sibling_url(url, DAGSTER), query)[0][0])
+    return int(rows(build_sibling_url(url, DAGSTER), query)[0][0])
 
 
 def lease_holders(url: URL) -> list[int]:
@@ -326,13 +326,13 @@ def lease_holders(url: URL) -> list[int]:
         "SELECT pid FROM pg_locks JOIN runs ON (classid::bigint << 32) | objid::bigint = "
         "hashtextextended('reelsieve lease dagster: run ' || run_id, 0) WHERE locktype = 'advisory' AND granted"
     )
-    return [row[0] for row in rows(sibling_url(url, DAGSTER), query)]
+    return [row[0] for row in rows(build_sibling_url(url, DAGSTER), query)]
 
 
 def retag_runs(url: URL, name: str, value: str | None) -> None:
     """Change a tag of every run, or take it away with None, as if they had been started elsewhere."""
     entry = f'"{re.escape(name)}": "[^"]*"'
-    with connect(sibling_url(url, DAGSTER)) as connection:
+    with connect(build_sibling_url(url, DAGSTER)) as connection:
         if value is None:
             connection.execute("UPDATE runs SET run_body = regexp_replace(run_body, %s, '')", [f", {entry}"])
             connection.execute("DELETE FROM run_tags WHERE key = %s", [name])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from db.server.embedded import stop_embedded
-from db.server.urls import sibling_url
+from db.server.urls import build_sibling_url
 from tests.homes import copy_home
 from tests.orchestration.conftest import write_manifest
 from tests.orchestration.survival import (
@@ -106,5 +106,5 @@ def test_what_is_no_back_up_is_one_sentence_and_leaves_an_empty_home(backup: Pat
         assert refused.wait() == 1
         (line,) = (line for line in refused.stderr.splitlines() if line.startswith("error: "))
         assert sentence in line
-    found = rows(sibling_url(other.url, "postgres"), "SELECT datname FROM pg_database")
+    found = rows(build_sibling_url(other.url, "postgres"), "SELECT datname FROM pg_database")
     assert {name for (name,) in found} == {"postgres", "template0", "template1"}

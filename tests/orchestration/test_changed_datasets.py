@@ -10,17 +10,17 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.datasets import dataset_of_key
-from assets.leases import keep_datasets
-from assets.partitions import range_tags
-from assets.work import DatasetChanged, one_work
+from assets.dataset_changes import DatasetChanged, report_dataset_changes
+from assets.datasets import require_dataset
+from assets.leases import hold_datasets
+from assets.partitions import build_range_tags
 from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.removal import drop_dataset, rename_dataset
 from db.schema import video
 from orchestration.dead_runs import LEASED
 from orchestration.definitions import defs
+from orchestration.installation import get_installation
 from orchestration.launch import run_ingest, run_scoring
-from orchestration.platform import installed
 from reelsieve.dagster import definitions as definitions_beside
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
@@ -32,19 +32,19 @@ DROPPED = "error: dataset 'd' was dropped meanwhile: to have it again, reelsieve
 @pytest.fixture(scope="module")
 def scored(installation: Installation) -> Installation:
     """A scored dataset `d`."""
-    run_ingest(installed(), installation.manifest, "d", None, 2)
-    list(run_scoring(installed(), "d", ["vcs"]))
+    run_ingest(get_installation(), installation.manifest, "d", None, 2)
+    list(run_scoring(get_installation(), "d", ["vcs"]))
     return installation
 
 
 def datasets() -> list[str]:
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         return list(connection.scalars(sa.text("SELECT name FROM dataset ORDER BY name")))
 
 
 def change(how: str) -> None:
     """Drop dataset `d` or rename it to `e`, in a way that asks nobody."""
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         found = find_dataset(connection, "d")
         assert found is not None
         drop_dataset(connection, found) if how == "drop" else rename_dataset(connection, found, "e")
@@ -60,25 +60,25 @@ def changed_at(words: str, how: str) -> Iterator[list[str]]:
             met.append(statement)
             change(how)
 
-    sa.event.listen(installed().engine, "before_cursor_execute", meet)
+    sa.event.listen(get_installation().engine, "before_cursor_execute", meet)
     try:
         yield met
     finally:
-        sa.event.remove(installed().engine, "before_cursor_execute", meet)
+        sa.event.remove(get_installation().engine, "before_cursor_execute", meet)
 
 
 @contextmanager
 def named_again() -> Iterator[None]:
     """Give the dataset its name back afterwards."""
     yield
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         found = find_dataset(connection, "e")
         assert found is not None
         rename_dataset(connection, found, "d")
 
 
 def test_a_dataset_that_a_command_scores_is_kept(scored: Installation) -> None:
-    scoring: Any = run_scoring(installed(), "d", ["evqa"])
+    scoring: Any = run_scoring(get_installation(), "d", ["evqa"])
     next(scoring)
     for command in (("drop", "d", "--yes"), ("rename", "d", "e")):
         done = run_command(*command)
@@ -103,14 +103,14 @@ def test_a_dataset_is_kept_while_a_run_that_no_command_started_is_under_way(
     job, run_id = build().resolve_job_def("dataset_job"), "0" * 32
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("dataset", ["d"])
-        sa.event.listen(installed().engine, "before_cursor_execute", rename)
+        sa.event.listen(get_installation().engine, "before_cursor_execute", rename)
         try:
-            tags = {**range_tags("d", "d"), LEASED: run_id}
+            tags = {**build_range_tags("d", "d"), LEASED: run_id}
             done = job.execute_in_process(
                 instance=instance, run_id=run_id, tags=tags, asset_selection=[dg.AssetKey("threshold")]
             )
         finally:
-            sa.event.remove(installed().engine, "before_cursor_execute", rename)
+            sa.event.remove(get_installation().engine, "before_cursor_execute", rename)
     assert done.success
     assert "works on dataset 'd': wait for it, or stop it with Ctrl-C" in refused[0]
     with named_again():
@@ -118,10 +118,10 @@ def test_a_dataset_is_kept_while_a_run_that_no_command_started_is_under_way(
 
 
 def test_who_works_on_a_dataset_shares_it_and_no_other_name_is_kept(scored: Installation) -> None:
-    engine = installed().engine
-    with keep_datasets(engine, "d"), keep_datasets(engine, "other", "d"):
+    engine = get_installation().engine
+    with hold_datasets(engine, "d"), hold_datasets(engine, "other", "d"):
         assert run_command("rename", "d", "e").returncode == 1
-    with keep_datasets(engine, "e"):
+    with hold_datasets(engine, "e"):
         assert "works on dataset 'e'" in run_command("rename", "d", "e").stderr, "an ingest may be about to make it"
     with named_again():
         assert run_command("rename", "d", "e").returncode == 0
@@ -141,26 +141,26 @@ def test_an_error_of_a_dataset_that_is_as_it_was_stays(scored: Installation) -> 
     assert "meanwhile" not in done.stderr
 
 
-@one_work()
+@report_dataset_changes()
 def renamed_between_two_looks() -> None:
-    dataset_of_key(installed().engine, "d")
+    require_dataset(get_installation().engine, "d")
     change("rename")
-    dataset_of_key(installed().engine, "d")
+    require_dataset(get_installation().engine, "d")
 
 
-@one_work()
+@report_dataset_changes()
 def dropped_and_made_anew(again: Callable[[], Any]) -> None:
-    of = dataset_of_key(installed().engine, "short")
+    of = require_dataset(get_installation().engine, "short")
     drop(of)
     again()
     insert = sa.insert(video).values(dataset_id=of.dataset_id, shard=0, key="v", status="ok")
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         connection.execute(insert)
 
 
-@one_work()
+@report_dataset_changes()
 def fails_of_itself() -> None:
-    dataset_of_key(installed().engine, "d")
+    require_dataset(get_installation().engine, "d")
     raise KeyError("of something else")
 
 
@@ -173,15 +173,15 @@ def test_an_error_says_that_a_dataset_was_renamed(scored: Installation) -> None:
 
 def test_a_row_of_a_dropped_dataset(scored: Installation) -> None:
     """A foreign key refuses the row; the dataset that has the name by then is another one."""
-    run_ingest(installed(), scored.manifest, "short", None, 1)
+    run_ingest(get_installation(), scored.manifest, "short", None, 1)
     with pytest.raises(DatasetChanged, match="dataset 'short' was dropped meanwhile") as refused:
-        dropped_and_made_anew(lambda: run_ingest(installed(), scored.manifest, "short", None, 1))
+        dropped_and_made_anew(lambda: run_ingest(get_installation(), scored.manifest, "short", None, 1))
     assert isinstance(refused.value.__cause__, sa.exc.IntegrityError)
-    drop(dataset_of_key(installed().engine, "short"))
+    drop(require_dataset(get_installation().engine, "short"))
 
 
 def drop(of: Dataset) -> None:
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         drop_dataset(connection, of)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from metrics_core.calibration import split_position
-from orchestration.platform import installed
+from metrics_core.calibration import compute_split_position
+from orchestration.installation import get_installation
 from tests.command_line import Done, run_command
 from tests.metrics_core.chat_server import Answer, complaint, completion, loopback
 from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifest
@@ -27,7 +27,7 @@ def read_json(done: Done) -> Any:
 
 
 def count(query: str) -> int:
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         return int(connection.exec_driver_sql(f"SELECT count(*) FROM {query}").scalar() or 0)
 
 
@@ -50,7 +50,7 @@ def n_covered(found: Any) -> int:
 def newest_report() -> Any:
     """What the last calibration found."""
     wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_thresholds"), asset_partitions=["tiny"])
-    found = installed().instance.fetch_materializations(wanted, limit=1).records[0].asset_materialization
+    found = get_installation().instance.fetch_materializations(wanted, limit=1).records[0].asset_materialization
     assert found is not None
     report: Any = found.metadata["calibration"].value
     return report
@@ -59,7 +59,7 @@ def newest_report() -> Any:
 def newest_check() -> tuple[bool, dg.AssetCheckSeverity]:
     """Whether the last thresholds are better than always saying yes, and how grave it is if not."""
     key = dg.AssetCheckKey(dg.AssetKey("ecs_thresholds"), "better_than_always_yes")
-    (newest,) = installed().instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    (newest,) = get_installation().instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert newest.evaluation is not None
     return newest.evaluation.passed, newest.evaluation.severity
 
@@ -188,7 +188,7 @@ def test_calibrate_chooses_thresholds_that_are_in_force_at_once(story: dict[str,
 
 def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     """On the labels of a fifth of the videos, of which there are two: too few for one of the dimensions."""
-    chosen_on = [i for i in range(12) if split_position(f"clip_{i:02d}") < 0.2]
+    chosen_on = [i for i in range(12) if compute_split_position(f"clip_{i:02d}") < 0.2]
     assert chosen_on == [2, 6]
     done = run_command("calibrate", "-d", "tiny")
     assert done.returncode == 0, done.stderr

@@ -17,8 +17,8 @@ import pytest
 import sqlalchemy as sa
 
 from assets.scores.registry import METRICS
-from db.server.urls import DAGSTER, sibling_url
-from orchestration.platform import installed
+from db.server.urls import DAGSTER, build_sibling_url
+from orchestration.installation import get_installation
 from tests.assets.exporting import files_of_at_most
 from tests.assets.manifests import write_clip
 from tests.command_line import Done, run_command
@@ -559,12 +559,12 @@ def test_a_fault_of_the_program_is_logged_and_told_in_one_sentence(
     run: Run, scored: dict[str, Any], installation: Installation
 ) -> None:
     rename = "ALTER TABLE {} RENAME TO {}"
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         connection.exec_driver_sql(rename.format("ingest_reject", "elsewhere"))
     try:
         done = run("rejects", "-d", "cli")
     finally:
-        with installed().engine.begin() as connection:
+        with get_installation().engine.begin() as connection:
             connection.exec_driver_sql(rename.format("elsewhere", "ingest_reject"))
     assert done.returncode == 70
     assert len(done.stderr.strip().splitlines()) == 1
@@ -692,14 +692,14 @@ def test_doctor_finds_everything_here(run: Run, scored: dict[str, Any]) -> None:
 
 def test_doctor_writes_for_trial_where_there_must_be_room(run: Run, scored: dict[str, Any]) -> None:
     """A full disk still answers questions."""
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         connection.execute(sa.text(FULL_DISK.format("event_trigger")))
         connection.execute(sa.text("CREATE EVENT TRIGGER full_disk ON ddl_command_end EXECUTE FUNCTION full_disk()"))
     try:
         with files_of_at_most(1 << 20):
             done = run("doctor", "--json")
     finally:
-        with installed().engine.begin() as connection:
+        with get_installation().engine.begin() as connection:
             connection.execute(sa.text("DROP FUNCTION full_disk CASCADE"))
     assert done.returncode == 1
     missing = {finding["what"]: finding["detail"] for finding in json.loads(done.stdout) if not finding["ok"]}
@@ -711,9 +711,9 @@ def test_doctor_writes_for_trial_where_there_must_be_room(run: Run, scored: dict
 
 
 def test_a_full_disk_is_said_once(run: Run, scored: dict[str, Any]) -> None:
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM score"))
-    with connect(sibling_url(installed().database_url, DAGSTER)) as ledger:
+    with connect(build_sibling_url(get_installation().database_url, DAGSTER)) as ledger:
         ledger.execute(FULL_DISK.format("trigger").encode())
         ledger.execute("CREATE TRIGGER full_disk BEFORE INSERT ON event_logs EXECUTE FUNCTION full_disk()")
         done = run("score", "--dataset", "cli", "--metric", "vcs", "--json")

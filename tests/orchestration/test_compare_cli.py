@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from assets.agreement.settling import draw, question_of
+from assets.agreement.questions import draw_for_question, parse_question
 from db.manifest.datasets import find_dataset
-from db.manifest.drawn_ratings import DRAWN
-from db.manifest.rating import Rater, next_item, store_rating
+from db.manifest.rating import Rater, find_next_caption, store_rating
+from db.manifest.rating_draws import DRAW_FIELD
 from db.schema import rating
 from metrics_core.agreement import Estimate
-from orchestration.cli.compare import with_interval
-from orchestration.platform import installed
+from orchestration.cli.compare import format_short_estimate
+from orchestration.installation import get_installation
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation
 
@@ -123,28 +123,28 @@ def test_what_cannot_be_compared_is_one_sentence(arguments: tuple[str, ...], cod
     ],
 )
 def test_intervals_are_short(estimate: tuple[float | None, float | None, float | None], shown: str) -> None:
-    assert with_interval(Estimate(*estimate)) == shown
+    assert format_short_estimate(Estimate(*estimate)) == shown
 
 
 @pytest.mark.usefixtures("scored")
 def test_ratings_drawn_for_a_question_are_told_apart() -> None:
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         dataset = find_dataset(connection, "clips")
         assert dataset is not None
-        drawn = draw(connection, dataset, question_of(connection, dataset, "vcs:cosine"), 0)
+        drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, "vcs:cosine"), 0)
         ann = Rater(dataset, "ann", "drawn")
         for value in (1.0, 3.0, 5.0, 2.0, 4.0):
-            item = next_item(connection, ann, (), drawn.order)
+            item = find_next_caption(connection, ann, (), drawn.ordered_ids)
             assert item is not None
-            mark = drawn.mark_of(item.sample_id)
+            mark = drawn.build_mark(item.sample_id)
             assert mark is not None
-            extra = {"seed": 0, DRAWN: mark._asdict()}
+            extra = {"seed": 0, DRAW_FIELD: mark._asdict()}
             assert store_rating(connection, ann, item.sample_id, item.text_sha256, value, extra)
     (sentence,) = compare("vcs_short", "vcs")["drawn"]
     assert sentence.startswith("drawn, vcs:cosine: open")
     shown = succeeds("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
     assert f"drawn for a question: {sentence}" in " ".join(shown.split())
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         connection.execute(sa.delete(rating).where(rating.c.aspect == "drawn"))
     assert compare("vcs_short", "vcs")["drawn"] == []
 

@@ -15,14 +15,14 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
+from orchestration.installation import PROJECT_FOLDER, get_installation
 from orchestration.launch import run_ingest
-from orchestration.platform import PROJECT, installed
 from reelsieve.dagster import definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 from tests.orchestration.test_ui import free_port, group_lives, has_definitions, until
 
-PAGE = (PROJECT / "docs" / "dagster.md").read_text(encoding="utf-8")
+PAGE = (PROJECT_FOLDER / "docs" / "dagster.md").read_text(encoding="utf-8")
 BARE, ANYWHERE, PROJECT_OF_ANOTHER = (
     block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 )
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", autouse=True)
 def ingested(installation: Installation) -> None:
     """A dataset `mine` of one shard, in a home that only REELSIEVE_HOME names."""
-    run_ingest(installed(), installation.manifest, "mine", None, 1)
+    run_ingest(get_installation(), installation.manifest, "mine", None, 1)
 
 
 def fresh_environment() -> dict[str, str]:
@@ -56,24 +56,24 @@ def run(command: str, folder: Path, **variables: str) -> str:
 
 def test_bare_commands_in_the_folder_of_the_project() -> None:
     """Each finds the home, and its run is one of the home's runs."""
-    assert (PROJECT / ".env").is_file(), "make setup writes it"
+    assert (PROJECT_FOLDER / ".env").is_file(), "make setup writes it"
     validate, _, materialize, *_ = BARE
-    before = len(installed().instance.get_runs())
-    assert "Validation successful" in run(validate, PROJECT)
-    run(materialize, PROJECT)
-    with installed().engine.connect() as connection:
+    before = len(get_installation().instance.get_runs())
+    assert "Validation successful" in run(validate, PROJECT_FOLDER)
+    run(materialize, PROJECT_FOLDER)
+    with get_installation().engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM score")) == 36
-    assert len(installed().instance.get_runs()) == before + 1
+    assert len(get_installation().instance.get_runs()) == before + 1
 
 
 @pytest.mark.dear
 def test_further_bare_commands_in_the_folder_of_the_project() -> None:
     _, listing, _, job, check, definitions_list = BARE
-    assert "vcs_score" in run(listing, PROJECT).splitlines()
-    run(job, PROJECT)
-    assert "dataset_job" in {run.job_name for run in installed().instance.get_runs()}
-    assert "All definitions loaded successfully" in run(check, PROJECT)
-    assert "vcs_score" in run(definitions_list, PROJECT)
+    assert "vcs_score" in run(listing, PROJECT_FOLDER).splitlines()
+    run(job, PROJECT_FOLDER)
+    assert "dataset_job" in {run.job_name for run in get_installation().instance.get_runs()}
+    assert "All definitions loaded successfully" in run(check, PROJECT_FOLDER)
+    assert "vcs_score" in run(definitions_list, PROJECT_FOLDER)
 
 
 @pytest.mark.dear
@@ -82,7 +82,7 @@ def test_the_web_interface_in_the_folder_of_the_project(tmp_path: Path) -> None:
     with log.open("wb") as output:
         command = ["dagster", "dev", "--port", str(port)]
         server = subprocess.Popen(
-            command, cwd=PROJECT, env=fresh_environment(), stdout=output, stderr=output, start_new_session=True
+            command, cwd=PROJECT_FOLDER, env=fresh_environment(), stdout=output, stderr=output, start_new_session=True
         )
     try:
         address = f"http://127.0.0.1:{port}"
@@ -114,22 +114,22 @@ def test_their_options_and_exit_codes_are_passed_on(tmp_path: Path) -> None:
 def test_a_project_of_somebody_else(tmp_path: Path) -> None:
     """The example: a component and Reelsieve's definitions in a project with an instance of its own, on SQLite."""
     project, home = tmp_path / "project", tmp_path / "dagster"
-    shutil.copytree(PROJECT / "docs" / "examples" / "dagster_project", project)
+    shutil.copytree(PROJECT_FOLDER / "docs" / "examples" / "dagster_project", project)
     home.mkdir()
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    before = len(installed().instance.get_runs())
+    before = len(get_installation().instance.get_runs())
     said = [run(command, project, DAGSTER_HOME=str(home), COLUMNS="200") for command in PROJECT_OF_ANOTHER]
     assert "reelsieve.Dataset" in said[0]
     assert "All definitions loaded successfully" in said[1]
     for asset in ("clips/training_subset", "trained_model", "vcs_score"):
         assert asset in said[2]
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         scored = "SELECT vcs_short_status, count(*) FROM sample_scores WHERE dataset = 'clips' GROUP BY 1 ORDER BY 1"
         assert connection.execute(sa.text(scored)).all() == [("ok", 4), ("too_short", 2)]
         assert connection.execute(
             sa.text("SELECT dataset_name, n FROM selection WHERE dataset_name = 'clips'")
         ).all() == [("clips", 2)]
-    assert len(installed().instance.get_runs()) == before
+    assert len(get_installation().instance.get_runs()) == before
     with dg.DagsterInstance.from_config(str(home)) as theirs:
         assert [run.status for run in theirs.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
         checked = theirs.event_log_storage.get_asset_check_summary_records(
@@ -147,7 +147,7 @@ def test_reelsieve_s_own_assets_in_the_instance_of_somebody_else(installation: I
         """Somebody else's asset."""
 
     merged = definitions(dg.Definitions(assets=[shot_list]))
-    before = len(installed().instance.get_runs())
+    before = len(get_installation().instance.get_runs())
     with dg.DagsterInstance.local_temp(str(tmp_path), {"telemetry": {"enabled": False}}) as theirs:
         theirs.add_dynamic_partitions("shot", ["first"])
         theirs.add_dynamic_partitions("dataset", ["theirs"])
@@ -159,10 +159,10 @@ def test_reelsieve_s_own_assets_in_the_instance_of_somebody_else(installation: I
         done = scoring.execute_in_process(instance=theirs, partition_key="theirs:0000", asset_selection=chosen)
         assert done.success
         assert theirs.get_materialized_partitions(dg.AssetKey("vcs_score")) == {"theirs:0000"}
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         scored = "SELECT count(vcs) FROM sample_scores WHERE dataset = 'theirs'"
         assert connection.scalar(sa.text(scored)) == 24
-    assert len(installed().instance.get_runs()) == before
+    assert len(get_installation().instance.get_runs()) == before
 
 
 def test_a_home_of_dagster_whose_file_makes_no_instance_is_one_sentence(tmp_path: Path) -> None:

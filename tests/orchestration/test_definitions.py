@@ -17,20 +17,20 @@ import pytest
 import sqlalchemy as sa
 from dagster_postgres import PostgresEventLogStorage
 
-from assets.partitions import range_tags, shards_between
-from assets.reports.tables import escaped
+from assets.partitions import build_range_tags, list_tagged_partitions
+from assets.reports.tables import escape_markdown
 from assets.results import CheckFailed
-from assets.scores.registry import METRICS, scoring_assets
+from assets.scores.registry import METRICS, list_scoring_assets
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
-from db.server.urls import DAGSTER, sibling_url
+from db.server.urls import DAGSTER, build_sibling_url
 from orchestration.definitions import defs
+from orchestration.installation import PROJECT_FOLDER, get_installation
 from orchestration.launch import run_calibration, run_conclusions, run_ingest, run_scoring, run_subset
-from orchestration.platform import PROJECT, installed
 from orchestration.retention import KEEP_DAYS
-from orchestration.runs import definitions, run_job
+from orchestration.runs import get_definitions, run_job
 from orchestration.schedules import score_missing
-from orchestration.settings import settings
+from orchestration.settings import get_settings
 from tests.assets.manifests import Row, candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.command_line import run_command
@@ -50,21 +50,21 @@ PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
 @pytest.fixture(scope="module", autouse=True)
 def scored(installation: Installation) -> dict[str, dict[str, Any]]:
     """A small dataset that went through all jobs; the metadata of its conclusions."""
-    run_ingest(installed(), installation.manifest, DATASET, None, len(SHARDS))
-    done = dict(run_scoring(installed(), DATASET, METRICS))
+    run_ingest(get_installation(), installation.manifest, DATASET, None, len(SHARDS))
+    done = dict(run_scoring(get_installation(), DATASET, METRICS))
     assert list(done) == SHARDS
     assert {metric: sum(written[metric] for written in done.values()) for metric in METRICS} == dict.fromkeys(
         METRICS, 36
     )
-    run_calibration(installed(), DATASET, "f1", "all")
+    run_calibration(get_installation(), DATASET, "f1", "all")
     recipe = {"by": "vcs", "keep": 0.125, "ties": "random"}
-    return {**run_conclusions(installed(), DATASET), **run_subset(installed(), DATASET, recipe)}
+    return {**run_conclusions(get_installation(), DATASET), **run_subset(get_installation(), DATASET, recipe)}
 
 
 def materialisation(asset: str, partition: str, storage: dg.DagsterInstance | None = None) -> dg.EventLogRecord:
     """The newest materialisation of an asset's partition."""
     wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[partition])
-    records = (storage or installed().instance).fetch_materializations(wanted, limit=1).records
+    records = (storage or get_installation().instance).fetch_materializations(wanted, limit=1).records
     assert records, f"{asset} of {partition} was never materialised"
     return records[0]
 
@@ -95,7 +95,7 @@ def table_rows(markdown: str) -> list[list[str]]:
 
 
 def execute(statement: str, **values: Any) -> None:
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         connection.execute(sa.text(statement), values)
 
 
@@ -106,7 +106,7 @@ def unscore(sample: str) -> None:
 
 def pending_shards() -> set[str]:
     """Shards with a sample that no active scorer has scored, counted independently of the work list."""
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         rows = connection.exec_driver_sql(
             "SELECT DISTINCT d.name, s.shard FROM sample s JOIN dataset d USING (dataset_id) WHERE sample_id NOT IN "
             "(SELECT sample_id FROM score JOIN scorer USING (scorer_id) WHERE scorer.status = 'active')"
@@ -124,13 +124,15 @@ def test_a_materialised_asset_is_found_on_the_postgres_storage() -> None:
         run = another.get_run_by_id(found.run_id)
     assert run is not None
     assert (run.job_name, run.status) == ("scoring_job", dg.DagsterRunStatus.SUCCESS)
-    assert shards_between(run.tags, {key: place for place, key in enumerate(SHARDS)}) == SHARDS, "one run for all"
+    assert list_tagged_partitions(run.tags, {key: place for place, key in enumerate(SHARDS)}) == SHARDS, (
+        "one run for all"
+    )
 
 
 def test_every_asset_is_materialised_for_its_partitions() -> None:
     expected = {
         **{name: {DATASET} for name in INGESTED},
-        **{name: set(SHARDS) for name in scoring_assets(METRICS)},
+        **{name: set(SHARDS) for name in list_scoring_assets(METRICS)},
         **{
             name: {DATASET}
             for name in (
@@ -143,7 +145,9 @@ def test_every_asset_is_materialised_for_its_partitions() -> None:
             )
         },
     }
-    assert {name: installed().instance.get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
+    assert {
+        name: get_installation().instance.get_materialized_partitions(dg.AssetKey(name)) for name in expected
+    } == expected
 
 
 def test_the_report_stands_below_the_conclusions_that_it_reads() -> None:
@@ -152,12 +156,12 @@ def test_the_report_stands_below_the_conclusions_that_it_reads() -> None:
 
 
 def test_a_metric_is_scored_with_what_it_reads() -> None:
-    assert scoring_assets(["vcs"]) == ["text_embedding", "vcs_score", "words_in_common_score", "cosine_score"]
-    assert scoring_assets(["ecs"]) == ["text_embedding", "ecs_verdict", "ecs_score", "words_in_common_score"]
-    assert scoring_assets(["evqa", "ecs"]) == [
+    assert list_scoring_assets(["vcs"]) == ["text_embedding", "vcs_score", "words_in_common_score", "cosine_score"]
+    assert list_scoring_assets(["ecs"]) == ["text_embedding", "ecs_verdict", "ecs_score", "words_in_common_score"]
+    assert list_scoring_assets(["evqa", "ecs"]) == [
         "text_embedding", "frame_embedding", "ecs_verdict", "evqa_score", "ecs_score", "words_in_common_score"
     ]  # fmt: skip
-    graph = definitions().get_repository_def().asset_graph
+    graph = get_definitions().get_repository_def().asset_graph
     deps = {
         name: {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys}
         for name in ("ecs_verdict", "ecs_score", "ecs_thresholds")
@@ -171,24 +175,24 @@ def test_a_metric_is_scored_with_what_it_reads() -> None:
 
 def test_a_run_writes_few_events_and_no_picture() -> None:
     """Of a shard two for each asset: that it is to be made, and that it was."""
-    logs = installed().instance.all_logs(materialisation("vcs_score", SHARDS[0]).run_id)
-    assert len(logs) < (FEW_EVENTS + 2 * len(SHARDS)) * len(scoring_assets(METRICS))
+    logs = get_installation().instance.all_logs(materialisation("vcs_score", SHARDS[0]).run_id)
+    assert len(logs) < (FEW_EVENTS + 2 * len(SHARDS)) * len(list_scoring_assets(METRICS))
     of_shard = [entry for entry in logs if entry.dagster_event and entry.dagster_event.partition == SHARDS[0]]
-    assert len(of_shard) == 2 * len(scoring_assets(METRICS))
-    assert sum(len(dg.serialize_value(entry)) for entry in of_shard) < 4_000 * len(scoring_assets(METRICS))
+    assert len(of_shard) == 2 * len(list_scoring_assets(METRICS))
+    assert sum(len(dg.serialize_value(entry)) for entry in of_shard) < 4_000 * len(list_scoring_assets(METRICS))
     assert not any(PNG.search(dg.serialize_value(entry)) for entry in logs)
 
 
 def test_nothing_is_written_beside_the_configuration(installation: Installation) -> None:
     litter = {"storage", "history", "schedules", "logs", ".logs_queue", ".telemetry", ".nux"}
-    assert not litter & {path.name for path in PROJECT.iterdir()}
+    assert not litter & {path.name for path in PROJECT_FOLDER.iterdir()}
     assert (installation.home / "dagster").is_dir()
 
 
 def test_finished_work_launches_nothing() -> None:
-    before = installed().instance.get_runs_count()
-    assert list(run_scoring(installed(), DATASET, METRICS)) == []
-    assert installed().instance.get_runs_count() == before
+    before = get_installation().instance.get_runs_count()
+    assert list(run_scoring(get_installation(), DATASET, METRICS)) == []
+    assert get_installation().instance.get_runs_count() == before
 
 
 # Metadata
@@ -196,11 +200,11 @@ def test_finished_work_launches_nothing() -> None:
 
 def test_only_what_has_a_course_is_a_number() -> None:
     """Dagster draws a plot of every number, with one point for each time that the asset was made."""
-    assets = installed().instance.all_asset_keys()
+    assets = get_installation().instance.all_asset_keys()
     made = [
         record.asset_materialization
         for asset in assets
-        for record in installed().instance.fetch_materializations(asset, limit=100).records
+        for record in get_installation().instance.fetch_materializations(asset, limit=100).records
     ]
     numbers = {
         name
@@ -213,7 +217,7 @@ def test_only_what_has_a_course_is_a_number() -> None:
 
 def test_people_see_the_tags_that_they_can_read() -> None:
     for asset, partition, job in (("vcs_score", SHARDS[0], "scoring_job"), ("threshold", DATASET, "dataset_job")):
-        run = installed().instance.get_run_by_id(materialisation(asset, partition).run_id)
+        run = get_installation().instance.get_run_by_id(materialisation(asset, partition).run_id)
         assert run is not None
         assert run.job_name == job
         shown = {name: value for name, value in run.tags.items() if not name.startswith(".dagster/")}
@@ -272,7 +276,7 @@ def test_score_metadata_holds_the_mean_with_its_interval_over_videos() -> None:
 
 def scores_by_video(metric: str, shard: int) -> list[list[float]]:
     """The values of the metric's active scorer on a shard, by video."""
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         rows = connection.execute(
             sa.text(
                 "SELECT array_agg(value) FROM score JOIN scorer r USING (scorer_id) JOIN sample s USING (sample_id) "
@@ -307,7 +311,8 @@ def test_verdict_metadata_counts_keypoints_and_passes() -> None:
     """By the run that scored: three captions a video, of four, four and two sentences, with three keypoints."""
     wanted = [dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_verdict"), asset_partitions=[shard]) for shard in SHARDS]
     oldest = [
-        installed().instance.fetch_materializations(each, limit=99).records[-1].asset_materialization for each in wanted
+        get_installation().instance.fetch_materializations(each, limit=99).records[-1].asset_materialization
+        for each in wanted
     ]
     found: list[dict[str, Any]] = [
         {name: value.value for name, value in each.metadata.items()} for each in oldest if each
@@ -328,11 +333,11 @@ def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
     report = found["calibration"]
     assert (report["objective"], report["labels"], report["evaluation"]) == ("f1", "all", [])
     thresholds = {row["dimension"]: row["threshold"] for row in report["thresholds"]}
-    assert [row[:2] for row in rows] == [[escaped(name), f"{value:.3f}"] for name, value in thresholds.items()]
+    assert [row[:2] for row in rows] == [[escape_markdown(name), f"{value:.3f}"] for name, value in thresholds.items()]
     (check,) = evaluations("ecs_thresholds", "better_than_always_yes")[:1]
     assert check.description == "No labels of other videos are left to compare with."
     assert set(thresholds) == set(DIMENSIONS)
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         scored_at = connection.exec_driver_sql(
             "SELECT DISTINCT components->'thresholds' FROM score JOIN scorer USING (scorer_id) WHERE metric = 'ecs' "
             "AND scorer.status = 'active'"
@@ -368,7 +373,7 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
     found = scored["agreement"]
     tables = {name.removeprefix("aspect: "): text for name, text in found.items() if name.startswith("aspect: ")}
     assert (len(tables) > 0, found["stale scores left out"]) == (True, "0")
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM agreement").scalar_one() == found["dagster/row_count"]
         assert set(connection.exec_driver_sql("SELECT DISTINCT aspect FROM agreement").scalars()) == set(tables)
     interval = "95 % interval over videos"
@@ -404,7 +409,7 @@ def test_check_passed_for_all_shards_of_the_run(name: str) -> None:
 def evaluations(asset: str, check: str, run_id: str | None = None) -> list[dg.AssetCheckEvaluation]:
     """The results of a check, newest first; of one run where it is named."""
     key = dg.AssetCheckKey(dg.AssetKey(asset), check)
-    history = installed().instance.event_log_storage.get_asset_check_execution_history(key, limit=20)
+    history = get_installation().instance.event_log_storage.get_asset_check_execution_history(key, limit=20)
     return [record.evaluation for record in history if record.evaluation and run_id in (None, record.run_id)]
 
 
@@ -412,14 +417,14 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     def check(shard: str) -> dg.AssetCheckEvaluation:
         # The check alone, since the asset would mend what it looks for.
         step = ["ecs_verdict_checks"]
-        job = definitions().resolve_job_def("scoring_job")
+        job = get_definitions().resolve_job_def("scoring_job")
         done = job.execute_in_process(
-            instance=installed().instance, partition_key=shard, op_selection=step, raise_on_error=False
+            instance=get_installation().instance, partition_key=shard, op_selection=step, raise_on_error=False
         )
         (evaluation,) = done.get_asset_check_evaluations()
         return evaluation
 
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         shard = connection.exec_driver_sql("SELECT shard FROM sample WHERE key = 'clip_05_brief_0'").scalar_one()
     execute(
         "DELETE FROM verdict_set USING sample s WHERE verdict_set.sample_id = s.sample_id AND key = 'clip_05_brief_0'"
@@ -431,7 +436,7 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     assert found.description == f"Not true: {holds}, in shard {SHARDS[shard]}."
     other = check(SHARDS[(shard + 1) % 3])
     assert (other.passed, other.description) == (True, f"{holds}.")
-    run_job(installed(), "scoring_job", SHARDS[shard], {}, scoring_assets(["ecs"]))
+    run_job(get_installation(), "scoring_job", SHARDS[shard], {}, list_scoring_assets(["ecs"]))
     assert check(SHARDS[shard]).passed
 
 
@@ -444,12 +449,12 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     (folder / "videos").mkdir(parents=True)
     names: dict[int, str] = {}
     for name in (f"noise {i}" for i in range(9)):
-        names.setdefault(Dataset(0, "demo", 2).shard_of(name), name)
+        names.setdefault(Dataset(0, "demo", 2).compute_shard(name), name)
     for name in names.values():
         write_clip(folder / "videos" / f"{name}.avi")
     videos: list[str | Row] = [{"video_id": name, "path": f"videos/{name}.avi"} for name in names.values()]
     captions = [candidate(f"told of {name}", name, "A red ball rolls.") for name in names.values()]
-    run_ingest(installed(), tables(folder, videos, captions=captions), "demo", None, 2)
+    run_ingest(get_installation(), tables(folder, videos, captions=captions), "demo", None, 2)
     (folder / "videos" / f"{names[0]}.avi").unlink()
 
     done = run_command("score", "--dataset", "demo", "--metric", "evqa", "--json")
@@ -460,12 +465,12 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     assert f"1 samples failed with evqa, 'told of {names[0]}' for one: " in said
     assert "no such file" in said
     assert "error: a blocking check failed" in done.stderr
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT video, evqa_status FROM sample_scores WHERE dataset = 'demo'")
         assert dict(map(tuple, rows)) == {names[0]: "failed", names[1]: "ok"}
     # The next command tries the failed shard again, and it alone.
     with pytest.raises(CheckFailed, match="coverage"):
-        list(run_scoring(installed(), "demo", ["evqa"]))
+        list(run_scoring(get_installation(), "demo", ["evqa"]))
     found = [(each.metadata["shards"].value, each.description) for each in evaluations("evqa_score", "coverage")[:2]]
     assert found == [
         ("1", "The one caption failed, in shard demo:0000."),
@@ -475,8 +480,8 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
 
 
 def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -> None:
-    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="broken"), "broken", None, 1)
-    list(run_scoring(installed(), "broken", ["vcs"]))
+    run_ingest(get_installation(), write_manifest(tmp_path, n_videos=2, prefix="broken"), "broken", None, 1)
+    list(run_scoring(get_installation(), "broken", ["vcs"]))
     execute(
         "UPDATE score SET value = 1.5 FROM sample s WHERE score.sample_id = s.sample_id AND key = :key",
         key="broken_00_faithful_0",
@@ -506,7 +511,7 @@ def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -
 def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
     assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
 
-    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="late"), "late", None, 10)
+    run_ingest(get_installation(), write_manifest(tmp_path, n_videos=2, prefix="late"), "late", None, 10)
     unscore("clip_05_brief_0")
     expected = pending_shards()
     assert {key.partition(":")[0] for key in expected} == {DATASET, "late"}
@@ -517,33 +522,33 @@ def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
 
     # While a run over some of them has not ended, no other run is asked for on their dataset.
     first = sorted(expected)[0]
-    run = installed().instance.create_run_for_job(
-        definitions().resolve_job_def("scoring_job"), tags=range_tags(first, first)
+    run = get_installation().instance.create_run_for_job(
+        get_definitions().resolve_job_def("scoring_job"), tags=build_range_tags(first, first)
     )
     asked, _ = tick_of_schedule()
     assert {key.partition(":")[0] for key in asked} == {DATASET}
-    installed().instance.report_run_canceled(run)
+    get_installation().instance.report_run_canceled(run)
 
-    list(run_scoring(installed(), "late", METRICS))
-    list(run_scoring(installed(), DATASET, METRICS))
+    list(run_scoring(get_installation(), "late", METRICS))
+    list(run_scoring(get_installation(), DATASET, METRICS))
     assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
     execute("DELETE FROM dataset WHERE name = 'late'")
 
 
 def tick_of_schedule() -> tuple[set[str], str | None]:
     """The partitions that the schedule asks for, and the reason when it asks for none."""
-    known = definitions().get_repository_def()
+    known = get_definitions().get_repository_def()
     with (
         dg.build_schedule_context(
-            installed().instance, resources={"curation": installed().curation}, repository_def=known
+            get_installation().instance, resources={"curation": get_installation().curation}, repository_def=known
         ) as context,
-        dg.partition_loading_context(dynamic_partitions_store=installed().instance),
+        dg.partition_loading_context(dynamic_partitions_store=get_installation().instance),
     ):
         tick = score_missing.evaluate_tick(context)
     requests = tick.run_requests or []
     assert len({request.run_key for request in requests}) == len(requests), "Dagster wants a key for each run of a tick"
-    places = {key: place for place, key in enumerate(installed().instance.get_dynamic_partitions("shard"))}
-    keys = [key for request in requests for key in shards_between(request.tags, places)]
+    places = {key: place for place, key in enumerate(get_installation().instance.get_dynamic_partitions("shard"))}
+    keys = [key for request in requests for key in list_tagged_partitions(request.tags, places)]
     assert len(keys) == len(set(keys))
     return set(keys), tick.skip_message
 
@@ -554,26 +559,26 @@ def tick_of_schedule() -> tuple[set[str], str | None]:
 def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Installation) -> None:
     ingests = []
     for _ in range(3):
-        run_ingest(installed(), installation.manifest, DATASET, None, None)
+        run_ingest(get_installation(), installation.manifest, DATASET, None, None)
         ingests.append(materialisation("video", DATASET).run_id)
     recent = {ingests[1]}
-    make_old({run.run_id for run in installed().instance.get_runs()} - recent)
-    shards = installed().instance.get_materialized_partitions(dg.AssetKey("vcs_score"))
+    make_old({run.run_id for run in get_installation().instance.get_runs()} - recent)
+    shards = get_installation().instance.get_materialized_partitions(dg.AssetKey("vcs_score"))
 
-    done = definitions().resolve_job_def("prune_job").execute_in_process(instance=installed().instance)
+    done = get_definitions().resolve_job_def("prune_job").execute_in_process(instance=get_installation().instance)
 
     assert done.success
-    left = {run.run_id for run in installed().instance.get_runs()}
+    left = {run.run_id for run in get_installation().instance.get_runs()}
     assert ingests[0] not in left, "old, and a later run materialised the same"
     assert ingests[1] in left, "superseded, but not old"
     assert ingests[2] in left, "old, but what it made is the newest"
-    assert installed().instance.get_materialized_partitions(dg.AssetKey("vcs_score")) == shards
-    assert list(run_scoring(installed(), DATASET, METRICS)) == []
+    assert get_installation().instance.get_materialized_partitions(dg.AssetKey("vcs_score")) == shards
+    assert list(run_scoring(get_installation(), DATASET, METRICS)) == []
 
 
 def make_old(run_ids: set[str]) -> None:
     """Date runs back to just before the clean-up's limit."""
-    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
+    storage = open_engine(build_sibling_url(get_installation().database_url, DAGSTER))
     age = f"{KEEP_DAYS} days 1 hour"
     with storage.begin() as connection:
         update = "UPDATE runs SET create_timestamp = create_timestamp - CAST(:age AS interval) WHERE run_id = ANY(:ids)"
@@ -583,7 +588,7 @@ def make_old(run_ids: set[str]) -> None:
 
 def test_assets_of_tables_show_the_columns_and_comments_of_postgres() -> None:
     shown = {}
-    for spec in definitions().resolve_all_asset_specs():
+    for spec in get_definitions().resolve_all_asset_specs():
         if schema := spec.metadata.get("dagster/column_schema"):
             columns = [(each.name, each.description, each.constraints.nullable) for each in schema.columns]
             shown[spec.metadata["dagster/table_name"].removeprefix("public.")] = columns
@@ -593,7 +598,7 @@ def test_assets_of_tables_show_the_columns_and_comments_of_postgres() -> None:
         "SELECT attname, col_description(attrelid, attnum), NOT attnotnull FROM pg_attribute "
         "WHERE attrelid = CAST(:name AS regclass) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
     )
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         stored = {name: [tuple(row) for row in connection.execute(query, {"name": name})] for name in shown}
     assert {name: sorted(columns) for name, columns in shown.items()} == {
         name: sorted(columns) for name, columns in stored.items()
@@ -602,14 +607,14 @@ def test_assets_of_tables_show_the_columns_and_comments_of_postgres() -> None:
 
 def test_the_owners_of_the_settings_own_every_asset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REELSIEVE_OWNERS", '["team:data", "ada@example.org"]')
-    settings.cache_clear()
+    get_settings.cache_clear()
     try:
         assert {tuple(spec.owners) for spec in defs().resolve_all_asset_specs()} == {("team:data", "ada@example.org")}
     finally:
-        settings.cache_clear()
+        get_settings.cache_clear()
 
 
 def test_a_report_has_an_age_at_which_it_is_no_longer_fresh() -> None:
     """A subset has none: it is made when somebody says how much to take."""
-    aging = {spec.key.to_user_string() for spec in definitions().resolve_all_asset_specs() if spec.freshness_policy}
+    aging = {spec.key.to_user_string() for spec in get_definitions().resolve_all_asset_specs() if spec.freshness_policy}
     assert aging == {"dataset_report"}

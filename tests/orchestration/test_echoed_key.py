@@ -14,8 +14,8 @@ import pytest
 import sqlalchemy as sa
 
 from db.server.engine import open_engine
-from db.server.urls import DAGSTER, sibling_url
-from orchestration.platform import installed
+from db.server.urls import DAGSTER, build_sibling_url
+from orchestration.installation import get_installation
 from tests.assets.examiner import examiner
 from tests.command_line import Done, run_command
 from tests.metrics_core.chat_server import Answer, completion, loopback
@@ -79,7 +79,7 @@ def test_nothing_printed_holds_it(story: Story) -> None:
 
 @pytest.mark.parametrize("name", ["curation", DAGSTER])
 def test_no_row_of_either_database_holds_it(story: Story, name: str) -> None:
-    engine = open_engine(sibling_url(installed().database_url, name))
+    engine = open_engine(build_sibling_url(get_installation().database_url, name))
     tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname !~ '^(pg_|information)'"
     with engine.connect() as connection:
         rows = {

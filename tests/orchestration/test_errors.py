@@ -16,10 +16,10 @@ import pytest
 import sqlalchemy as sa
 
 from assets.datasets import UnknownDataset
-from metrics_core.models.unusable import PackageMissing
-from orchestration.cli.errors import FAULT, MISTAKE, USAGE, explain, judge
+from metrics_core.models.errors import PackageMissing
+from orchestration.cli.errors import FAULT, MISTAKE, USAGE, explain_user_error, report_error
 from orchestration.cli.refusals import UsageError
-from orchestration.settings import settings
+from orchestration.settings import get_settings
 
 # Far beyond what any of these takes: an endless walk must fail, not hang.
 ENDLESS_S = 60
@@ -46,9 +46,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("REELSIEVE_HOME", str(tmp_path / "home"))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    settings.cache_clear()
+    get_settings.cache_clear()
     yield tmp_path / "home"
-    settings.cache_clear()
+    get_settings.cache_clear()
 
 
 def raised(by: Raise) -> BaseException:
@@ -103,40 +103,42 @@ def hiding(first: Raise) -> Raise:
 def test_a_circle_of_causes_and_contexts_ends() -> None:
     wrapper, inner = RuntimeError("of the run"), ValueError("of the asset")
     wrapper.__cause__, inner.__context__ = inner, wrapper
-    assert explain(wrapper) is None
-    assert explain(inner) is None
+    assert explain_user_error(wrapper) is None
+    assert explain_user_error(inner) is None
     inner.__cause__ = wrapper
-    assert explain(wrapper) is None
+    assert explain_user_error(wrapper) is None
 
 
 @pytest.mark.parametrize(
     "by", [fault, while_handling(unknown_dataset, fault), hiding(went_away), hiding(unknown_dataset)]
 )
 def test_a_fault_is_not_explained_by_what_was_handled_when_it_came_up(by: Raise) -> None:
-    assert explain(raised(by)) is None
+    assert explain_user_error(raised(by)) is None
 
 
 def test_a_mistake_is_told_also_where_it_is_the_cause_of_something_else() -> None:
-    assert explain(raised(caused_by(unknown_dataset))) == "there is no dataset 'd'"
-    assert explain(raised(while_handling(fault, unknown_dataset))) == "there is no dataset 'd'"
+    assert explain_user_error(raised(caused_by(unknown_dataset))) == "there is no dataset 'd'"
+    assert explain_user_error(raised(while_handling(fault, unknown_dataset))) == "there is no dataset 'd'"
 
 
 def test_a_database_that_goes_away_explains_what_fails_while_cleaning_up() -> None:
-    sentence = explain(raised(while_handling(went_away, fault)))
+    sentence = explain_user_error(raised(while_handling(went_away, fault)))
     assert sentence is not None
     assert "went away" in sentence
 
 
 def test_only_a_package_that_we_name_is_missing_by_the_users_choice() -> None:
-    assert explain(ImportError("cannot import name 'frames' from 'assets'")) is None
-    assert explain(ModuleNotFoundError("No module named 'torch'", name="torch")) is None
-    assert explain(PackageMissing("install wtpsplit")) == "install wtpsplit"
+    assert explain_user_error(ImportError("cannot import name 'frames' from 'assets'")) is None
+    assert explain_user_error(ModuleNotFoundError("No module named 'torch'", name="torch")) is None
+    assert explain_user_error(PackageMissing("install wtpsplit")) == "install wtpsplit"
 
 
 def test_a_file_that_the_machine_refuses_is_named() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/data/out.parquet")
-    assert explain(full) == ("/data/out.parquet: No space left on device; mend that and run the same command again")
-    assert explain(FileNotFoundError(errno.ENOENT, "No such file or directory", "a.sql")) is None
+    assert explain_user_error(full) == (
+        "/data/out.parquet: No space left on device; mend that and run the same command again"
+    )
+    assert explain_user_error(FileNotFoundError(errno.ENOENT, "No such file or directory", "a.sql")) is None
 
 
 PANIC = 'PANIC:  could not write to file "pg_wal/xlogtemp.31": No space left on device\nserver closed the connection'
@@ -153,7 +155,7 @@ PANIC = 'PANIC:  could not write to file "pg_wal/xlogtemp.31": No space left on 
     ],
 )
 def test_a_full_disk_is_no_database_that_went_away(error: Exception) -> None:
-    sentence = explain(error)
+    sentence = explain_user_error(error)
     assert sentence is not None
     assert sentence.startswith("the disk of the database is full (")
     assert "\n" not in sentence
@@ -161,12 +163,12 @@ def test_a_full_disk_is_no_database_that_went_away(error: Exception) -> None:
 
 @pytest.mark.parametrize(("error", "code"), [(UsageError("say which"), USAGE), (UnknownDataset("none"), MISTAKE)])
 def test_exit_codes_tell_usage_from_other_mistakes(home: Path, error: Exception, code: int) -> None:
-    assert judge(error).exit_code == code
+    assert report_error(error).exit_code == code
     assert not home.exists()
 
 
 def test_a_fault_leaves_its_traceback_in_the_home_folder(home: Path) -> None:
-    verdict = judge(raised(caused_by(fault)))
+    verdict = report_error(raised(caused_by(fault)))
     assert verdict.exit_code == FAULT
     (log,) = (home / "logs").iterdir()
     assert str(log) in verdict.sentence
@@ -182,7 +184,7 @@ def test_the_newest_logs_of_faults_stay(home: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("orchestration.cli.fault_log.MOST_LOGS", 3)
     kept: list[Path] = []
     for number in range(5):
-        assert judge(KeyError(str(number))).exit_code == FAULT
+        assert report_error(KeyError(str(number))).exit_code == FAULT
         (new,) = set((home / "logs").iterdir()) - set(kept)
         os.utime(new, ns=(number, number))
         kept.append(new)
@@ -192,7 +194,7 @@ def test_the_newest_logs_of_faults_stay(home: Path, monkeypatch: pytest.MonkeyPa
 def test_a_home_that_takes_no_log_sends_it_to_the_temporary_folder(home: Path) -> None:
     home.mkdir()
     (home / "logs").write_text("no folder")
-    sentence = judge(raised(fault)).sentence
+    sentence = report_error(raised(fault)).sentence
     (log,) = Path(tempfile.gettempdir()).iterdir()
     assert str(log) in sentence
     assert str(home / "logs") in sentence
@@ -204,7 +206,7 @@ def test_where_nothing_can_be_written_the_traceback_is_said(home: Path) -> None:
     (home / "logs").write_text("no folder")
     Path(tempfile.gettempdir()).rmdir()
     Path(tempfile.gettempdir()).write_text("no folder either")
-    sentence = judge(raised(fault)).sentence
+    sentence = report_error(raised(fault)).sentence
     assert "Traceback (most recent call last)" in sentence
     assert sentence.endswith("KeyError: 'frames'\n")
 
@@ -223,14 +225,14 @@ def test_no_password_reaches_a_message_or_a_log(
 ) -> None:
     monkeypatch.setenv("CURATION_DB_URL", url)
     for text in [url, *secrets, f"fe_sendauth with password='{secrets[-1]}'"]:
-        verdict = judge(RuntimeError(text))
+        verdict = report_error(RuntimeError(text))
         for secret in secrets:
             assert secret not in verdict.sentence
             assert all(secret not in log.read_text() for log in (home / "logs").iterdir())
-        assert all(secret not in judge(UnknownDataset(text)).sentence for secret in secrets)
+        assert all(secret not in report_error(UnknownDataset(text)).sentence for secret in secrets)
 
 
 def test_a_password_that_only_the_error_knows_is_hidden_too(home: Path) -> None:
-    verdict = judge(RuntimeError("no connection to postgresql+psycopg2://ann:hunter2@db/dagster"))
+    verdict = report_error(RuntimeError("no connection to postgresql+psycopg2://ann:hunter2@db/dagster"))
     assert "postgresql+psycopg2://ann:***@db/dagster" in verdict.sentence
     assert "hunter2" not in next((home / "logs").iterdir()).read_text()

@@ -17,15 +17,15 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
-from assets.models.settings import DEVICE
-from assets.partitions import range_tags
+from assets.models.settings import DEVICE_VARIABLE
+from assets.partitions import build_range_tags
 from assets.sources.assets import source_assets
-from assets.sources.pool import model_pool
-from orchestration.dead_runs import own_tags
-from orchestration.platform import installed
-from orchestration.runs import definitions
-from orchestration.sensors.failures import NotDelivered, failures, post
-from orchestration.settings import settings
+from assets.sources.pool import build_pool_name
+from orchestration.dead_runs import build_run_tags
+from orchestration.installation import get_installation
+from orchestration.runs import get_definitions
+from orchestration.sensors.failures import NoticeNotDelivered, failures, post_notice
+from orchestration.settings import get_settings
 from tests.orchestration.conftest import Installation
 
 SECRET = "b5f1-the-token-of-the-channel"
@@ -76,22 +76,22 @@ def channel(status: int = 204) -> Iterator[Channel]:
 @contextmanager
 def variables(**named: str) -> Iterator[None]:
     with patch.dict(os.environ, named):
-        settings.cache_clear()
+        get_settings.cache_clear()
         yield
-    settings.cache_clear()
+    get_settings.cache_clear()
 
 
 def tick(cursor: str | None) -> Any:
-    with dg.build_sensor_context(installed().instance, cursor=cursor, definitions=definitions()) as context:
+    with dg.build_sensor_context(get_installation().instance, cursor=cursor, definitions=get_definitions()) as context:
         return failures.evaluate_tick(context)
 
 
 def failed_ingest(folder: Path) -> str:
     """A run that fails with the asset's own error; its id."""
     config = {"ops": {"ingest": {"config": {"folder": str(folder)}}}}
-    installed().instance.add_dynamic_partitions("dataset", ["failing"])
-    job = definitions().resolve_job_def("ingest_job")
-    done = job.execute_in_process(config, installed().instance, "failing", raise_on_error=False)
+    get_installation().instance.add_dynamic_partitions("dataset", ["failing"])
+    job = get_definitions().resolve_job_def("ingest_job")
+    done = job.execute_in_process(config, get_installation().instance, "failing", raise_on_error=False)
     assert not done.success
     return done.run_id
 
@@ -137,8 +137,8 @@ def test_a_server_that_refuses_is_named_without_its_url(
     ],
 )
 def test_an_address_that_cannot_be_used_is_not_repeated(url: str, why: str) -> None:
-    with pytest.raises(NotDelivered, match=why) as raised:
-        post(url, TOLD)
+    with pytest.raises(NoticeNotDelivered, match=why) as raised:
+        post_notice(url, TOLD)
     assert SECRET not in str(raised.value)
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
 
@@ -151,10 +151,10 @@ def test_without_a_variable_nobody_is_told(tmp_path: Path) -> None:
 
 def test_machines_and_devices_have_pools_of_their_own() -> None:
     """A step waits for the steps of its own machine, or device, only."""
-    assert {asset.op.pool for asset in source_assets} == {model_pool()}
+    assert {asset.op.pool for asset in source_assets} == {build_pool_name()}
     for device in ("gpu 0", "gpu 1"):
-        with patch.dict(os.environ, {DEVICE: device}):
-            assert model_pool() == f"encoder_{device.replace(' ', '_')}"
+        with patch.dict(os.environ, {DEVICE_VARIABLE: device}):
+            assert build_pool_name() == f"encoder_{device.replace(' ', '_')}"
 
 
 def test_runs_of_a_dead_process_are_retried_and_those_of_the_command_line_are_not() -> None:
@@ -162,16 +162,16 @@ def test_runs_of_a_dead_process_are_retried_and_those_of_the_command_line_are_no
     from dagster._core.events import RunFailureReason
     from dagster._core.execution.retries import auto_reexecution_should_retry_run
 
-    job = definitions().resolve_job_def("scoring_job")
-    installed().instance.add_dynamic_partitions("shard", ["a:0000", "a:0001"])
+    job = get_definitions().resolve_job_def("scoring_job")
+    get_installation().instance.add_dynamic_partitions("shard", ["a:0000", "a:0001"])
     decided = []
-    for tags in ({}, own_tags("some run")):
-        run = installed().instance.create_run_for_job(job, tags={**tags, **range_tags("a:0000", "a:0001")})
-        installed().instance.report_run_failed(run)
-        failed = installed().instance.get_run_by_id(run.run_id)
+    for tags in ({}, build_run_tags("some run")):
+        run = get_installation().instance.create_run_for_job(job, tags={**tags, **build_range_tags("a:0000", "a:0001")})
+        get_installation().instance.report_run_failed(run)
+        failed = get_installation().instance.get_run_by_id(run.run_id)
         assert failed is not None
         decided += [
-            auto_reexecution_should_retry_run(installed().instance, failed, reason)
+            auto_reexecution_should_retry_run(get_installation().instance, failed, reason)
             for reason in (RunFailureReason.RUN_EXCEPTION, RunFailureReason.STEP_FAILURE)
         ]
     assert decided == [True, False, False, False]

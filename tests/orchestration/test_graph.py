@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.sources.pool import model_pool
+from assets.sources.pool import build_pool_name
 from orchestration.definitions import defs
 
 GRAPH = Path(__file__).with_name("graph.json")
@@ -24,7 +24,7 @@ HEAVY = {"torch", "transformers", "sentence_transformers", "open_clip", "av", "d
 
 LOAD_DEFINITIONS = """
 import sys
-from assets.sources.pool import model_pool
+from assets.sources.pool import build_pool_name
 from orchestration.definitions import defs
 loaded = defs()
 loaded.get_repository_def().load_all_definitions()
@@ -130,7 +130,7 @@ def asset(graph: Any, key: dg.AssetKey) -> dict[str, Any]:
         facts["is_virtual"] = True
     if node.pools:
         # Named after this machine, which the committed file must not be.
-        facts["pools"] = sorted(pool.replace(model_pool(), "encoder_HOST") for pool in node.pools)
+        facts["pools"] = sorted(pool.replace(build_pool_name(), "encoder_HOST") for pool in node.pools)
     if node.automation_condition:
         facts["automation"] = node.automation_condition.get_label() or str(node.automation_condition)
     return facts

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.home import find_home, homes_nearby
+from assets.home import find_home, list_homes_nearby
 from db.server.embedded import stop_embedded
-from db.server.processes import is_embedded_running, running_homes
-from orchestration.second_server import note_of_second_server
+from db.server.processes import is_embedded_running, list_running_homes
+from orchestration.second_server import explain_second_server
 from tests.command_line import run_command
 from tests.orchestration.conftest import forget_installation
 from tests.ordinary_user import ordinary_user
@@ -42,7 +42,7 @@ def test_above_the_folder_a_home_of_another_user_does_not_count(tmp_path: Path) 
 def test_homes_below_and_beside_are_near(tmp_path: Path) -> None:
     for name in ("here/below/.reelsieve", "beside/.reelsieve", "here/below/deeper/.reelsieve", "here/.reelsieve"):
         (tmp_path / name).mkdir(parents=True)
-    assert homes_nearby(tmp_path / "here") == [
+    assert list_homes_nearby(tmp_path / "here") == [
         tmp_path / "here" / "below" / ".reelsieve",
         tmp_path / "beside" / ".reelsieve",
     ]
@@ -51,14 +51,14 @@ def test_homes_below_and_beside_are_near(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_a_server_of_another_user_is_passed_over(server_home: Path) -> None:
     with ordinary_user():
-        assert server_home not in running_homes()
+        assert server_home not in list_running_homes()
 
 
 def test_a_command_says_that_it_starts_a_second_server(
     server_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert server_home in running_homes()
-    assert note_of_second_server(server_home) is None
+    assert server_home in list_running_homes()
+    assert explain_second_server(server_home) is None
     monkeypatch.delenv("REELSIEVE_HOME", raising=False)
     monkeypatch.delenv("CURATION_DB_URL", raising=False)
     (tmp_path / "below").mkdir()
@@ -101,15 +101,15 @@ def test_a_new_home_beside_another_one_is_said_where_no_server_runs(tmp_path: Pa
     (tmp_path / "a" / ".reelsieve").mkdir(parents=True)
     (tmp_path / "b" / ".reelsieve" / "postgres").mkdir(parents=True)
     (tmp_path / "b" / ".reelsieve" / "postgres" / "PG_VERSION").touch()
-    note = note_of_second_server(tmp_path / "c" / ".reelsieve", list)
+    note = explain_second_server(tmp_path / "c" / ".reelsieve", list)
     assert note == (
         f"this makes a new home in {tmp_path}/c/.reelsieve, and there is one in {tmp_path}/a/.reelsieve: "
         f"to use that, run the command in {tmp_path}/a, or set REELSIEVE_HOME={tmp_path}/a/.reelsieve"
     )
     named = tmp_path / "my home"
-    note = note_of_second_server(tmp_path / "c" / ".reelsieve", lambda: [named])
+    note = explain_second_server(tmp_path / "c" / ".reelsieve", lambda: [named])
     assert note is not None
     assert note.endswith(f"another one runs in {named}: to use that, set REELSIEVE_HOME='{named}'"), (
         "no folder finds it"
     )
-    assert note_of_second_server(tmp_path / "b" / ".reelsieve", list) is None
+    assert explain_second_server(tmp_path / "b" / ".reelsieve", list) is None

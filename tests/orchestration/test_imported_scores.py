@@ -15,16 +15,16 @@ import pytest
 import sqlalchemy as sa
 
 import reelsieve as rs
-from assets.agreement.judged import read_judged
-from assets.datasets import dataset_of_key
-from assets.reports.report import gather
+from assets.agreement.judged import load_judged_snapshot
+from assets.datasets import require_dataset
+from assets.reports.report import compute_report
 from db.manifest.datasets import find_dataset
 from db.manifest.removal import drop_dataset
-from db.reports.sight import Sight, ground, suggested_columns
-from db.scores.imported import IMPORTED
-from db.scores.present import known_metrics
-from db.scores.stored import register_scorer
-from orchestration.platform import installed, ready_engine
+from db.reports.sample_query import SampleQuery, list_suggested_columns, prepare_query
+from db.scores.imported_scores import IMPORTED_VERSION
+from db.scores.sample_scores import list_dataset_metrics
+from db.scores.store import register_scorer
+from orchestration.installation import get_installation, open_migrated_engine
 from tests.assets.reporting import agree
 from tests.command_line import run_command
 from tests.db.builders import change_text, wait_for_lock
@@ -79,16 +79,16 @@ def test_they_are_a_column_of_every_process(imported: Installation) -> None:
 
 
 def test_trust_in_them_is_analysed_as_in_any_metric(imported: Installation) -> None:
-    dataset = dataset_of_key(installed().engine, "mine")
-    with installed().engine.connect() as connection:
-        metrics = known_metrics(connection, dataset)
-    rows = agree(installed().engine, dataset, metrics)
+    dataset = require_dataset(get_installation().engine, "mine")
+    with get_installation().engine.connect() as connection:
+        metrics = list_dataset_metrics(connection, dataset)
+    rows = agree(get_installation().engine, dataset, metrics)
     wanted = ("human_like", "overall", "kendall_b", "pooled")
     (tau,) = [r for r in rows if (r.metric, r.aspect, r.statistic, r.grouping) == wanted]
     # Nothing is the wrong way round; 75 of the 435 pairs have equal ratings.
     assert (tau.value, tau.n) == (pytest.approx((360 / 435) ** 0.5), N_RATED)
-    judged = read_judged(installed().engine, dataset)
-    report = gather(installed().engine, dataset, installed().curation.scorers, judged)
+    judged = load_judged_snapshot(get_installation().engine, dataset)
+    report = compute_report(get_installation().engine, dataset, get_installation().curation.scorers, judged)
     (facts,) = [metric for metric in report.metrics if metric.name == "human_like"]
     assert (facts.n_defined, facts.models) == (35, ("judge 2.1",))
 
@@ -132,9 +132,9 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
         assert "now (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
         reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'human_like' AND status = 'stale'"
         assert answer(reason) == [("its text changed since it was imported: import it again by rs.import_scores",)]
-        dataset = dataset_of_key(installed().engine, "mine")
-        judged = read_judged(installed().engine, dataset)
-        found = gather(installed().engine, dataset, installed().curation.scorers, judged)
+        dataset = require_dataset(get_installation().engine, "mine")
+        judged = load_judged_snapshot(get_installation().engine, dataset)
+        found = compute_report(get_installation().engine, dataset, get_installation().curation.scorers, judged)
         remedies = [line for line in found.notices if "stale" in line] + [step.sentence for step in found.answers.steps]
         assert "1 score of HUMAN_like is stale and left out: rs.import_scores imports it again." in remedies
         assert any(line.startswith("Import again what is stale, by rs.import_scores: ") for line in remedies)
@@ -226,10 +226,10 @@ def test_a_dataset_lists_the_metrics_that_were_imported_into_it(other: str) -> N
         refused = run_command("select", "--dataset", other, *choice, "--keep", "1").stderr
         assert refused.count("human_like") == 1, refused
         assert "only_there" in refused
-    with installed().engine.connect() as connection:
-        sight = Sight(dataset_of_key(installed().engine, other))
-        assert {"only_there", "vcs"} <= set(suggested_columns(ground(connection, sight)))
-        assert "human_like" not in suggested_columns(ground(connection, sight))
+    with get_installation().engine.connect() as connection:
+        sight = SampleQuery(require_dataset(get_installation().engine, other))
+        assert {"only_there", "vcs"} <= set(list_suggested_columns(prepare_query(connection, sight)))
+        assert "human_like" not in list_suggested_columns(prepare_query(connection, sight))
 
 
 def test_scores_of_another_dataset_are_not_dropped(other: str) -> None:
@@ -296,7 +296,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
 
 
 def test_a_text_that_changes_during_an_import_makes_its_number_stale(imported: Installation) -> None:
-    engine = installed().engine
+    engine = get_installation().engine
     with engine.connect() as connection:
         find = sa.text("SELECT sample_id, text FROM sample WHERE key = :key")
         sample_id, text = connection.execute(find, {"key": KEYS[0]}).one()
@@ -316,7 +316,7 @@ def test_a_text_that_changes_during_an_import_makes_its_number_stale(imported: I
 
 def drop_during_import(dropped: str, into: str, lock: str = "score IN EXCLUSIVE MODE") -> None:
     """Import 2 numbers of `racing`, and drop a dataset while the import waits at a table, by default to store them."""
-    engine = installed().engine
+    engine = get_installation().engine
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
             connection.exec_driver_sql(f"LOCK TABLE {lock}")
@@ -350,16 +350,16 @@ def test_a_name_is_free_from_the_moment_its_last_scores_are_dropped(other: str) 
 
 def test_a_metric_that_comes_while_views_are_made_has_its_column(imported: Installation) -> None:
     rs.import_scores(table_of(1), "leaving", "mine")
-    engine = installed().engine
+    engine = get_installation().engine
     with engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM scorer WHERE metric = 'leaving'")
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
             # The views are about to be made, of the metrics that there were.
             connection.exec_driver_sql("LOCK TABLE view_definition IN SHARE MODE")
-            made = pool.submit(ready_engine, installed().database_url)
+            made = pool.submit(open_migrated_engine, get_installation().database_url)
             wait_for_lock(engine, made)
-            register_scorer(connection, metric="coming", models={}, params={}, code_version=IMPORTED)
+            register_scorer(connection, metric="coming", models={}, params={}, code_version=IMPORTED_VERSION)
         made.result().dispose()
     with engine.connect() as connection:  # on which nobody looks after the views
         columns = sa.text("SELECT column_name FROM dictionary WHERE column_name IN ('coming', 'leaving')")

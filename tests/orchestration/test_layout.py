@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from orchestration.cli.output import cell
-from orchestration.cli.table_layout import MOST_LINES, ROWS_AT_A_TIME, Field, show
+from orchestration.cli.output import format_cell
+from orchestration.cli.table_layout import MOST_LINES, ROWS_AT_A_TIME, PrintedColumn, print_table_or_records
 
 WORDS = "a red circle bounces three times and leaves at the top "
 
@@ -22,8 +22,8 @@ WORDS = "a red circle bounces three times and leaves at the top "
 def shown(columns: dict[str, bool], rows: list[list[object]], width: int = 80) -> list[str]:
     """The lines that are printed. columns: by name, whether it is of numbers."""
     console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
-    fields = [Field(Text(name), is_number) for name, is_number in columns.items()]
-    assert show(fields, ([cell(value) for value in row] for row in rows), console) == len(rows)
+    fields = [PrintedColumn(Text(name), is_number) for name, is_number in columns.items()]
+    assert print_table_or_records(fields, ([format_cell(value) for value in row] for row in rows), console) == len(rows)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -94,7 +94,7 @@ def test_the_first_rows_are_shown_before_the_last_are_asked_for() -> None:
         assert isinstance(console.file, io.StringIO)
         assert console.file.getvalue().count("1") == ROWS_AT_A_TIME
 
-    assert show([Field(Text("n"), True)], endless(), console) == ROWS_AT_A_TIME
+    assert print_table_or_records([PrintedColumn(Text("n"), True)], endless(), console) == ROWS_AT_A_TIME
 
 
 def test_wide_characters_take_two_places() -> None:
@@ -117,7 +117,7 @@ def test_wide_characters_take_two_places() -> None:
     ],
 )
 def test_numbers_as_they_are_shown(value: float | Decimal, text: str) -> None:
-    assert str(cell(value)) == text
+    assert str(format_cell(value)) == text
 
 
 VALUES = st.one_of(
@@ -139,7 +139,7 @@ def test_whatever_the_rows_every_number_stands_whole_on_a_line(width: int, rows:
     words = [word for line in lines for word in re.split(r"\s+", line)]
     for row in rows:
         for value in row[:-1]:
-            assert str(cell(value) or "–") in words
+            assert str(format_cell(value) or "–") in words
     is_table = not lines[0].startswith("── 1 ")
     assert len(lines) <= 1 + MOST_LINES * len(rows) if is_table else True
     wide = [line for line in lines if cell_len(line) > width]

@@ -158,7 +158,7 @@ def test_a_sample_shows_its_scores_and_why(page: Page, shown: Shown) -> None:
         state="attached"
     )
     asset = page.get_by_role("link", name="made by the asset vcs_score").get_attribute("href")
-    shard = shown.dataset.shard_of("v0/<i>..")
+    shard = shown.dataset.compute_shard("v0/<i>..")
     assert asset == f"/assets/vcs_score?view=partitions&partition=clips%3A{shard:04d}"
     page.get_by_text("Why this evqa").scroll_into_view_if_needed()
     page.get_by_role("button", name="Show the video at 1.5 seconds").click()

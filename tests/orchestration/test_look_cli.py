@@ -19,8 +19,8 @@ import pytest
 import sqlalchemy as sa
 
 from db.schema import preference, rating
+from orchestration.installation import get_installation
 from orchestration.launch import run_ingest
-from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import SYSTEMS, Installation
@@ -37,7 +37,7 @@ DEADLINE_S = 60.0
 
 @pytest.fixture(scope="module", autouse=True)
 def ingested(installation: Installation) -> None:
-    run_ingest(installed(), installation.manifest, DATASET, None, 2)
+    run_ingest(get_installation(), installation.manifest, DATASET, None, 2)
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def test_an_answer_outlives_a_kill() -> None:
             request.add_header("Content-Type", "application/json")
             with urllib.request.urlopen(request, timeout=DEADLINE_S) as told:
                 assert told.status == 200
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         (row,) = connection.execute(sa.select(rating.c.rater, rating.c.aspect, rating.c.value)).all()
         (other,) = connection.execute(sa.select(preference.c.rater, preference.c.aspect, preference.c.value)).all()
     assert (tuple(row), tuple(other)) == (("ann", "coverage", 4.0), ("ann", "coverage", 0))

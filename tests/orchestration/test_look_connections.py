@@ -12,9 +12,9 @@ from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from db.manifest.labelling import Fact
+from db.manifest.labelling import KeypointQuestion
 from db.schema import keypoint
-from orchestration.look.app import Look
+from orchestration.look.app import LookPages
 from tests.orchestration.looking import PLAYING, Shown, shown
 
 __all__ = ["shown"]  # a fixture
@@ -62,7 +62,7 @@ def fact(shown: Shown) -> dict[str, str]:
     with shown.engine.connect() as connection:
         keypoint_id, text = connection.execute(sa.select(keypoint.c.keypoint_id, keypoint.c.text).limit(1)).one()
         caption = connection.scalar(query, {"id": shown.ids[0]})
-    one = Fact(keypoint_id, shown.ids[0], text, str(caption), 0)
+    one = KeypointQuestion(keypoint_id, shown.ids[0], text, str(caption), 0)
     return {"keypoint": str(keypoint_id), "sample": str(shown.ids[0]), "digest": one.digest}
 
 
@@ -98,7 +98,7 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
 
 def test_no_page_holds_two_connections(shown: Shown) -> None:
     asked = requests(shown)
-    app = Look(shown.engine, dict, has_lineage=True).app()
+    app = LookPages(shown.engine, dict, has_lineage=True).make_app()
     assert isinstance(app, Starlette)
     routes = [route for route in app.routes if isinstance(route, Route)]
     known = {(method, route.path) for route in routes for method in route.methods or () if method != "HEAD"}

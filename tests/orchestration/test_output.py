@@ -14,15 +14,15 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from db.server.urls import url_for_dagster
+from db.server.urls import format_psycopg2_url
 from orchestration.cli.output import (
     console,
+    escape_controls,
     hide_connection_attempts,
-    plain,
+    make_plain_text,
     print_error,
     print_json,
     print_rows,
-    visible,
 )
 from orchestration.terminal import terminal_logger
 from tests.command_line import run_command
@@ -47,7 +47,7 @@ def is_harmless(text: str) -> bool:
 
 @pytest.mark.parametrize("character", [c for c in OBEYED if c not in KEPT], ids=lambda c: f"U+{ord(c):04X}")
 def test_every_character_that_a_terminal_obeys_is_made_visible(character: str) -> None:
-    assert visible(f"a{character}b") == rf"a\u{ord(character):04x}b"
+    assert escape_controls(f"a{character}b") == rf"a\u{ord(character):04x}b"
 
 
 def test_all_control_characters_are_among_them() -> None:
@@ -57,12 +57,12 @@ def test_all_control_characters_are_among_them() -> None:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
         or unicodedata.bidirectional(character) in TURNING
     ]
-    assert "".join(character for character in unsafe if visible(character) == character) == KEPT
+    assert "".join(character for character in unsafe if escape_controls(character) == character) == KEPT
 
 
 def test_other_text_stays_as_it_is() -> None:
     text = "Zoë läuft 👩\u200d🚀, “sagt” هي [b]:dog: \\ in\ttwo\nlines"
-    assert visible(text) == text
+    assert escape_controls(text) == text
 
 
 def test_cells_and_names_of_columns_are_made_visible() -> None:
@@ -82,7 +82,7 @@ def test_a_cell_is_what_the_caption_says(text: str) -> None:
 def test_messages_and_plain_texts_are_made_visible() -> None:
     with redirect_stdout(io.StringIO()) as out:
         console.print(HOSTILE, markup=False, soft_wrap=True)
-        console.print(plain(HOSTILE), soft_wrap=True)
+        console.print(make_plain_text(HOSTILE), soft_wrap=True)
     assert out.getvalue().splitlines() == [SHOWN, SHOWN]
 
 
@@ -134,7 +134,7 @@ def give_back_a_lost_connection(pooled: Engine, engine: Engine) -> None:
 def test_a_lost_connection_leaves_no_traceback_beside_the_sentence(
     database: URL, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pooled = sa.create_engine(url_for_dagster(database), pool_size=1)
+    pooled = sa.create_engine(format_psycopg2_url(database), pool_size=1)
     logger, filters = logging.getLogger("sqlalchemy.pool"), [*logging.getLogger().filters]
     level = logger.level
     try:

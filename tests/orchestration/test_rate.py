@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 import sqlalchemy as sa
 
-from assets.agreement.settling import draw, question_of
+from assets.agreement.questions import draw_for_question, parse_question
 from db.schema import keypoint_label, preference, rating, sample
 from tests.browser import barriers
 from tests.db.builders import change_text
@@ -140,20 +140,20 @@ def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: s
 
 def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, shown: Shown, rater: str) -> None:
     with shown.engine.connect() as connection:
-        question = question_of(connection, shown.dataset, "vcs:evqa")
-        drawn = draw(connection, shown.dataset, question, 0)
+        question = parse_question(connection, shown.dataset, "vcs:evqa")
+        drawn = draw_for_question(connection, shown.dataset, question, 0)
     page.goto(f"/look/clips/rate?aspect=drawn&to-settle=vcs:evqa&rater={rater}")
     seen = []
     for _ in range(4):
         page.get_by_text("To settle vcs:evqa: open so far").wait_for()
         seen.append(now(page))
         press(page, "4")
-    assert seen == drawn.order[:4]
+    assert seen == drawn.ordered_ids[:4]
     with shown.engine.connect() as connection:
         marks = connection.execute(
             sa.select(rating.c.sample_id, rating.c.extra["to_settle"]).where(rating.c.rater == rater)
         )
-        assert {row[0]: row[1] for row in marks} == {i: drawn.mark_of(i)._asdict() for i in seen}  # type: ignore[union-attr]  # drawn ones have a mark
+        assert {row[0]: row[1] for row in marks} == {i: drawn.build_mark(i)._asdict() for i in seen}  # type: ignore[union-attr]  # drawn ones have a mark
 
 
 @pytest.mark.parametrize(

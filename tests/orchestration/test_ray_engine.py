@@ -18,13 +18,13 @@ from unittest.mock import patch
 import psutil
 import pytest
 
-from assets.datasets import RunShard, dataset_of_key
+from assets.datasets import RunShard, require_dataset
 from assets.steps import Step
-from orchestration.cluster.plan import Size
-from orchestration.cluster.session import session
+from orchestration.cluster.pool_size import PoolSize
+from orchestration.cluster.session import connect_to_ray
+from orchestration.installation import get_installation
 from orchestration.launch import run_ingest
-from orchestration.platform import installed
-from orchestration.stopping import STOPPED
+from orchestration.stopping import STOPPED_MESSAGE
 from tests.orchestration.conftest import Installation
 from tests.orchestration.divided import SCORE, SHARDS, State, assert_each_once, assert_same_end, stored
 from tests.orchestration.survival import Command, Home, hold, rows, run_statuses, until
@@ -151,23 +151,23 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
 
 def test_an_actor_that_is_refused_or_fails_keeps_no_cores_from_the_next_step(installation: Installation) -> None:
     """A run goes on with steps that do not rest on the failed one, while it holds the error, and that its actor."""
-    run_ingest(installed(), installation.manifest, "d", None, 1)
-    with own_end(), session(1):
-        from orchestration.cluster.pool import Pool, SightDiffers
-        from orchestration.cluster.worker import sight_of
+    run_ingest(get_installation(), installation.manifest, "d", None, 1)
+    with own_end(), connect_to_ray(1):
+        from orchestration.cluster.pool import RayActorPool, WorkIdentityDiffers
+        from orchestration.cluster.worker import build_work_identity
 
-        dataset = dataset_of_key(installed().engine, "d")
+        dataset = require_dataset(get_installation().engine, "d")
         step = Step("words_in_common_score", (RunShard("d:0000", dataset, 0),), ("words_in_common",), "run")
-        all_cores, concerns = Size(1, os.cpu_count() or 1), (dataset, step.metrics)
-        stranger = Pool(all_cores, concerns, "another sight")
-        pool = Pool(all_cores, concerns, sight_of(installed().curation, *concerns))
-        with pytest.raises(SightDiffers) as refused:
-            list(stranger.take([step], pytest.fail))
-        with pytest.raises(SightDiffers):
-            list(stranger.take([step], pytest.fail))
+        all_cores, concerns = PoolSize(1, os.cpu_count() or 1), (dataset, step.metrics)
+        stranger = RayActorPool(all_cores, concerns, "another sight")
+        pool = RayActorPool(all_cores, concerns, build_work_identity(get_installation().curation, *concerns))
+        with pytest.raises(WorkIdentityDiffers) as refused:
+            list(stranger.compute_steps([step], pytest.fail))
+        with pytest.raises(WorkIdentityDiffers):
+            list(stranger.compute_steps([step], pytest.fail))
         with pytest.raises(KeyError) as failed:
-            list(pool.take([replace(step, metrics=("no_metric",))], pytest.fail))
-        ((key, done),) = next(pool.take([step], pytest.fail))
+            list(pool.compute_steps([replace(step, metrics=("no_metric",))], pytest.fail))
+        ((key, done),) = next(pool.compute_steps([step], pytest.fail))
         assert refused.value.__traceback__
         assert failed.value.__traceback__
     assert (key, done.n_written) == ("d:0000", 36)
@@ -179,7 +179,7 @@ def test_a_signal_ends_the_command_and_its_cluster(judged: Home, ray_folder: str
         held.wait_for(1, command)
         os.kill(command.pid, signal.SIGTERM)
         assert command.wait() == 128 + signal.SIGTERM, command.stderr
-    assert command.stderr.endswith(f"{STOPPED}\n")
+    assert command.stderr.endswith(f"{STOPPED_MESSAGE}\n")
     until(lambda: not [*Path(ray_folder).glob("ray-*")], "the folder of its cluster is gone")
 
 

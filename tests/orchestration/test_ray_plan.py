@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assets.scores.registry import SCORERS
-from assets.sources.base import chain
-from orchestration.cluster.plan import BadSize, Machine, Size, plan
+from assets.sources.base import walk_sources
+from orchestration.cluster.pool_size import ActorSizeError, Machine, PoolSize, choose_pool_sizes
 
 LAPTOP, BOX, FARM = Machine(2), Machine(16, 2), [Machine(64), Machine(4, 4), Machine(4, 4)]
 
@@ -47,8 +47,8 @@ def test_actors_follow_from_machines_and_settings(
     machines: list[Machine], settings: dict[str, Any], cpu: int, gpu: int
 ) -> None:
     given = wanted(**settings)
-    sizes = {"cpu": Size(cpu, given.ray_cpus), "gpu": Size(gpu, given.ray_cpus, given.ray_gpus)}
-    assert plan(machines, ["vcs", "ecs"], given) == {kind: size for kind, size in sizes.items() if size.n}
+    sizes = {"cpu": PoolSize(cpu, given.ray_cpus), "gpu": PoolSize(gpu, given.ray_cpus, given.ray_gpus)}
+    assert choose_pool_sizes(machines, ["vcs", "ecs"], given) == {kind: size for kind, size in sizes.items() if size.n}
 
 
 def test_metrics_without_models_take_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def test_metrics_without_models_take_no_gpu(monkeypatch: pytest.MonkeyPatch) -> 
         rests_on = ()
 
     monkeypatch.setitem(SCORERS, "plain", Plain)
-    assert plan([BOX], ["plain"], wanted()) == {"cpu": Size(16, 1.0)}
+    assert choose_pool_sizes([BOX], ["plain"], wanted()) == {"cpu": PoolSize(16, 1.0)}
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,15 @@ def test_metrics_without_models_take_no_gpu(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_size_that_fits_nowhere_is_said_in_a_sentence(
     machines: list[Machine], settings: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(BadSize, match=said) as caught:
-        plan(machines, ["vcs"], wanted(**settings))
+    with pytest.raises(ActorSizeError, match=said) as caught:
+        choose_pool_sizes(machines, ["vcs"], wanted(**settings))
     assert "\n" not in str(caught.value)
 
 
 def test_the_metrics_of_an_actor_share_their_models() -> None:
     scorers = [SCORERS[metric].from_settings(SCORERS[metric].settings()) for metric in ("vcs", "vcs_short", "ecs")]
-    encoders = [source.encoder for scorer in scorers for source in chain(scorer.sources) if hasattr(source, "encoder")]
+    encoders = [
+        source.encoder for scorer in scorers for source in walk_sources(scorer.sources) if hasattr(source, "encoder")
+    ]
     assert len(encoders) >= 3
     assert len(set(map(id, encoders))) == 1

@@ -10,13 +10,13 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.partitions import DATASETS, SHARDS, range_tags
+from assets.partitions import DATASETS, SHARDS, build_range_tags
 from db import schema
 from db.manifest.datasets import find_dataset
-from orchestration.jobs import CONCLUSIONS
+from orchestration.installation import get_installation
+from orchestration.jobs import CONCLUSION_ASSETS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
-from orchestration.platform import installed
-from orchestration.runs import definitions
+from orchestration.runs import get_definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation, write_manifest
 
@@ -33,16 +33,16 @@ def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     """Two scored datasets, the first with conclusions and a subset; the second one stays as it is."""
     other = write_manifest(tmp_path_factory.mktemp("other"), n_videos=3, prefix="other")
     for name, folder in (("first", installation.manifest), ("other", other)):
-        run_ingest(installed(), folder, name, None, 2)
-        list(run_scoring(installed(), name, METRICS))
-    run_conclusions(installed(), "first")
-    run_subset(installed(), "first", {"by": "vcs", "keep": 0.125, "ties": "random"})
+        run_ingest(get_installation(), folder, name, None, 2)
+        list(run_scoring(get_installation(), name, METRICS))
+    run_conclusions(get_installation(), "first")
+    run_subset(get_installation(), "first", {"by": "vcs", "keep": 0.125, "ties": "random"})
     return installation
 
 
 def counts() -> dict[str, int]:
     """The rows of all tables."""
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         return {
             table.name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
             for table in schema.METADATA.sorted_tables
@@ -50,12 +50,16 @@ def counts() -> dict[str, int]:
 
 
 def partitions() -> set[str]:
-    return {key for each in (DATASETS, SHARDS) for key in installed().instance.get_dynamic_partitions(str(each.name))}
+    return {
+        key for each in (DATASETS, SHARDS) for key in get_installation().instance.get_dynamic_partitions(str(each.name))
+    }
 
 
 def newest(asset: str) -> dict[str, int]:
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
-    return dict(installed().instance.event_log_storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made))
+    return dict(
+        get_installation().instance.event_log_storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made)
+    )
 
 
 def exported(selection_id: int, path: Path) -> list[dict[str, Any]]:
@@ -66,23 +70,23 @@ def exported(selection_id: int, path: Path) -> list[dict[str, Any]]:
 
 def selection_of(name: str) -> int:
     query = sa.select(schema.selection.c.selection_id).where(schema.selection.c.dataset_name == name)
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         return connection.execute(query).scalars().first() or 0
 
 
 def test_a_renamed_dataset_is_not_scored_again(scored: Installation, tmp_path: Path) -> None:
     selection, before = selection_of("first"), counts()
     frozen = exported(selection, tmp_path / "before.jsonl")
-    n_runs = installed().instance.get_runs_count()
+    n_runs = get_installation().instance.get_runs_count()
     done = run_command("rename", "--dataset", "first", "second")
     assert (done.returncode, done.stdout) == (0, "dataset first is second now\n"), done.stderr
     assert partitions() == {"second", "second:0000", "second:0001", "other", "other:0000", "other:0001"}
-    assert list(run_scoring(installed(), "second", METRICS)) == []
-    assert installed().instance.get_runs_count() == n_runs
+    assert list(run_scoring(get_installation(), "second", METRICS)) == []
+    assert get_installation().instance.get_runs_count() == n_runs
     assert counts() == before
     assert exported(selection, tmp_path / "after.jsonl") == [{**row, "dataset": "second"} for row in frozen]
     assert newest("vcs_score")["second:0001"] > newest("vcs_score")["first:0001"]
-    drawn = [newest(name)["second"] for name in CONCLUSIONS]
+    drawn = [newest(name)["second"] for name in CONCLUSION_ASSETS]
     assert min(drawn) > max(newest("vcs_score")["second:0000"], newest("rating")["second"]), "conclusions are no older"
     assert "there is no dataset 'first'" in run_command("scores", "--dataset", "first").stderr
 
@@ -97,19 +101,19 @@ def test_a_name_that_cannot_be_given_is_refused(scored: Installation) -> None:
 
 def selected_name() -> str:
     """The name of the first dataset, which another test may have renamed."""
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         return "first" if find_dataset(connection, "first") else "second"
 
 
 def test_a_dataset_at_work_is_neither_dropped_nor_renamed(scored: Installation) -> None:
     before = counts()
-    job = definitions().resolve_job_def("scoring_job")
-    run = installed().instance.create_run_for_job(job, tags=range_tags("other:0001", "other:0001"))
+    job = get_definitions().resolve_job_def("scoring_job")
+    run = get_installation().instance.create_run_for_job(job, tags=build_range_tags("other:0001", "other:0001"))
     for command in (("drop", "other", "--yes"), ("rename", "other", "new")):
         done = run_command(*command)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert "a run of dataset 'other' has not ended: wait for it" in done.stderr
-    installed().instance.delete_run(run.run_id)
+    get_installation().instance.delete_run(run.run_id)
     assert counts() == before
 
 
@@ -127,7 +131,7 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     assert (answer["dropped"], answer["selections_stay"]) == (True, 1)
     assert answer["goes"]["videos"] == 12
     after = counts()
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         other = find_dataset(connection, "other")
         assert other is not None
         for table, n in after.items():
@@ -145,13 +149,13 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     listed = json.loads(run_command("selections", "--dataset", name, "--json").stdout)["selections"]
     assert [row["selection"] for row in listed] == [selection]
     assert f"{name} (dropped)" in " ".join(run_command("selections").stdout.split())
-    assert list(run_scoring(installed(), "other", METRICS)) == []
+    assert list(run_scoring(get_installation(), "other", METRICS)) == []
     assert run_command("drop", name, "--yes").returncode == 1
 
 
 def test_a_dropped_dataset_can_be_ingested_again(scored: Installation) -> None:
     name = selected_name()
     run_command("drop", name, "--yes")
-    report = run_ingest(installed(), scored.manifest, "first", None, 2)
+    report = run_ingest(get_installation(), scored.manifest, "first", None, 2)
     assert report.accepted["videos"] == 12
-    assert sum(written["vcs"] for _, written in run_scoring(installed(), "first", ["vcs"])) > 0
+    assert sum(written["vcs"] for _, written in run_scoring(get_installation(), "first", ["vcs"])) > 0

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from db.server.engine import open_engine
-from db.server.urls import DAGSTER, sibling_url
+from db.server.urls import DAGSTER, build_sibling_url
+from orchestration.installation import get_installation
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
-from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
@@ -28,9 +28,9 @@ EVIDENCE = ("text_embedding", "frame_set", "frame_embedding", "entailment")
 def scored(installation: Installation) -> None:
     """A dataset with scores and a frozen selection, whose every run is old."""
     for _ in range(2):
-        run_ingest(installed(), installation.manifest, DATASET, None, 2)
-    list(run_scoring(installed(), DATASET, ["vcs", "ecs"]))
-    run_conclusions(installed(), DATASET)
+        run_ingest(get_installation(), installation.manifest, DATASET, None, 2)
+    list(run_scoring(get_installation(), DATASET, ["vcs", "ecs"]))
+    run_conclusions(get_installation(), DATASET)
     in_dagster("UPDATE runs SET create_timestamp = create_timestamp - interval '31 days'")
     in_dagster(
         "INSERT INTO job_ticks (job_origin_id, status, type, timestamp, tick_body) SELECT 'a', 'SKIPPED', 'SENSOR', "
@@ -39,7 +39,7 @@ def scored(installation: Installation) -> None:
 
 
 def in_dagster(statement: str) -> list[Any]:
-    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
+    storage = open_engine(build_sibling_url(get_installation().database_url, DAGSTER))
     with storage.begin() as connection:
         result = connection.exec_driver_sql(statement)
         rows = list(result) if result.returns_rows else []
@@ -48,12 +48,12 @@ def in_dagster(statement: str) -> list[Any]:
 
 
 def execute(statement: str) -> None:
-    with installed().engine.begin() as connection:
+    with get_installation().engine.begin() as connection:
         connection.execute(sa.text(statement))
 
 
 def rows(*tables: str) -> dict[str, int]:
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         return {name: connection.scalar(sa.text(f"SELECT count(*) FROM {name}")) or 0 for name in tables}
 
 
@@ -68,19 +68,19 @@ def prune(*options: str, **variables: str) -> dict[str, int]:
 
 
 def test_old_runs_and_ticks_are_named_then_deleted_but_for_what_is_newest() -> None:
-    runs, everything = installed().instance.get_runs_count(), rows(*OF_SCORERS, *EVIDENCE)
+    runs, everything = get_installation().instance.get_runs_count(), rows(*OF_SCORERS, *EVIDENCE)
     found = prune()
     assert found == {
         "Dagster's runs, older than 30 days": 1,
         "Dagster's events, older than 30 days": found["Dagster's events, older than 30 days"],
         "Dagster's ticks, older than 30 days": 2,
     }, "the first of two ingests made nothing that is the newest"
-    assert installed().instance.get_runs_count() == runs, "it was only named"
+    assert get_installation().instance.get_runs_count() == runs, "it was only named"
     assert prune("--days", "70") == {}
 
     assert prune("--yes") == found
     assert prune() == {}
-    assert installed().instance.get_runs_count() == runs - 1
+    assert get_installation().instance.get_runs_count() == runs - 1
     assert in_dagster("SELECT count(*) FROM job_ticks") == [(1,)]
     assert rows(*OF_SCORERS, *EVIDENCE) == everything
 

@@ -12,8 +12,8 @@ import pytest
 
 from assets.scores.registry import METRICS
 from orchestration.cli.output import print_rows
-from orchestration.cli.score_table import score_table
-from orchestration.platform import installed
+from orchestration.cli.score_table import build_score_table
+from orchestration.installation import get_installation
 from tests.command_line import run_command
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
 from tests.homes import copy_home
@@ -32,7 +32,7 @@ def row_of(sample: str, system: str = "brief", kind: str = "caption", **values: 
 
 def printed(rows: list[dict[str, Any]]) -> list[str]:
     with redirect_stdout(io.StringIO()) as out:
-        print_rows(score_table(rows, METRICS, 80), empty="", right=METRICS)
+        print_rows(build_score_table(rows, METRICS, 80), empty="", right=METRICS)
     return out.getvalue().splitlines()
 
 
@@ -71,23 +71,27 @@ def listed(prepared_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def score_both() -> None:
-    dataset = make_dataset(installed().engine, "both")
-    video_id = add_video(installed().engine, dataset, "v")
-    captions = [add_sample(installed().engine, dataset, video_id, f"c{n}") for n in range(3)]
+    dataset = make_dataset(get_installation().engine, "both")
+    video_id = add_video(get_installation().engine, dataset, "v")
+    captions = [add_sample(get_installation().engine, dataset, video_id, f"c{n}") for n in range(3)]
     asked = {"kind": "qa", "question": "q?", "answer": "a"}
-    pairs = [add_sample(installed().engine, dataset, video_id, f"p{n}", **asked) for n in range(3)]
-    evqa, vcs = activate(installed().engine, "evqa"), activate(installed().engine, "vcs")
+    pairs = [add_sample(get_installation().engine, dataset, video_id, f"p{n}", **asked) for n in range(3)]
+    evqa, vcs = activate(get_installation().engine, "evqa"), activate(get_installation().engine, "vcs")
     write_fresh(
-        installed().engine, evqa, [ok(sample_id, place / 10) for place, sample_id in enumerate([*captions, *pairs])]
+        get_installation().engine,
+        evqa,
+        [ok(sample_id, place / 10) for place, sample_id in enumerate([*captions, *pairs])],
     )
     statuses = ["too_short", "no_reference"]
     rows = [undefined(sample_id, status) for sample_id, status in zip(captions, statuses, strict=False)]
-    write_fresh(installed().engine, vcs, [*rows, *[undefined(sample_id, "not_applicable") for sample_id in pairs]])
-    some = make_dataset(installed().engine, "some")
-    other_id = add_video(installed().engine, some, "w")
-    ids = [add_sample(installed().engine, some, other_id, f"d{n}") for n in range(3)]
-    write_fresh(installed().engine, evqa, [undefined(ids[0], "no_frames"), ok(ids[1], 0.1), ok(ids[2], 0.2)])
-    write_fresh(installed().engine, vcs, [ok(ids[0], 0.5), undefined(ids[1], "no_reference")])
+    write_fresh(
+        get_installation().engine, vcs, [*rows, *[undefined(sample_id, "not_applicable") for sample_id in pairs]]
+    )
+    some = make_dataset(get_installation().engine, "some")
+    other_id = add_video(get_installation().engine, some, "w")
+    ids = [add_sample(get_installation().engine, some, other_id, f"d{n}") for n in range(3)]
+    write_fresh(get_installation().engine, evqa, [undefined(ids[0], "no_frames"), ok(ids[1], 0.1), ok(ids[2], 0.2)])
+    write_fresh(get_installation().engine, vcs, [ok(ids[0], 0.5), undefined(ids[1], "no_reference")])
 
 
 @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ def test_a_metric_without_any_value_is_left_out_with_the_reason(listed: None) ->
 
 
 def test_what_is_not_there_is_said(listed: None) -> None:
-    make_dataset(installed().engine, "none")
+    make_dataset(get_installation().engine, "none")
     shown = run_command("scores", "-d", "none", "--kind", "qa").stdout
     assert shown.startswith("dataset none has no samples of kind qa\n")
     assert run_command("scores", "-d", "none").stdout.startswith("dataset none has no samples\n")

@@ -13,17 +13,17 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.datasets import BadDatasetName, dataset_of_key
-from assets.partitions import range_tags
+from assets.datasets import BadDatasetName, require_dataset
+from assets.partitions import build_range_tags
 from db.selection.recipes import SizeMissing
 from db.server.engine import open_engine
-from db.server.urls import DAGSTER, sibling_url
-from orchestration.attempts import FIRST_PAUSE, LIMIT
-from orchestration.conclusions import stored_results
-from orchestration.jobs import CONCLUSIONS
+from db.server.urls import DAGSTER, build_sibling_url
+from orchestration.attempts import FIRST_PAUSE, MAX_RUN_ATTEMPTS
+from orchestration.conclusions import load_current_conclusions
+from orchestration.installation import get_installation
+from orchestration.jobs import CONCLUSION_ASSETS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
-from orchestration.platform import installed
-from orchestration.runs import definitions, run_job
+from orchestration.runs import get_definitions, run_job
 from orchestration.sensors.conclusions import conclusions
 from orchestration.sensors.inbox import SETTLED_AFTER_S, inbox
 from tests.assets.manifests import candidate, write_clip
@@ -50,9 +50,11 @@ def settle(folder: Path, seconds_ago: float = 2 * SETTLED_AFTER_S) -> None:
 def tick(sensor: dg.SensorDefinition) -> tuple[list[dg.RunRequest], str | None]:
     with (
         dg.build_sensor_context(
-            installed().instance, resources={"curation": installed().curation}, definitions=definitions()
+            get_installation().instance,
+            resources={"curation": get_installation().curation},
+            definitions=get_definitions(),
         ) as context,
-        dg.partition_loading_context(dynamic_partitions_store=installed().instance),
+        dg.partition_loading_context(dynamic_partitions_store=get_installation().instance),
     ):
         found = sensor.evaluate_tick(context)
     return list(found.run_requests or []), found.skip_message
@@ -61,11 +63,11 @@ def tick(sensor: dg.SensorDefinition) -> tuple[list[dg.RunRequest], str | None]:
 def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
     """Run what a sensor asked for, as Dagster's daemon does."""
     return (
-        definitions()
+        get_definitions()
         .resolve_job_def(job)
         .execute_in_process(
             run_config=request.run_config,
-            instance=installed().instance,
+            instance=get_installation().instance,
             partition_key=request.partition_key,
             tags=request.tags,
             raise_on_error=False,
@@ -74,12 +76,12 @@ def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
 
 
 def stored(dataset: str) -> dict[str, dict[str, Any]] | None:
-    return stored_results(installed().instance, dataset_of_key(installed().engine, dataset))
+    return load_current_conclusions(get_installation().instance, require_dataset(get_installation().engine, dataset))
 
 
 def let_pass(pause: timedelta) -> None:
     """Date all runs back by so much."""
-    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
+    storage = open_engine(build_sibling_url(get_installation().database_url, DAGSTER))
     with storage.begin() as connection:
         connection.execute(
             sa.text("UPDATE runs SET update_timestamp = update_timestamp - CAST(:pause AS interval)"),
@@ -90,7 +92,7 @@ def let_pass(pause: timedelta) -> None:
 
 def rejects(dataset: str) -> list[str]:
     query = "SELECT code FROM ingest_reject JOIN dataset USING (dataset_id) WHERE name = :name ORDER BY code"
-    with installed().engine.connect() as connection:
+    with get_installation().engine.connect() as connection:
         return list(connection.scalars(sa.text(query), {"name": dataset}))
 
 
@@ -137,19 +139,22 @@ def test_a_failed_ingest_is_tried_again_after_a_growing_pause_and_not_for_ever(
     (folder / "dimensions.json").write_text("{")
     settle(folder)
     keys = set()
-    for failures in range(1, LIMIT + 1):
+    for failures in range(1, MAX_RUN_ATTEMPTS + 1):
         (request,), _ = tick(inbox)
         keys.add(request.run_key)
         assert not carry_out("ingest_job", request).success
         assert tick(inbox)[0] == [], "not at once"
-        if failures < LIMIT:
+        if failures < MAX_RUN_ATTEMPTS:
             let_pass(FIRST_PAUSE * 4 ** (failures - 1) - timedelta(minutes=1))
             assert tick(inbox)[0] == [], "not before the pause is over"
             let_pass(timedelta(minutes=1))
-    assert len(keys) == LIMIT, "Dagster starts no second run of a key"
+    assert len(keys) == MAX_RUN_ATTEMPTS, "Dagster starts no second run of a key"
     let_pass(timedelta(days=9))
     assert tick(inbox)[0] == []
-    assert f"inbox folder 'posted' failed {LIMIT} times: it is tried again once it changed" in capsys.readouterr().err
+    assert (
+        f"inbox folder 'posted' failed {MAX_RUN_ATTEMPTS} times: it is tried again once it changed"
+        in capsys.readouterr().err
+    )
 
     (folder / "dimensions.json").unlink()
     (mended,), _ = tick(inbox)
@@ -184,7 +189,7 @@ def test_media_that_arrive_later_are_ingested_and_their_rejects_withdrawn(instal
 def test_no_other_folder_is_ingested_as_the_demo(installation: Installation) -> None:
     """Whoever starts the ingest, since the demo's encoder gives every dataset of this name a score."""
     with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the clips of `reelsieve demo`: use another name"):
-        run_ingest(installed(), installation.manifest, "demo", None, None)
+        run_ingest(get_installation(), installation.manifest, "demo", None, None)
 
 
 def test_inbox_warns_of_folders_that_are_no_data_sets(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,34 +220,34 @@ def asked() -> set[str]:
 def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        run_ingest(installed(), write_manifest(tmp_path / name, n_videos=2, prefix=name), name, None, 1)
+        run_ingest(get_installation(), write_manifest(tmp_path / name, n_videos=2, prefix=name), name, None, 1)
     assert tick(conclusions) == ([], NOTHING_NEWER), "without a score there is nothing to conclude"
 
-    list(run_scoring(installed(), "first", ["vcs"]))
+    list(run_scoring(get_installation(), "first", ["vcs"]))
     assert asked() == {"first"}
     (request,), _ = tick(conclusions)
     assert carry_out("dataset_job", request).success
     assert tick(conclusions) == ([], NOTHING_NEWER)
 
-    list(run_scoring(installed(), "second", ["vcs"]))
+    list(run_scoring(get_installation(), "second", ["vcs"]))
     assert asked() == {"second"}
     assert stored("second") is None
-    drawn = run_conclusions(installed(), "second")
+    drawn = run_conclusions(get_installation(), "second")
     assert asked() == set()
     assert stored("second") is None, "nobody has frozen a subset"
-    subset = run_subset(installed(), "second", {"by": "vcs", "keep": 0.5})
+    subset = run_subset(get_installation(), "second", {"by": "vcs", "keep": 0.5})
     assert asked() == set()
     assert stored("second") == {**drawn, **subset}
 
     # New scores are waited for while a run of the dataset has not ended.
-    list(run_scoring(installed(), "first", ["vcs_short"]))
+    list(run_scoring(get_installation(), "first", ["vcs_short"]))
     assert asked() == {"first"}
     assert stored("first") is None, "they are older than a score"
-    run = installed().instance.create_run_for_job(
-        definitions().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2)
+    run = get_installation().instance.create_run_for_job(
+        get_definitions().resolve_job_def("scoring_job"), tags=build_range_tags(*["first:0000"] * 2)
     )
     assert asked() == set()
-    installed().instance.report_run_canceled(run)
+    get_installation().instance.report_run_canceled(run)
     assert asked() == {"first"}
 
     Path(drawn["dataset_report"]["path"]).unlink()
@@ -250,12 +255,12 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
 
 
 def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> None:
-    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="third"), "third", None, 1)
-    list(run_scoring(installed(), "third", ["vcs"]))
+    run_ingest(get_installation(), write_manifest(tmp_path, n_videos=2, prefix="third"), "third", None, 1)
+    list(run_scoring(get_installation(), "third", ["vcs"]))
     (request,) = (each for each in tick(conclusions)[0] if each.partition_key == "third")
-    job = definitions().resolve_job_def("dataset_job")
-    installed().instance.report_run_failed(
-        installed().instance.create_run_for_job(job, tags={**request.tags, **range_tags("third", "third")})
+    job = get_definitions().resolve_job_def("dataset_job")
+    get_installation().instance.report_run_failed(
+        get_installation().instance.create_run_for_job(job, tags={**request.tags, **build_range_tags("third", "third")})
     )
     assert "third" not in asked()
     let_pass(FIRST_PAUSE)
@@ -264,21 +269,21 @@ def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> 
 
 
 def test_a_data_set_without_scores_is_no_failure(tmp_path: Path) -> None:
-    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="bare"), "bare", None, 1)
-    found = run_conclusions(installed(), "bare")
-    assert set(found) == set(CONCLUSIONS)
-    subset = run_subset(installed(), "bare", {"by": "vcs", "keep": 0.5})
+    run_ingest(get_installation(), write_manifest(tmp_path, n_videos=2, prefix="bare"), "bare", None, 1)
+    found = run_conclusions(get_installation(), "bare")
+    assert set(found) == set(CONCLUSION_ASSETS)
+    subset = run_subset(get_installation(), "bare", {"by": "vcs", "keep": 0.5})
     assert subset["training_subset"]["dagster/row_count"] == 0
 
 
 def test_a_subset_without_a_size_is_refused_with_what_each_share_keeps(tmp_path: Path) -> None:
     """A job that nobody configured freezes nothing, and no conclusion waits for it."""
-    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="sized"), "sized", None, 1)
-    list(run_scoring(installed(), "sized", ["vcs"]))
-    assert "training_subset" not in run_conclusions(installed(), "sized")
+    run_ingest(get_installation(), write_manifest(tmp_path, n_videos=2, prefix="sized"), "sized", None, 1)
+    list(run_scoring(get_installation(), "sized", ["vcs"]))
+    assert "training_subset" not in run_conclusions(get_installation(), "sized")
     for config in ({}, {"ops": {"training_subset": {"config": {"recipe": {"by": "vcs"}}}}}):
         with pytest.raises(SizeMissing, match=r"nothing says how much to take: of the .* samples of sized with vcs, a"):
-            run_job(installed(), "subset_job", "sized", config)
-    with installed().engine.connect() as connection:
+            run_job(get_installation(), "subset_job", "sized", config)
+    with get_installation().engine.connect() as connection:
         named = sa.text("SELECT count(*) FROM selection WHERE dataset_name = 'sized'")
         assert connection.scalar(named) == 0

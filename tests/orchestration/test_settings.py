@@ -16,9 +16,9 @@ import pytest
 from huggingface_hub import constants
 
 from assets.models.profiles import PROFILES
-from assets.settings import give
-from orchestration.settings import known_variables, settings
-from orchestration.settings.groups import fields
+from assets.settings import apply_settings_file
+from orchestration.settings import get_settings, list_known_variables
+from orchestration.settings.groups import list_setting_fields
 from tests.command_line import run_command
 from tests.orchestration.conftest import forget_installation
 
@@ -31,7 +31,7 @@ def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, N
     monkeypatch.setenv("REELSIEVE_HOME", str(tmp_path / "home"))
     forget_installation()
     yield
-    give({})
+    apply_settings_file({})
     forget_installation()
 
 
@@ -74,7 +74,7 @@ def test_every_misspelt_variable_is_named() -> None:
 def test_what_something_reads_is_no_mistake(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REELSIEVE_QEVA_TEXT_KEY_VARIABLE", "REELSIEVE_OUR_KEY")
     monkeypatch.setenv(name, "1")
-    assert settings().home_folder.name == "home"
+    assert get_settings().home_folder.name == "home"
 
 
 def test_every_variable_of_the_documentation_is_read() -> None:
@@ -82,7 +82,7 @@ def test_every_variable_of_the_documentation_is_read() -> None:
     named = {name for page in pages for name in re.findall(r"\bREELSIEVE_[A-Z0-9_]*[A-Z0-9]\b(?!_)", page.read_text())}
     assert "REELSIEVE_HOME" in named
     # A family of variables is described by its first words.
-    known = known_variables(settings())
+    known = list_known_variables(get_settings())
     assert {name for name in named if not any(each.startswith(name) for each in known)} == set()
 
 
@@ -203,7 +203,7 @@ def test_a_profile_lists_the_files_of_its_models(
     assert set(rows) >= {model.setting for model in PROFILES[profile].models}
     for model in PROFILES[profile].models:
         row = rows[model.setting]
-        assert (row["model"], row["licence"], row["gb_in_all"]) == (model.name, model.licence, model.gb)
+        assert (row["model"], row["licence"], row["gb_in_all"]) == (model.name, model.licence, model.size_gb)
         assert (row["state"] == "missing") == bool(row["missing"]) == bool(row["remedy"])
     assert done.returncode == any(row["missing"] for row in rows.values()) == (profile != "laptop")
     if profile == "laptop":
@@ -224,8 +224,8 @@ def test_a_file_that_changed_is_read_anew(project: Path) -> None:
 
 def test_what_a_command_starts_has_the_settings_of_the_file(project: Path) -> None:
     (project / "reelsieve.toml").write_text("frames_cap = 64")
-    settings()
-    program = "from orchestration.settings import settings; print(settings().frames_cap)"
+    get_settings()
+    program = "from orchestration.settings import get_settings; print(get_settings().frames_cap)"
     where = {**os.environ, "PYTHONPATH": str(PROJECT)}
     done = subprocess.run([sys.executable, "-c", program], cwd="/", env=where, capture_output=True, text=True)
     assert done.stdout == "64\n", done.stderr
@@ -324,7 +324,7 @@ def test_the_file_that_init_writes_holds_every_setting_with_its_default(project:
     again = run_command("config", "init")
     assert again.stderr == f"error: {path} is there already: write into it, or remove it first\n"
     lines = re.findall(r"^# (\w+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
-    assert {name for name, _ in lines} | {"profile", "failure_url"} == set(fields())
+    assert {name for name, _ in lines} | {"profile", "failure_url"} == set(list_setting_fields())
     # What has no default is left out, and so is the precision in the example of a profile.
     given = [f"{name} = {value}" for name, value in dict(reversed(lines)).items() if value]
     write_trusted(project, "\n".join(given))

@@ -103,16 +103,19 @@ def test_one_machine_scores_what_the_other_ingested(machines: list[Machine], tmp
     assert "nothing to score" in first.run("score", "--dataset", "shared", "--metric", "vcs").stdout
     assert len(read(first.run("scores", "--dataset", "shared", "--by", "vcs", "--json"))) == 12
     # Both look at one Dagster, whose runs are in the shared database; files stay with their machine.
-    from orchestration import platform
+    from orchestration import installation
 
     for machine in machines:
         forget_installation()
         with patch.dict(os.environ, machine.variables):
-            assert {run.job_name for run in platform.installed().instance.get_runs()} == {"ingest_job", "scoring_job"}
-            assert platform.installed().instance.root_directory == str(
+            assert {run.job_name for run in installation.get_installation().instance.get_runs()} == {
+                "ingest_job",
+                "scoring_job",
+            }
+            assert installation.get_installation().instance.root_directory == str(
                 Path(machine.variables["REELSIEVE_HOME"]) / "dagster"
             )
-            queue = platform.installed().instance.get_concurrency_config().run_queue_config
+            queue = installation.get_installation().instance.get_concurrency_config().run_queue_config
             assert queue is not None
             assert queue.max_concurrent_runs == 8, "as the example says, unlike this project's own file"
             forget_installation()

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.selection.recipe_file import read_recipe
-from db.selection.recipes import recipe_of
-from orchestration.cli.output import visible
-from orchestration.cli.selections import as_file
+from db.selection.recipes import parse_recipe
+from orchestration.cli.output import escape_controls
+from orchestration.cli.selections import format_recipe_file
 
 # Words of any length, with all that YAML, a terminal and a console could take for something else.
 WORDS = st.lists(st.text(alphabet="ab'\":#-,%é犬[]{}&*!|> \t\n\r_😀\x07\x85\u2028\u202e", max_size=60), max_size=6)
@@ -32,7 +32,7 @@ def test_a_shown_recipe_is_read_back_unchanged(
         "quotas": {stratum: 3, "*": 1},
     }
     encoder = {"model_id": f"a-company/with-a-long-name/{model}", "revision": "0" * 40}
-    spec = recipe_of(said).spec() | {"cuts": {"vcs": CUT}, "encoder": encoder}
+    spec = parse_recipe(said).spec() | {"cuts": {"vcs": CUT}, "encoder": encoder}
     counts = {
         "n": 5,
         "n_eligible": None,
@@ -41,9 +41,9 @@ def test_a_shown_recipe_is_read_back_unchanged(
         "n_duplicates": 0,
         "unjudged": {"ecs": {"unscored": 3}},
     }
-    shown = as_file({"selection_id": 7, "score_hash": "f" * 64, "spec": spec, **counts})
-    assert visible(shown) == shown, "a terminal obeys nothing of it"
+    shown = format_recipe_file({"selection_id": 7, "score_hash": "f" * 64, "spec": spec, **counts})
+    assert escape_controls(shown) == shown, "a terminal obeys nothing of it"
     with TemporaryDirectory() as folder:
         path = Path(folder) / "again.yaml"
         path.write_text(shown, encoding="utf-8")
-        assert read_recipe(path) == recipe_of(said | {"at_least": {"ecs": least, "vcs": 0.1 + 0.2}, "kind": "all"})
+        assert read_recipe(path) == parse_recipe(said | {"at_least": {"ecs": least, "vcs": 0.1 + 0.2}, "kind": "all"})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from db.server.embedded import start_embedded
-from db.server.engine import connect
+from db.server.engine import open_connection
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation
 from tests.orchestration.survival import Command, until
@@ -106,7 +106,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_wait_for_a_stranger_is_told_with_what_is_known_of_him(home: Installation, tmp_path: Path) -> None:
-    with connect(start_embedded(home.home), application_name="vandal") as stranger:
+    with open_connection(start_embedded(home.home), application_name="vandal") as stranger:
         stranger.execute("LOCK TABLE score IN ACCESS EXCLUSIVE MODE")
         waiting = Command({"REELSIEVE_HOME": str(home.home)}, tmp_path / "output", "sql", "SELECT count(*) FROM score")
         until(lambda: "database: " in waiting.stderr or not waiting.is_running, "the wait is told")

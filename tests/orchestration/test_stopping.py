@@ -21,13 +21,13 @@ import psutil
 import pytest
 import typer
 
-from assets.leases import lease_name
-from db.server.leases import lease
+from assets.leases import format_lease_name
+from db.server.leases import hold_lease
 from db.server.processes import START_LOCK
-from db.server.urls import DAGSTER, sibling_url
+from db.server.urls import DAGSTER, build_sibling_url
 from demo.build import VERSION
 from orchestration.cli.app import app
-from orchestration.stopping import PATIENCE_S, SIGNALS, STOPPED
+from orchestration.stopping import PATIENCE_S, SIGNALS, STOPPED_MESSAGE
 from tests.assets.manifests import write_clip
 from tests.assets.manifests import write_manifest as manifest
 from tests.assets.media_servers import LOOPBACK
@@ -121,7 +121,7 @@ def number(request: pytest.FixtureRequest) -> int:
 @contextmanager
 def locked(home: Home, table: str, database: str | None = None) -> Iterator[None]:
     """Keep everybody else from a table."""
-    url = home.url if database is None else sibling_url(home.url, database)
+    url = home.url if database is None else build_sibling_url(home.url, database)
     with connect(url) as connection, connection.transaction():
         connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
         yield
@@ -140,7 +140,7 @@ def assert_ends(command: Command, number: int) -> None:
     os.kill(command.pid, number)
     assert not command.runs_after(DEADLINE_S), "it goes on"
     assert command.wait() == 128 + number, command.stderr
-    assert command.stderr.removeprefix(before) == f"{STOPPED}\n"
+    assert command.stderr.removeprefix(before) == f"{STOPPED_MESSAGE}\n"
     _, left = psutil.wait_procs(family, DEADLINE_S)
     assert left == []
 
@@ -175,7 +175,7 @@ def test_what_waits_inside_a_library_of_c(home: Home, number: int) -> None:
 
 
 def test_a_scoring_that_waits_for_another_one(home: Home, number: int) -> None:
-    with lease(home.url, lease_name("text_embedding", "d:0000")):
+    with hold_lease(home.url, format_lease_name("text_embedding", "d:0000")):
         command = home.run("score", "-d", "d")
         until(lambda: "waits for shard d:0000" in command.stderr or not command.is_running, "it says for whom it waits")
         assert_ends(command, number)
@@ -267,7 +267,7 @@ def test_a_question_at_the_terminal(home: Home, tmp_path: Path, number: int) -> 
             asked += terminal.read(1000)
         process.send_signal(number)
         assert process.wait(DEADLINE_S) == 128 + number
-    assert said.read_text().strip() == STOPPED
+    assert said.read_text().strip() == STOPPED_MESSAGE
     assert rows(home.url, "SELECT name FROM dataset") == [("d",)]
 
 
@@ -331,10 +331,10 @@ time.sleep(600)
 
 def test_a_semaphore_of_a_process_of_dagster_is_removed(tmp_path: Path) -> None:
     """A code server has eight for every run that it started."""
-    from orchestration.web.process import process
+    from orchestration.web.process import run_dagster_program
 
     name = tmp_path / "name"
-    with process("python", "-c", HOLDING, str(name)) as started:
+    with run_dagster_program("python", "-c", HOLDING, str(name)) as started:
         until(lambda: started.poll() is not None or (name.exists() and bool(name.read_text())), "it has a semaphore")
         semaphore = Path("/dev/shm", f"sem.{name.read_text()}")
         assert semaphore.exists()
@@ -343,10 +343,10 @@ def test_a_semaphore_of_a_process_of_dagster_is_removed(tmp_path: Path) -> None:
 
 DYING = """
 import subprocess, sys, time
-from orchestration.stopping import dying_along
+from orchestration.stopping import clean_up_after_kill
 
 child = subprocess.Popen(["sleep", "600"])
-with dying_along(sys.argv[1]):
+with clean_up_after_kill(sys.argv[1]):
     print(child.pid, flush=True)
     time.sleep(600)
 """

@@ -15,10 +15,10 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.ingest.write import BATCH_SIZE
-from assets.scores.registry import scoring_assets
+from assets.scores.registry import list_scoring_assets
 from db.server.embedded import stop_embedded
-from db.server.urls import DAGSTER, sibling_url
-from orchestration.cli.errors import explain
+from db.server.urls import DAGSTER, build_sibling_url
+from orchestration.cli.errors import explain_user_error
 from tests.homes import copy_home
 from tests.orchestration.survival import (
     N_VIDEOS,
@@ -114,7 +114,7 @@ def test_the_undisturbed_run_has_something_to_compare(undisturbed: State) -> Non
 
 
 def test_a_scoring_killed_again_and_again_ends_where_an_undisturbed_one_does(fresh: Home, undisturbed: State) -> None:
-    url, dagster = fresh.url, sibling_url(fresh.url, DAGSTER)
+    url, dagster = fresh.url, build_sibling_url(fresh.url, DAGSTER)
     done = "dagster_event_type = 'ASSET_MATERIALIZATION' AND step_key = 'vcs_score'"
 
     _kill_at(fresh, url, "text_embedding", "(SELECT count(*) FROM text_embedding) > 2048")
@@ -201,7 +201,7 @@ def test_a_scoring_that_lost_its_lease_takes_it_again_and_is_not_closed(fresh: H
 
 def test_what_comes_in_after_the_last_look_of_a_run_is_scored_by_the_next_command(fresh: Home) -> None:
     url, checked = fresh.url, "dagster_event_type = 'STEP_SUCCESS' AND step_key = 'vcs_score_checks'"
-    ledger = sibling_url(url, DAGSTER)
+    ledger = build_sibling_url(url, DAGSTER)
     with hold(ledger, "event_logs", f"EXISTS (SELECT 1 FROM event_logs WHERE {checked})") as held:
         first = fresh.run(*SCORE)
         held.wait_for(1, first)
@@ -347,7 +347,7 @@ def test_what_a_living_server_refuses_is_told_in_its_own_words(finished: Home) -
         with pytest.raises(psycopg.OperationalError) as caught:
             connection.execute("SELECT pg_sleep(60)")
     reason = "canceling statement due to statement timeout"
-    assert explain(caught.value) == (
+    assert explain_user_error(caught.value) == (
         f"the database could not do it: {reason}; mend that and run the same command again"
     )
 
@@ -411,7 +411,7 @@ def _waits_for_the_shard(command: Command) -> bool:
 
 def _assert_one_sentence(command: Command, sentence: str) -> None:
     """After the progress of the assets there is one sentence of ours, no trace, and of Dagster at most its own line."""
-    assets = tuple(f"{name}: " for name in scoring_assets(["vcs"]))
+    assets = tuple(f"{name}: " for name in list_scoring_assets(["vcs"]))
     said = [line for line in command.stderr.splitlines() if not line.startswith(assets)]
     of_dagster = "Exception while writing logger call to event log: too many retries for DB connection"
     assert [line for line in said if line != of_dagster] == [sentence], command.stderr

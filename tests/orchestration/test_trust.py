@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from assets.own_home import IDENTITY, UntrustedHome, is_own_home, open_home, trust_home
-from assets.settings import SettingsError, give
-from assets.trust import is_trusted, trust
-from orchestration.settings.groups import fields
+from assets.settings import SettingsError, apply_settings_file
+from assets.trusted_files import is_trusted, trust_file
+from orchestration.settings.groups import list_setting_fields
 from tests.command_line import Done, run_command
 from tests.homes import copy_home
 from tests.orchestration.conftest import forget_installation
@@ -36,7 +36,7 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gener
     monkeypatch.chdir(tmp_path / "project")
     forget_installation()
     yield
-    give({})
+    apply_settings_file({})
     forget_installation()
 
 
@@ -48,7 +48,7 @@ def project(tmp_path: Path) -> Path:
 
 def run(*arguments: str, **variables: str) -> Done:
     """Run a command as a process of its own would see files and settings."""
-    give({})
+    apply_settings_file({})
     forget_installation()
     return run_command(*arguments, **variables)
 
@@ -139,7 +139,7 @@ def test_what_people_prepare_in_a_home_leaves_it_new(project: Path) -> None:
     home = project / ".reelsieve"
     (home / "inbox" / "mine").mkdir(parents=True)
     (home / "reelsieve.toml").write_text("frames_cap = 64")
-    assert open_home(home, is_asked=False) is None
+    assert open_home(home, is_named_by_user=False) is None
     assert is_own_home(home)
 
 
@@ -150,14 +150,14 @@ def test_a_home_with_a_link_or_with_work_is_not_new(project: Path, tmp_path: Pat
     precious.write_text("kept")
     (home / name).symlink_to(precious)
     with pytest.raises(UntrustedHome):
-        open_home(home, is_asked=False)
+        open_home(home, is_named_by_user=False)
     assert run("db", "start").returncode == 1
     assert precious.read_text() == "kept"
 
 
 def test_another_folder_in_the_place_of_a_home_is_not_trusted(project: Path, tmp_path: Path) -> None:
     home = project / ".reelsieve"
-    open_home(home, is_asked=False)
+    open_home(home, is_named_by_user=False)
     shutil.copytree(home, tmp_path / "copy")
     assert is_own_home(home)
     assert not is_own_home(tmp_path / "copy"), "a mark counts in its place only"
@@ -166,7 +166,7 @@ def test_another_folder_in_the_place_of_a_home_is_not_trusted(project: Path, tmp
     (home / IDENTITY).write_text("guessed\n")
     assert not is_own_home(home)
     with pytest.raises(UntrustedHome):
-        open_home(home, is_asked=False)
+        open_home(home, is_named_by_user=False)
 
 
 def test_a_mark_that_is_no_file_is_none(project: Path, tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_a_mark_that_is_no_file_is_none(project: Path, tmp_path: Path) -> None:
 def test_a_named_home_is_marked_where_it_is_new_only(tmp_path: Path) -> None:
     new, old = tmp_path / "new", tmp_path / "old"
     (old / "postgres").mkdir(parents=True)
-    assert open_home(new, is_asked=True) is None
-    assert open_home(old, is_asked=True) is None
+    assert open_home(new, is_named_by_user=True) is None
+    assert open_home(old, is_named_by_user=True) is None
     assert (is_own_home(new), is_own_home(old)) == (True, False)
 
 
@@ -193,14 +193,14 @@ def test_an_account_without_a_home_folder_is_told_what_to_set(
     (tmp_path / "no folder").write_text("")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no folder"))
     home = project / ".reelsieve"
-    note = open_home(home, is_asked=False)
+    note = open_home(home, is_named_by_user=False)
     assert note is not None
     assert note.startswith(f"{home} is not marked as yours ({tmp_path}/no folder/reelsieve: ")
     assert note.endswith(f"later commands need REELSIEVE_HOME={home}")
     (home / "postgres").mkdir()
     with pytest.raises(UntrustedHome, match=f"if you trust it, set REELSIEVE_HOME={home}$"):
-        open_home(home, is_asked=False)
-    assert open_home(home, is_asked=True) is None
+        open_home(home, is_named_by_user=False)
+    assert open_home(home, is_named_by_user=True) is None
     with pytest.raises(SettingsError, match="set XDG_CONFIG_HOME"):
         trust_home(home)
 
@@ -211,7 +211,7 @@ def test_the_list_of_another_account_trusts_nothing() -> None:
         file = folder / "file"
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("XDG_CONFIG_HOME", str(folder))
-            trust(file, b"x")
+            trust_file(file, b"x")
             assert is_trusted(file, b"x")
             os.chown(folder / "reelsieve" / "trusted.json", 12345, -1)
             assert not is_trusted(file, b"x")
@@ -223,7 +223,7 @@ def test_a_broken_list_trusts_nothing_and_is_written_anew(tmp_path: Path, text: 
     place.parent.mkdir(parents=True)
     place.write_bytes(text.encode(errors="surrogatepass"))
     assert not is_trusted(Path("/f"), b"x")
-    trust(Path("/f"), b"x")
+    trust_file(Path("/f"), b"x")
     assert is_trusted(Path("/f"), b"x")
     assert not is_trusted(Path("/f"), b"y")
     assert not is_trusted(Path("/g"), b"x")
@@ -236,13 +236,13 @@ def test_a_home_that_another_account_prepared_is_not_new(project: Path) -> None:
     home.mkdir()
     os.chown(home, 12345, 12345)
     with pytest.raises(UntrustedHome):
-        open_home(home, is_asked=False)
+        open_home(home, is_named_by_user=False)
 
 
 @ROOT_ONLY
 def test_an_account_without_rights_to_the_list_has_no_home() -> None:
     with open_folder() as folder, ordinary_user(), pytest.raises(UntrustedHome):
-        open_home(folder, is_asked=False)
+        open_home(folder, is_named_by_user=False)
 
 
 # Settings files.
@@ -319,7 +319,7 @@ def test_what_a_strangers_file_may_set_is_listed_here(project: Path) -> None:
     """A new setting that names something outside must not slip in: every text but a model's name needs trust."""
     values = {"home": "x", "media_roots": {"a": "x"}, "media_private_networks": ["10.0.0.0/8"], "owners": ["a@b"]}
     harmless = set()
-    for name, field in fields().items():
+    for name, field in list_setting_fields().items():
         value = values.get(name, "x" if field.annotation is str else field.default)
         text = json.dumps(value) if not isinstance(value, dict) else "{ a = 'x' }" if value else "{}"
         if name in {"profile", "failure_url"} or value is None:
@@ -327,7 +327,7 @@ def test_what_a_strangers_file_may_set_is_listed_here(project: Path) -> None:
         (project / "reelsieve.toml").write_text(f"{name} = {text}")
         if "which only a file that you trust may" not in run("config").stderr:
             harmless.add(name)
-    texts = {name for name in harmless if fields()[name].annotation is str}
+    texts = {name for name in harmless if list_setting_fields()[name].annotation is str}
     assert texts == {
         *("text_encoder", "image_text_encoder", "image_text_checkpoint", "ecs_verifier", "sentence_splitter"),
         *("qeva_video_model", "qeva_text_model", "qeva_filter_video_model", "qeva_filter_text_model"),
@@ -410,7 +410,7 @@ def test_the_file_in_ones_own_home_may_set_everything(project: Path) -> None:
     home.mkdir()
     (home / "reelsieve.toml").write_text('text_encoder = "./model"')
     assert "sets text_encoder, which only" in run("config").stderr
-    open_home(home, is_asked=False)
+    open_home(home, is_named_by_user=False)
     assert in_force()["text_encoder"][0] == "./model"
 
 

@@ -17,7 +17,7 @@ import pytest
 from assets.ingest.rejects import CODES
 from assets.scores.registry import METRICS
 from orchestration.cli.tried_manifest import find_or_make_manifest
-from orchestration.platform import installed
+from orchestration.installation import get_installation
 from tests.assets.manifests import write_clip
 from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
@@ -135,7 +135,7 @@ def test_the_page_shows_what_stands_out_and_the_extremes(tried: Done) -> None:
 
 
 def test_its_runs_have_the_tags_that_people_read_and_no_other(tried: Done) -> None:
-    runs = [run for run in installed().instance.get_runs() if run.tags.get("command") == "reelsieve try"]
+    runs = [run for run in get_installation().instance.get_runs() if run.tags.get("command") == "reelsieve try"]
     assert {run.job_name for run in runs} == {"ingest_job", "facts_job"}
     # Dagster hides those that begin with a dot, and shows its own apart.
     shown = [
@@ -312,8 +312,8 @@ def test_a_folder_that_cannot_be_written_to_stays_as_it_is(monkeypatch: pytest.M
         home.chmod(0o777)
         theirs.chmod(0o555)
         with ordinary_user():
-            manifest = find_or_make_manifest(installed(), theirs, home)
-        made, export = manifest.folder, manifest.export
+            manifest = find_or_make_manifest(get_installation(), theirs, home)
+        made, export = manifest.folder, manifest.export_command
         assert made.parent == home / "manifests"
         assert re.fullmatch(r"theirs-[0-9a-f]{8}", made.name)
         assert json.loads(os.environ["REELSIEVE_MEDIA_ROOTS"]) == {"theirs": str(theirs)}

@@ -22,9 +22,9 @@ import dagster as dg
 import psutil
 import pytest
 
+from orchestration.installation import PROJECT_FOLDER, get_installation
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
-from orchestration.platform import PROJECT, installed
-from orchestration.stopping import STOPPED
+from orchestration.stopping import STOPPED_MESSAGE
 from tests.browser import chromium, executable
 from tests.orchestration.conftest import Installation
 
@@ -78,10 +78,10 @@ def browser(is_here: None, address: str) -> Generator[Browser, None, None]:
 @pytest.fixture(scope="module")
 def address(installation: Installation, log: Path, terminal: Path) -> Generator[str, None, None]:
     """The address of `reelsieve ui` on an installation with a scored dataset; its processes end with the module."""
-    run_ingest(installed(), installation.manifest, DATASET, None, 2)
-    list(run_scoring(installed(), DATASET, ["vcs"]))
-    run_conclusions(installed(), DATASET)
-    run_subset(installed(), DATASET, {"by": "vcs", "keep": 0.5, "ties": "random"})
+    run_ingest(get_installation(), installation.manifest, DATASET, None, 2)
+    list(run_scoring(get_installation(), DATASET, ["vcs"]))
+    run_conclusions(get_installation(), DATASET)
+    run_subset(get_installation(), DATASET, {"by": "vcs", "keep": 0.5, "ties": "random"})
     port = free_port()
     # As a script's background job starts it: with SIGINT ignored. It must end on SIGTERM all the same.
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
@@ -103,7 +103,7 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
         assert terminal.read_text().splitlines() == [
             f"{address} in a moment; Ctrl-C ends it",
             f"ready: {address} (what Dagster says is in {log})",
-            STOPPED,
+            STOPPED_MESSAGE,
         ], "runs, ticks and requests leave no line at the terminal"
     finally:
         if group_lives(server.pid):
@@ -251,7 +251,7 @@ def test_a_choice_of_assets_runs_in_one_process(address: str, log: Path) -> None
     run_id = launched["run"]["runId"]
     until(lambda: run_of(run_id).is_finished, "the run to end", log)
     assert run_of(run_id).status == dg.DagsterRunStatus.SUCCESS
-    steps = [event.dagster_event for event in installed().instance.all_logs(run_id) if event.dagster_event]
+    steps = [event.dagster_event for event in get_installation().instance.all_logs(run_id) if event.dagster_event]
     of_steps = {event.pid for event in steps if event.is_step_start}
     assert len([event for event in steps if event.is_step_start]) == 2
     assert len(of_steps) == 1
@@ -280,7 +280,7 @@ def run_parameters(job: str, partition: str) -> dict[str, Any]:
 
 
 def run_of(run_id: str) -> dg.DagsterRun:
-    run = installed().instance.get_run_by_id(run_id)
+    run = get_installation().instance.get_run_by_id(run_id)
     assert run is not None
     return run
 
@@ -301,11 +301,11 @@ def test_a_page_of_another_site_launches_no_run(browser: Browser, address: str, 
     }"""
     page = browser.new_page()
     page.goto(other_site)
-    n_before = installed().instance.get_runs_count()
+    n_before = get_installation().instance.get_runs_count()
     variables = json.dumps({"params": run_parameters("dataset_job", DATASET)})
     assert page.evaluate(attack, [f"{address}/graphql", LAUNCH, variables]) == "refused"
     page.close()
-    assert installed().instance.get_runs_count() == n_before
+    assert get_installation().instance.get_runs_count() == n_before
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_its_processes_listen_on_loopback_only(address: str) -> None:
 def test_the_checkout_stays_clean(address: str) -> None:
     assert ask(address, "{ version }")["version"]
     litter = {"storage", "history", "schedules", "logs", ".logs_queue", ".telemetry", ".nux"}
-    assert not litter & {path.name for path in PROJECT.iterdir()}
+    assert not litter & {path.name for path in PROJECT_FOLDER.iterdir()}
 
 
 def free_port() -> int:

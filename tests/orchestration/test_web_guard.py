@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
-from orchestration.web.guard import Guard  # noqa: E402  # imports what the extra brings
+from orchestration.web.guard import RequestGuard  # noqa: E402  # imports what the extra brings
 
 JSON = {"Content-Type": "application/json"}
 HANDSHAKE = {
@@ -79,7 +79,7 @@ def guarded() -> Generator[Served, None, None]:
     # A connection waits in the queue of the socket until the server is there to take it.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(Guard(application, port), lifespan="off", log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(RequestGuard(application, port), lifespan="off", log_level="warning"))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         yield Served(port, reached)
@@ -192,5 +192,5 @@ def test_browsers_leave_out_port_80(host: str, status: int) -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", host.encode())]}
-    asyncio.run(Guard(application, 80)(scope, None, keep))  # type: ignore[arg-type]  # nothing is received
+    asyncio.run(RequestGuard(application, 80)(scope, None, keep))  # type: ignore[arg-type]  # nothing is received
     assert sent[0]["status"] == status

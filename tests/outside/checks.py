@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import reelsieve as rs
-from orchestration.runs import definitions
+from orchestration.runs import get_definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
@@ -33,13 +33,13 @@ def answer(*arguments: str, **variables: str) -> Any:
 
 
 def test_dagster_shows_its_assets_checks_and_steps(installation: Installation) -> None:
-    graph = definitions().get_repository_def().asset_graph
+    graph = get_definitions().get_repository_def().asset_graph
     score = graph.get(dg.AssetKey("letters_score"))
     assert {key.to_user_string() for key in score.parent_keys} == {"sample", "letter_count"}
     assert graph.get(dg.AssetKey("letter_count")).group_name == "letters"
     checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
     assert {("letter_count", "letters_counted"), ("letters_score", "inputs_fresh")} <= checks
-    steps = {node.name for node in definitions().resolve_job_def("scoring_job").nodes}
+    steps = {node.name for node in get_definitions().resolve_job_def("scoring_job").nodes}
     assert {"letter_count", "letter_count_checks", "letters_score", "letters_score_checks"} <= steps
 
 
@@ -108,7 +108,7 @@ def test_a_decorated_function_is_a_metric_like_any_other(scored: Installation) -
     assert rows["brief"]["shared_words_status"] == "failed"
     reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'shared_words' AND status = 'failed'"
     assert answer("sql", reason) == [{"error": "shared_words raised ValueError: birds are not counted here"}]
-    assert definitions().get_repository_def().asset_graph.has(dg.AssetKey("shared_words_score"))
+    assert get_definitions().get_repository_def().asset_graph.has(dg.AssetKey("shared_words_score"))
     (explained,) = answer("explain", "clip_01_shuffled_0", "--dataset", "set", "--metric", "shared_words")
     assert explained["explanation"]["lines"] == [
         "shared_words is the function words: The share of the caption's words that a reference has."

@@ -7,11 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.ecs.verifier.lexical import FEATURES, content_recall, feature_matrix, lexical_features, stem, words
+from metrics_core.ecs.verifier.lexical import (
+    LEXICAL_FEATURES,
+    compute_feature_matrix,
+    compute_lexical_features,
+    split_number_words,
+    stem_word,
+    stemmed_content_recall,
+)
 
 
 def evidence(premise: str, hypothesis: str) -> dict[str, float]:
-    return dict(zip(FEATURES, lexical_features(premise, hypothesis), strict=True))
+    return dict(zip(LEXICAL_FEATURES, compute_lexical_features(premise, hypothesis), strict=True))
 
 
 def test_overlap_by_hand() -> None:
@@ -60,24 +67,24 @@ def test_particulars(premise: str, hypothesis: str, name: str, value: float) -> 
 
 
 def test_words_and_stems() -> None:
-    assert words("It can't be: 1,000 DON’T!") == ["it", "can", "not", "be", "1,000", "do", "not"]
-    assert stem("horses") == stem("horse")
-    assert stem("sitting") == stem("sits")
+    assert split_number_words("It can't be: 1,000 DON’T!") == ["it", "can", "not", "be", "1,000", "do", "not"]
+    assert stem_word("horses") == stem_word("horse")
+    assert stem_word("sitting") == stem_word("sits")
 
 
 def test_content_recall_of_nothing_is_full() -> None:
-    assert content_recall("A dog.", "It is.") == 1
+    assert stemmed_content_recall("A dog.", "It is.") == 1
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_every_feature_is_finite_and_small(premise: str, hypothesis: str) -> None:
-    values = np.array(lexical_features(premise, hypothesis))
-    assert values.shape == (len(FEATURES),)
+    values = np.array(compute_lexical_features(premise, hypothesis))
+    assert values.shape == (len(LEXICAL_FEATURES),)
     assert ((values >= 0) & (values <= 1)).all()
 
 
 def test_a_matrix_has_a_row_for_each_pair() -> None:
-    assert feature_matrix([]).shape == (0, len(FEATURES))
+    assert compute_feature_matrix([]).shape == (0, len(LEXICAL_FEATURES))
     pairs = [("A dog.", "A cat."), ("A dog.", "A dog.")]
-    expected = np.array([lexical_features(*pair) for pair in pairs], dtype=np.float32)
-    assert feature_matrix(pairs).tolist() == expected.tolist()
+    expected = np.array([compute_lexical_features(*pair) for pair in pairs], dtype=np.float32)
+    assert compute_feature_matrix(pairs).tolist() == expected.tolist()

@@ -11,14 +11,14 @@ import torch
 from lab.verifier.data import Pair, labelled
 from lab.verifier.mixture import Shares, Sources
 from lab.verifier.train import Settings, all_batches, attach_adapters, batch_loss, train
-from metrics_core.ecs.verifier.lexical import feature_matrix
+from metrics_core.ecs.verifier.lexical import compute_feature_matrix
 from metrics_core.ecs.verifier.model import (
-    load_weights,
-    new_encoder,
-    new_head,
-    new_tokenizer,
-    pair_logits,
-    save_weights,
+    compute_pair_logits,
+    make_base_encoder,
+    make_minilm_tokenizer,
+    make_random_head,
+    read_weights,
+    write_weights,
 )
 
 PAIRS = [
@@ -45,7 +45,7 @@ def test_batches_hold_every_pair_and_few_tokens() -> None:
     batches = all_batches(SOURCES, TINY)
     drawn = [pair for batch in batches for pair in batch]
     assert all(drawn.count(pair) >= TINY.epochs for pair in PAIRS)
-    tokenizer = new_tokenizer()
+    tokenizer = make_minilm_tokenizer()
     for batch in batches:
         longest = max(len(tokenizer(pair.premise, pair.hypothesis)["input_ids"]) for pair in batch)
         assert len(batch) == 1 or len(batch) * longest <= TINY.tokens_per_batch
@@ -53,26 +53,26 @@ def test_batches_hold_every_pair_and_few_tokens() -> None:
 
 def test_stored_weights_compute_what_the_adapters_computed(tmp_path: Path) -> None:
     torch.manual_seed(1)
-    encoder = new_encoder()
-    adapters, head = attach_adapters(encoder, 4), new_head()
+    encoder = make_base_encoder()
+    adapters, head = attach_adapters(encoder, 4), make_random_head()
     texts = [(pair.premise, pair.hypothesis) for pair in PAIRS]
-    batch = new_tokenizer()(*map(list, zip(*texts, strict=True)), padding=True, return_tensors="pt")
-    features = torch.from_numpy(feature_matrix(texts))
+    batch = make_minilm_tokenizer()(*map(list, zip(*texts, strict=True)), padding=True, return_tensors="pt")
+    features = torch.from_numpy(compute_feature_matrix(texts))
     with torch.inference_mode():
-        before = pair_logits(encoder, head, batch, features)
+        before = compute_pair_logits(encoder, head, batch, features)
         for name, value in adapters.items():
             if name.endswith("lora_B"):
                 value.data += torch.randn_like(value) * 0.2
-        trained = pair_logits(encoder, head, batch, features)
-        save_weights(tmp_path / "weights", adapters, head)
-        loaded = pair_logits(*load_weights(tmp_path / "weights"), batch, features)
+        trained = compute_pair_logits(encoder, head, batch, features)
+        write_weights(tmp_path / "weights", adapters, head)
+        loaded = compute_pair_logits(*read_weights(tmp_path / "weights"), batch, features)
     assert (trained - before).abs().max() > 0.05
     assert (loaded - trained).abs().max() < 0.05 * (trained - before).abs().max()
 
 
 def test_the_loss_by_hand() -> None:
     """Equal logits: log 3 for a known class; for a share of votes the cross entropy against 1/3."""
-    encoder, head, tokenizer = new_encoder(), new_head(), new_tokenizer()
+    encoder, head, tokenizer = make_base_encoder(), make_random_head(), make_minilm_tokenizer()
     with torch.no_grad():
         for value in head.parameters():
             value.zero_()

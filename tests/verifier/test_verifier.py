@@ -15,8 +15,8 @@ from lab.verifier.data import CHOICE, TEST, Statement, realsumm, snli
 from lab.verifier.evaluate import agreement, kendall, spearman, three_way, whole_recall_scores
 from lab.verifier.record import record_text
 from lab.verifier.record_tables import comparison_text, evidence_text
-from metrics_core.ecs.verifier import FOLDER, WEIGHTS, WHOLE_TEXT, default_threshold, offline_verifier
-from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION
+from metrics_core.ecs.verifier import FOLDER, WEIGHTS, WHOLE_TEXT, make_offline_verifier, read_default_threshold
+from metrics_core.ecs.verifier.lexical import LEXICAL_FEATURES, LEXICAL_VERSION
 from metrics_core.ecs.verifier.model import OfflineVerifier
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel
@@ -47,7 +47,7 @@ OPEN = [
 
 @pytest.fixture(scope="module")
 def verifier() -> OfflineVerifier:
-    return offline_verifier()
+    return make_offline_verifier()
 
 
 def test_it_keeps_the_protocol_and_its_identity_names_the_weights(verifier: OfflineVerifier) -> None:
@@ -62,8 +62,8 @@ def test_the_record_agrees_with_the_files() -> None:
     record = json.loads((FOLDER / "record.json").read_text())
     files = (WEIGHTS, WHOLE_TEXT)
     assert record["sha256"] == {name: hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() for name in files}
-    assert record["whole_text"]["threshold"] == round(default_threshold(), 4)
-    assert record["lexical"] == {"version": LEXICAL_VERSION, "names": list(FEATURES)}
+    assert record["whole_text"]["threshold"] == round(read_default_threshold(), 4)
+    assert record["lexical"] == {"version": LEXICAL_VERSION, "names": list(LEXICAL_FEATURES)}
     assert (FOLDER / "RECORD.md").read_text() == record_text(record)
     assert (FOLDER / WEIGHTS).stat().st_size <= 8_000_000
 

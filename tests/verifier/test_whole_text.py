@@ -25,23 +25,34 @@ from lab.verifier.whole_text import (
     part_of,
     plain_weights,
 )
-from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
-from metrics_core.ecs.verifier import default_threshold, offline_verifier, pair_threshold
-from metrics_core.ecs.verifier.model import new_tokenizer
-from metrics_core.ecs.verifier.whole_text import EVIDENCE, Evidence, WholeText, WordLikeness, log_odds
+from metrics_core.ecs import choose_premises, verify_keypoints, verify_with_early_exit
+from metrics_core.ecs.verifier import make_offline_verifier, read_default_threshold, read_pair_threshold
+from metrics_core.ecs.verifier.model import make_minilm_tokenizer
+from metrics_core.ecs.verifier.whole_text import (
+    WHOLE_TEXT_FEATURES,
+    LearnedWholeTextWeigher,
+    WholeTextFeatures,
+    WordLikeness,
+    compute_log_odds,
+)
 
 WORDS = WordLikeness()
 
 
-def told(file: Path, **evidence: float) -> WholeText:
+def told(file: Path, **evidence: float) -> LearnedWholeTextWeigher:
     """A weigher with these weights, slope 0.5 and bias -1."""
-    weights = {"probability": 0.5, "bias": -1.0, "threshold": 0.4, "evidence": dict.fromkeys(EVIDENCE, 0.0) | evidence}
+    weights = {
+        "probability": 0.5,
+        "bias": -1.0,
+        "threshold": 0.4,
+        "evidence": dict.fromkeys(WHOLE_TEXT_FEATURES, 0.0) | evidence,
+    }
     file.write_text(json.dumps(weights))
-    return WholeText(file)
+    return LearnedWholeTextWeigher(file)
 
 
 def test_word_pieces_are_those_of_the_network() -> None:
-    tokenizer = new_tokenizer()
+    tokenizer = make_minilm_tokenizer()
     for word in (*list(tokenizer.get_vocab())[::10], "naïveté", "x" * 3000, "犬が", "don't", "[SEP]", ""):
         assert (
             WORDS._tokenizer.encode(word, add_special_tokens=False).ids
@@ -50,19 +61,19 @@ def test_word_pieces_are_those_of_the_network() -> None:
 
 
 def test_likeness_by_hand() -> None:
-    assert WORDS.likeness("Two dogs were running.", "A dog runs.") == (1.0, 1.0)
-    assert WORDS.likeness("A dog.", "It is there.") == (1.0, 1.0)
-    assert WORDS.likeness("It is there.", "A dog.") == (0.0, 0.0)
-    mean, least = WORDS.likeness("A dog and a car.", "A dog and an automobile.")
+    assert WORDS.compute_mean_and_least("Two dogs were running.", "A dog runs.") == (1.0, 1.0)
+    assert WORDS.compute_mean_and_least("A dog.", "It is there.") == (1.0, 1.0)
+    assert WORDS.compute_mean_and_least("It is there.", "A dog.") == (0.0, 0.0)
+    mean, least = WORDS.compute_mean_and_least("A dog and a car.", "A dog and an automobile.")
     assert mean == (1 + least) / 2
-    assert least > WORDS.likeness("A dog and a car.", "A dog and a parliament.")[1]
+    assert least > WORDS.compute_mean_and_least("A dog and a car.", "A dog and a parliament.")[1]
 
 
 def test_weights_by_hand(tmp_path: Path) -> None:
     """Two of three content words, in two sentences: log-odds 0.5 * log-odds(p) - 1 + 3 * 2/3."""
     weigher = told(tmp_path / "weights", content_recall=3.0)
     found = weigher.weigh([0.5, 0.8], ["A dog barks.", "The man waves."], "The dog and the man leave.")
-    expected = [1 / (1 + math.exp(-(0.5 * log_odds(p) - 1 + 2))) for p in (0.5, 0.8)]
+    expected = [1 / (1 + math.exp(-(0.5 * compute_log_odds(p) - 1 + 2))) for p in (0.5, 0.8)]
     assert found == pytest.approx(expected)
     assert weigher.threshold == 0.4
 
@@ -70,7 +81,7 @@ def test_weights_by_hand(tmp_path: Path) -> None:
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=5))
 def test_a_greater_probability_never_has_a_smaller_result(probabilities: list[float]) -> None:
     ranked = sorted(probabilities)
-    weigher = offline_verifier().whole_text
+    weigher = make_offline_verifier().whole_text
     assert weigher is not None
     found = weigher.weigh(ranked, ["A dog runs.", "A cat sleeps."], "A dog and a cat.")
     assert found == sorted(found)
@@ -80,53 +91,55 @@ def test_a_greater_probability_never_has_a_smaller_result(probabilities: list[fl
 @pytest.mark.parametrize("bad", [math.nan, -0.1, 1.1])
 def test_what_is_no_probability_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="it must lie in"):
-        log_odds(bad)
+        compute_log_odds(bad)
 
 
 def test_a_statement_over_two_sentences_gains_and_pairs_stay() -> None:
-    verifier = offline_verifier()
+    verifier = make_offline_verifier()
     sentences = ["A man in a red coat enters the kitchen.", "He fries two eggs."]
     keypoint = "A man fries two eggs in the kitchen."
     alone = verifier.entailment([(sentence, keypoint) for sentence in sentences]).probabilities
-    plans = plan_keypoints([keypoint], sentences)
-    verdict = verify(plans, verifier, [default_threshold()]).verdicts[0]
+    plans = choose_premises([keypoint], sentences)
+    verdict = verify_keypoints(plans, verifier, [read_default_threshold()]).verdicts[0]
     assert verdict.sentence == int(alone.argmax())
     assert verdict.covered
     assert verdict.probability != alone.max()
     # One sentence is retrieved, and the other one still counts.
-    nearest = verify(plan_keypoints([keypoint], sentences, np.array([[verdict.sentence]])), verifier).verdicts[0]
+    nearest = verify_keypoints(
+        choose_premises([keypoint], sentences, np.array([[verdict.sentence]])), verifier
+    ).verdicts[0]
     assert nearest.probability == pytest.approx(verdict.probability, abs=1e-6)
 
 
 def test_contradictions_stay_apart_where_words_agree() -> None:
-    verifier = offline_verifier()
+    verifier = make_offline_verifier()
     texts = ["A red car stops at the light. A boy waves.", "A blue car stops at the light. A boy waves."]
     sentences = [[f"{part}." for part in text.rstrip(".").split(". ")] for text in texts]
-    plans = [plan_keypoints(["The car is blue."], each)[0] for each in sentences]
-    wrong, right = verify(plans, verifier, [default_threshold()] * 2).verdicts
+    plans = [choose_premises(["The car is blue."], each)[0] for each in sentences]
+    wrong, right = verify_keypoints(plans, verifier, [read_default_threshold()] * 2).verdicts
     assert (wrong.covered, right.covered) == (False, True)
 
 
 def test_early_exit_decides_the_same() -> None:
-    verifier = offline_verifier()
+    verifier = make_offline_verifier()
     sentences = ["A dog runs.", "A man in a hat sits on a bench.", "Snow falls."]
-    plans = plan_keypoints(["A man sits.", "A dog runs.", "It is snowing.", "A horse swims."], sentences)
-    levels = [default_threshold()] * len(plans)
-    full, early = (drive(plans, verifier, levels) for drive in (verify, verify_early_exit))
+    plans = choose_premises(["A man sits.", "A dog runs.", "It is snowing.", "A horse swims."], sentences)
+    levels = [read_default_threshold()] * len(plans)
+    full, early = (drive(plans, verifier, levels) for drive in (verify_keypoints, verify_with_early_exit))
     assert [each.covered for each in full.verdicts] == [each.covered for each in early.verdicts]
     assert early.n_passes <= full.n_passes
 
 
 def test_evidence_has_its_names_and_lies_between_0_and_1() -> None:
-    rows = Evidence().matrix([("A red car.", "Two blue cars."), ("", "A dog."), ("A dog.", "!")])
-    assert rows.shape == (3, len(EVIDENCE))
+    rows = WholeTextFeatures().compute_matrix([("A red car.", "Two blue cars."), ("", "A dog."), ("A dog.", "!")])
+    assert rows.shape == (3, len(WHOLE_TEXT_FEATURES))
     assert ((rows >= 0) & (rows <= 1)).all()
-    assert rows[0][EVIDENCE.index("colour_conflict")] == 1.0
+    assert rows[0][WHOLE_TEXT_FEATURES.index("colour_conflict")] == 1.0
 
 
 def test_thresholds_are_the_records() -> None:
-    assert 0 < default_threshold() < 1
-    assert 0 < pair_threshold() < 1
+    assert 0 < read_default_threshold() < 1
+    assert 0 < read_pair_threshold() < 1
 
 
 def test_logistic_regression_finds_the_optimum() -> None:
@@ -145,7 +158,7 @@ def material(seed: int, n: int = 60) -> Material:
     """Statements of six articles, of which network and words tell something."""
     rng = np.random.default_rng(seed)
     present = rng.random(n) < 0.5
-    evidence = rng.random((n, len(EVIDENCE)))
+    evidence = rng.random((n, len(WHOLE_TEXT_FEATURES)))
     evidence[:, 0] = (present + rng.random(n)) / 2
     articles = np.array([f"a{i % 6:02d}" for i in range(n)])
     return Material(evidence, rng.normal(0, 2, n) + present, present.astype(float), present, articles)
@@ -170,10 +183,10 @@ def test_a_loss_is_of_articles_that_the_fit_has_not_seen() -> None:
     rng = np.random.default_rng(4)
     groups = np.repeat([f"a{i}" for i in range(10)], 20)
     present = np.repeat(rng.permutation([True, False] * 5), 20)
-    evidence = np.tile(np.repeat(rng.random((10, 1)), 20, axis=0), (1, len(EVIDENCE)))
+    evidence = np.tile(np.repeat(rng.random((10, 1)), 20, axis=0), (1, len(WHOLE_TEXT_FEATURES)))
     news = Material(evidence, np.zeros(200), present.astype(float), present, groups)
-    settings = Settings(EVIDENCE, 1e-6, 1.0)
-    seen = fit_with(settings, news, news).log_odds(news.columns(EVIDENCE))
+    settings = Settings(WHOLE_TEXT_FEATURES, 1e-6, 1.0)
+    seen = fit_with(settings, news, news).log_odds(news.columns(WHOLE_TEXT_FEATURES))
     inside = -np.log(1 / (1 + np.exp(-np.where(present, seen, -seen)))).mean()
     assert held_out_loss(settings, news, news) / 2 > inside
 
@@ -190,14 +203,16 @@ def test_a_fit_is_repeatable_and_stored_numbers_compute_what_was_fitted() -> Non
     stored = plain_weights(fitted)
     assert plain_weights(fit(news, pairs)) == stored
     odds = stored["bias"] + stored["probability"] * news.network
-    odds = odds + sum(weight * news.evidence[:, EVIDENCE.index(name)] for name, weight in stored["evidence"].items())
+    odds = odds + sum(
+        weight * news.evidence[:, WHOLE_TEXT_FEATURES.index(name)] for name, weight in stored["evidence"].items()
+    )
     assert 1 / (1 + np.exp(-odds)) == pytest.approx(fitted.probabilities(news), abs=1e-3)
 
 
 @given(st.permutations(range(4)))
 def test_the_order_of_the_sentences_changes_nothing(order: list[int]) -> None:
     sentences = ["Two dogs run over the wet lawn.", "A man in red throws a ball.", "Then it rains.", "They go home."]
-    weigher = offline_verifier().whole_text
+    weigher = make_offline_verifier().whole_text
     assert weigher is not None
     for hypothesis in ("A man throws a ball to two dogs.", "The dogs run in the rain.", "A woman paints."):
         shuffled = weigher.weigh([0.2, 0.7], [sentences[i] for i in order], hypothesis)

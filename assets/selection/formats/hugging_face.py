@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from assets.selection.export_input import Batch, ExportInput
 from assets.selection.formats.parquet import write_parquet
-from assets.selection.partial_file import partial_file
-from assets.selection.passport import as_json
-from assets.selection.reading import Batch, Reading
+from assets.selection.partial_file import open_partial_file
+from assets.selection.passport import format_passport
 
 ROWS_OF_A_FILE = 250_000
 PASSPORT, CARD = "passport.json", "README.md"
@@ -53,27 +53,27 @@ Selection, recipe, cutoff, score hash, scorers with their models, thresholds and
 
 
 def write_hugging_face(
-    folder: Path, reading: Reading, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
+    folder: Path, reading: ExportInput, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
 ) -> None:
     """Write data/train-*.parquet, README.md and passport.json into an empty folder; a file ends with a batch."""
     (folder / "data").mkdir()
     number = 0
     while (first := next(batches, None)) is not None:
-        with partial_file(folder / "data" / f"train-{number:05d}.parquet") as file:
-            rows = _rows_of_a_file(first, batches, rows_of_a_file)
+        with open_partial_file(folder / "data" / f"train-{number:05d}.parquet") as file:
+            rows = _take_file_rows(first, batches, rows_of_a_file)
             write_parquet(file, reading.columns, reading.passport, rows)
         number += 1
-    for name, text in ((PASSPORT, as_json(reading.passport)), (CARD, dataset_card(reading.passport))):
-        with partial_file(folder / name) as file:
+    for name, text in ((PASSPORT, format_passport(reading.passport)), (CARD, format_dataset_card(reading.passport))):
+        with open_partial_file(folder / name) as file:
             file.write(text.encode())
 
 
-def dataset_card(passport: Mapping[str, Any]) -> str:
+def format_dataset_card(passport: Mapping[str, Any]) -> str:
     """The dataset card of an export, as Markdown with a YAML header."""
     counts, selection = passport["counts"], passport["selection"]
     title = f"{selection['dataset']}, selection {selection['selection_id']}"
     # Text in JSON is text in YAML. No text of the data can end the block of JSON below.
-    header = _HEADER.format(name=json.dumps(title), size=_size(counts["rows"]))
+    header = _HEADER.format(name=json.dumps(title), size=_format_size_category(counts["rows"]))
     columns = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in passport["columns"].items())
     return header + _BODY.format(
         title=title,
@@ -82,11 +82,11 @@ def dataset_card(passport: Mapping[str, Any]) -> str:
         reelsieve=passport["reelsieve"],
         exported_at=passport["exported_at"],
         columns=columns,
-        passport=as_json(passport).replace("`", "\\u0060"),
+        passport=format_passport(passport).replace("`", "\\u0060"),
     )
 
 
-def _rows_of_a_file(first: Batch, batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
+def _take_file_rows(first: Batch, batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
     yield first
     n = len(first)
     while n < limit and (batch := next(batches, None)) is not None:
@@ -94,7 +94,7 @@ def _rows_of_a_file(first: Batch, batches: Iterator[Batch], limit: int) -> Itera
         n += len(batch)
 
 
-def _size(n: int) -> str:
+def _format_size_category(n: int) -> str:
     for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M")):
         if n < limit:
             return name

@@ -6,17 +6,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from assets.selection.reading import Batch
-from db.selection.exports import Column
+from assets.selection.export_input import Batch
+from db.selection.exports import ExportColumn
 
 
-def write_json_lines(file: BinaryIO, columns: Sequence[Column], batches: Iterable[Batch]) -> None:
+def write_json_lines(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
     """Write the rows in UTF-8."""
     for batch in batches:
-        file.writelines((as_line(row) + "\n").encode() for row in as_objects(columns, batch))
+        file.writelines((format_json_line(row) + "\n").encode() for row in build_row_objects(columns, batch))
 
 
-def as_objects(columns: Sequence[Column], batch: Batch) -> Iterator[dict[str, Any]]:
+def build_row_objects(columns: Sequence[ExportColumn], batch: Batch) -> Iterator[dict[str, Any]]:
     """The rows as objects, by the names of the columns."""
     names = [column.name for column in columns]
     of_json = [column.name for column in columns if column.kind == "json"]
@@ -26,6 +26,6 @@ def as_objects(columns: Sequence[Column], batch: Batch) -> Iterator[dict[str, An
         yield row_object
 
 
-def as_line(row: dict[str, Any]) -> str:
+def format_json_line(row: dict[str, Any]) -> str:
     """The row as JSON without a line break."""
     return json.dumps(row, ensure_ascii=False)

@@ -8,30 +8,30 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from assets.media.address import is_address
-from assets.selection.formats.json_lines import as_objects
-from assets.selection.reading import Batch
-from db.selection.exports import Column
+from assets.selection.export_input import Batch
+from assets.selection.formats.json_lines import build_row_objects
+from db.selection.exports import ExportColumn
 
 # Where a server of Label Studio has the files below its LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
-LOCAL = "/data/local-files/?d="
+LOCAL_FILES_PREFIX = "/data/local-files/?d="
 
 
-def write_label_studio(file: BinaryIO, columns: Sequence[Column], batches: Iterable[Batch]) -> None:
+def write_label_studio(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
     """Write the tasks in UTF-8, as labelstud.io/guide/predictions describes them."""
     names = {column.name for column in columns}
     metrics = [name for name in names if f"{name}_models" in names]
     separator = "[\n"
     for batch in batches:
-        for row in as_objects(columns, batch):
-            file.write(f"{separator}{json.dumps(_task(row, sorted(metrics)), ensure_ascii=False)}".encode())
+        for row in build_row_objects(columns, batch):
+            file.write(f"{separator}{json.dumps(_build_task(row, sorted(metrics)), ensure_ascii=False)}".encode())
             separator = ",\n"
     file.write(b"[]\n" if separator == "[\n" else b"\n]\n")
 
 
-def _task(row: dict[str, Any], metrics: Sequence[str]) -> dict[str, Any]:
+def _build_task(row: dict[str, Any], metrics: Sequence[str]) -> dict[str, Any]:
     """A task. Neither text nor media tell the system, which a rater must not see; `sample` finds the caption again."""
     data = {
-        "video": _address(row["media"]),
+        "video": _format_media_address(row["media"]),
         "text": row["text"],
         "references": "\n".join(row["references"] or []),
         "dataset": row["dataset"],
@@ -47,6 +47,6 @@ def _task(row: dict[str, Any], metrics: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _address(media: str | None) -> str | None:
+def _format_media_address(media: str | None) -> str | None:
     """Where the server finds a file: addresses stay, what is relative to the media root lies below its own root."""
-    return media if media is None or is_address(media) else f"{LOCAL}{quote(media)}"
+    return media if media is None or is_address(media) else f"{LOCAL_FILES_PREFIX}{quote(media)}"

@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from assets.selection.passport import KEY
-from assets.selection.reading import Batch
-from db.selection.exports import Column
+from assets.selection.export_input import Batch
+from assets.selection.passport import PARQUET_KEY
+from db.selection.exports import ExportColumn
 
 ROWS_OF_A_GROUP, BYTES_OF_A_GROUP = 20_000, 64 << 20
 
 
 def write_parquet(
-    file: BinaryIO, columns: Sequence[Column], passport: Mapping[str, Any], batches: Iterable[Batch]
+    file: BinaryIO, columns: Sequence[ExportColumn], passport: Mapping[str, Any], batches: Iterable[Batch]
 ) -> None:
     """Write rows of these columns; whole numbers as int64, numbers as double, lists of texts as lists, JSON as text."""
     import pyarrow as pa
@@ -22,7 +22,7 @@ def write_parquet(
 
     types = {"integer": pa.int64(), "number": pa.float64(), "texts": pa.list_(pa.string())}
     fields = [pa.field(column.name, types.get(column.kind, pa.string())) for column in columns]
-    schema = pa.schema(fields, {KEY: json.dumps(passport, ensure_ascii=False)})
+    schema = pa.schema(fields, {PARQUET_KEY: json.dumps(passport, ensure_ascii=False)})
     writer = pq.ParquetWriter(file, schema, compression="zstd")
     group: list[Any] = []
     try:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
 
-from assets.selection.reading import Batch
-from db.selection.exports import Column, Kind
+from assets.selection.export_input import Batch
+from db.selection.exports import ExportColumn, ExportKind
 
 # Where a cell can begin: where the text does, and behind what a spreadsheet of another country takes for a separator.
 # There a formula begins with = + - @ (also in their full width, also behind spaces), and an apostrophe is doubled.
@@ -20,32 +20,32 @@ _FORMULA = re.compile(rf"^(?='|[ \u00a0\u3000]*{_SIGN})|(?<=[;\t\r\n])(?='|[ \"\
 _GUARD = re.compile(r"(^|[;\t\r\n])'")
 
 
-def guarded(text: str) -> str:
+def escape_formulas(text: str) -> str:
     """The text with an apostrophe wherever a spreadsheet could see the beginning of a formula.
 
-    >>> guarded("=1+1"), guarded("a - b"), guarded("two; -three"), guarded("'quoted'")
+    >>> escape_formulas("=1+1"), escape_formulas("a - b"), escape_formulas("two; -three"), escape_formulas("'quoted'")
     ("'=1+1", 'a - b', "two;' -three", "''quoted'")
-    >>> print(guarded('one;"=1+1"'))
+    >>> print(escape_formulas('one;"=1+1"'))
     one;'"=1+1"
     """
     return _FORMULA.sub("'", text)
 
 
-def unguarded(cell: str) -> str:
+def unescape_formulas(cell: str) -> str:
     """The text of a cell: the inverse of `guarded`.
 
-    >>> [unguarded(guarded(text)) for text in ("=1+1", "two; -three", "'quoted'", ";'")]
+    >>> [unescape_formulas(escape_formulas(text)) for text in ("=1+1", "two; -three", "'quoted'", ";'")]
     ['=1+1', 'two; -three', "'quoted'", ";'"]
     """
     return _GUARD.sub(r"\1", cell)
 
 
-def write_csv(file: BinaryIO, columns: Sequence[Column], batches: Iterable[Batch]) -> None:
+def write_csv(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
     """Write a header and the rows, as RFC 4180 has it: commas, lines that end with CR and LF, UTF-8 with its mark.
 
     A cell is empty where the value is absent (or is the empty text in column `text`). Lists are JSON.
     """
-    as_cell = [_CELLS.get(column.kind, _unchanged) for column in columns]
+    as_cell = [_CELLS.get(column.kind, _keep_value) for column in columns]
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     writer = csv.writer(text)
     writer.writerow([column.name for column in columns])
@@ -58,12 +58,16 @@ def write_csv(file: BinaryIO, columns: Sequence[Column], batches: Iterable[Batch
     text.detach()
 
 
-def _unchanged(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 
-def _texts(values: list[str]) -> str:
-    return guarded(json.dumps(values, ensure_ascii=False))
+def _format_texts(values: list[str]) -> str:
+    return escape_formulas(json.dumps(values, ensure_ascii=False))
 
 
-_CELLS: dict[Kind, Callable[[Any], Any]] = {"text": guarded, "json": guarded, "texts": _texts}
+_CELLS: dict[ExportKind, Callable[[Any], Any]] = {
+    "text": escape_formulas,
+    "json": escape_formulas,
+    "texts": _format_texts,
+}

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from assets.selection.formats.json_lines import as_line
-from assets.selection.partial_file import partial_file, remove_abandoned
-from assets.selection.passport import as_json
+from assets.selection.formats.json_lines import format_json_line
+from assets.selection.partial_file import open_partial_file, remove_abandoned
+from assets.selection.passport import format_passport
 
 JOURNAL, PASSPORT = ".shards.jsonl", "passport.json"
 # Readers pass over it: the `webdataset` package over names in underscores, `datasets` over names without a dot.
@@ -27,7 +27,7 @@ OpenMedia = Callable[[Mapping[str, Any]], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class TarShard:
     """A complete tar file: its rows from `first_rank` to `last_rank`."""
 
     name: str
@@ -38,23 +38,23 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ShardLimits:
     """A shard ends with the row that reaches one of these."""
 
     rows: int
     bytes: int
 
 
-WHOLE_SHARDS = Limits(rows=10_000, bytes=1_000_000_000)
+DEFAULT_SHARD_LIMITS = ShardLimits(rows=10_000, bytes=1_000_000_000)
 
 
-def complete_shards(folder: Path) -> list[Shard]:
+def read_complete_shards(folder: Path) -> list[TarShard]:
     """The shards that earlier attempts completed, in order; a torn last line of the journal counts for nothing."""
     journal = folder / JOURNAL
-    found: list[Shard] = []
+    found: list[TarShard] = []
     for line in journal.read_text().splitlines() if journal.exists() else []:
         try:
-            shard = Shard(**json.loads(line))
+            shard = TarShard(**json.loads(line))
             if (folder / shard.name).stat().st_size != shard.bytes:
                 break
         except (ValueError, TypeError, FileNotFoundError):
@@ -63,19 +63,19 @@ def complete_shards(folder: Path) -> list[Shard]:
     return found
 
 
-def write_shards(
+def write_tar_shards(
     folder: Path,
     passport: Mapping[str, Any],
     rows: Iterable[Mapping[str, Any]],
     open_media: OpenMedia,
-    limits: Limits,
+    limits: ShardLimits,
 ) -> None:
     """Write the rows behind the complete shards, and at the end the passport that lists all shards.
 
     A shard is named when it is complete. Raises what `rows` and `open_media` raise, and OSError.
     """
     remove_abandoned(folder)
-    shards = complete_shards(folder)
+    shards = read_complete_shards(folder)
     _rewrite_journal(folder, shards)
     stream = iter(rows)
     while (first := next(stream, None)) is not None:
@@ -83,15 +83,15 @@ def write_shards(
         shards.append(shard)
         _add_to_journal(folder, shard)
     listed = [asdict(shard) for shard in shards]
-    with partial_file(folder / PASSPORT) as file:
-        file.write(as_json({**passport, "files": listed}).encode())
+    with open_partial_file(folder / PASSPORT) as file:
+        file.write(format_passport({**passport, "files": listed}).encode())
     (folder / JOURNAL).unlink(missing_ok=True)
 
 
-def media_extension(address: str) -> str:
+def choose_media_extension(address: str) -> str:
     """The extension under which a video's file stands in a shard.
 
-    >>> media_extension("day/a.b.MP4"), media_extension("s3://clips/a"), media_extension("notes.txt")
+    >>> choose_media_extension("day/a.b.MP4"), choose_media_extension("s3://clips/a"), choose_media_extension("notes.txt")
     ('mp4', 'video', 'video')
     """
     extension = os.path.splitext(address)[1][1:].lower()
@@ -105,13 +105,13 @@ def _write_shard(
     first: Mapping[str, Any],
     stream: Iterator[Mapping[str, Any]],
     open_media: OpenMedia,
-    limits: Limits,
-) -> Shard:
+    limits: ShardLimits,
+) -> TarShard:
     path = folder / f"shard-{number:06d}.tar"
     n, row = 0, first
-    with partial_file(path) as file:
+    with open_partial_file(path) as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
-            _add_bytes(tar, PASSPORT_MEMBER, as_json(passport).encode())
+            _add_bytes(tar, PASSPORT_MEMBER, format_passport(passport).encode())
             while True:
                 _add_row(tar, row, open_media)
                 n += 1
@@ -119,17 +119,17 @@ def _write_shard(
                     break
                 row = following
         n_bytes = file.tell()
-    return Shard(path.name, n, first["rank"], row["rank"], n_bytes)
+    return TarShard(path.name, n, first["rank"], row["rank"], n_bytes)
 
 
 def _add_row(tar: tarfile.TarFile, row: Mapping[str, Any], open_media: OpenMedia) -> None:
     key = f"{row['rank']:09d}"
     with open_media(row) as media:
-        member = tarfile.TarInfo(f"{key}.{media_extension(row['media'])}")
+        member = tarfile.TarInfo(f"{key}.{choose_media_extension(row['media'])}")
         member.size = media.size
         tar.addfile(member, media)
     _add_bytes(tar, f"{key}.txt", row["text"].encode())
-    _add_bytes(tar, f"{key}.json", as_line(dict(row)).encode())
+    _add_bytes(tar, f"{key}.json", format_json_line(dict(row)).encode())
 
 
 def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -138,17 +138,17 @@ def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(member, io.BytesIO(content))
 
 
-def _rewrite_journal(folder: Path, shards: Iterable[Shard]) -> None:
-    with partial_file(folder / JOURNAL) as file:
-        file.writelines(_line(shard) for shard in shards)
+def _rewrite_journal(folder: Path, shards: Iterable[TarShard]) -> None:
+    with open_partial_file(folder / JOURNAL) as file:
+        file.writelines(_format_journal_line(shard) for shard in shards)
 
 
-def _add_to_journal(folder: Path, shard: Shard) -> None:
+def _add_to_journal(folder: Path, shard: TarShard) -> None:
     with (folder / JOURNAL).open("ab") as file:
-        file.write(_line(shard))
+        file.write(_format_journal_line(shard))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _line(shard: Shard) -> bytes:
+def _format_journal_line(shard: TarShard) -> bytes:
     return (json.dumps(asdict(shard)) + "\n").encode()

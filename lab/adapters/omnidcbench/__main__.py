@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from assets.ingest.hygiene import shown
+from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError
 from lab.adapters.omnidcbench.convert import convert
 from lab.adapters.tables import print_counts
@@ -21,7 +21,9 @@ def _by_system(option: str, given: Sequence[str]) -> dict[str, Path]:
         if not equals or not file:
             raise ManifestError(f"{option} {text}: write SYSTEM=FILE")
         if system in files:
-            raise ManifestError(f"{option} {text}: system {shown(system)} has a file already: give one per system")
+            raise ManifestError(
+                f"{option} {text}: system {format_value(system)} has a file already: give one per system"
+            )
         files[system] = Path(file)
     return files
 

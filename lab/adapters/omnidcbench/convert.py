@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assets.ingest.hygiene import shown
+from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError
 from lab.adapters.omnidcbench.predictions import Prediction, read_outputs, read_prediction
 from lab.adapters.omnidcbench.references import DIMENSIONS, Clip, Keypoint, read_references
@@ -164,11 +164,11 @@ def _check_systems(predictions: Mapping[str, Path], labels: Mapping[str, Path]) 
         is_clear = system.strip() and system != REFERENCE and not system.startswith("_") and "__" not in system
         if not is_clear or len(system) > MAX_SYSTEM:
             raise ManifestError(
-                f"system {shown(system)}: its name is part of ids: give one of 1 to {MAX_SYSTEM} characters other than "
+                f"system {format_value(system)}: its name is part of ids: give one of 1 to {MAX_SYSTEM} characters other than "
                 f"{REFERENCE!r} that does not begin with _ and has no two _ side by side"
             )
     if strange := [system for system in labels if system not in predictions]:
-        raise ManifestError(f"labels of {shown(strange[0])}: give the predictions of this system too")
+        raise ManifestError(f"labels of {format_value(strange[0])}: give the predictions of this system too")
 
 
 def _candidates(clips: Mapping[str, Clip], system: str, source: Path) -> tuple[list[Row], dict[str, int]]:

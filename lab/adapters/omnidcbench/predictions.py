@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assets.ingest import hygiene
-from assets.ingest.files import readable
-from assets.ingest.hygiene import shown
+from assets.ingest.files import convert_os_errors
+from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError, Reject
-from assets.ingest.strict_json import parse, parse_object
+from assets.ingest.strict_json import parse_json, parse_json_object
 from lab.adapters.omnidcbench.references import DIMENSIONS, STORYLINE, span_of, text_of
 from lab.adapters.tables import Row
 
@@ -61,11 +61,11 @@ def read_outputs(source: Path) -> tuple[list[Output], int]:
     The file is JSON Lines, or one object {clip_path: segments}. Raises ManifestError if it cannot be read or names no
     clip at all.
     """
-    with readable(source):
+    with convert_os_errors(source):
         content = source.read_bytes().removeprefix(codecs.BOM_UTF8)
-    whole = parse_object(content)
+    whole = parse_json_object(content)
     if isinstance(whole, dict) and "clip_path" not in whole:
-        return [Output(clip, f"{source.name}, clip {shown(clip)}", value) for clip, value in whole.items()], 0
+        return [Output(clip, f"{source.name}, clip {format_value(clip)}", value) for clip, value in whole.items()], 0
     lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
     parsed = [_output(line, f"{source.name}, line {number}") for number, line in lines]
     outputs = [output for output in parsed if output is not None]
@@ -82,13 +82,13 @@ def read_prediction(output: Output) -> Prediction:
     """The caption in an output. If nothing can be read, it has an empty text, the reason, and the output as `raw`."""
     value, fault = output.value, output.fault
     if fault is None and isinstance(value, str):
-        value = parse(_unfenced(value))
+        value = parse_json(_unfenced(value))
         fault = value.reason if isinstance(value, Reject) else None
     if fault is None and not isinstance(value, list):
-        fault = f"it is {shown(value)}, not a list of segments"
+        fault = f"it is {format_value(value)}, not a list of segments"
     if fault is None:
         prediction = _read_segments(value)
-        too_long = hygiene.check({"text": prediction.text})
+        too_long = hygiene.find_fault({"text": prediction.text})
         if prediction.text and too_long is None:
             return prediction
         fault = too_long.reason if too_long else f"none of its {len(value)} segments holds a text"
@@ -96,7 +96,7 @@ def read_prediction(output: Output) -> Prediction:
 
 
 def _output(line: bytes, where: str) -> Output | None:
-    record = parse_object(line)
+    record = parse_json_object(line)
     if isinstance(record, dict):
         path = record.get("clip_path")
         value = next((record[name] for name in OUTPUT_FIELDS if record.get(name)), None)
@@ -105,7 +105,7 @@ def _output(line: bytes, where: str) -> Output | None:
     # A line that is cut off may still name its clip.
     text = line.decode("utf-8", "backslashreplace")
     match = _CLIP_PATH.search(text)
-    path = parse(match[1]) if match else None
+    path = parse_json(match[1]) if match else None
     return Output(path, where, text, record.reason) if isinstance(path, str) else None
 
 
@@ -122,7 +122,7 @@ def _read_segments(items: Sequence[object]) -> Prediction:
     for item in items:
         segment = item if isinstance(item, dict) else {}
         text = text_of(segment, (*DIMENSIONS, STORYLINE))
-        if not text or hygiene.check({"text": text}) is not None:
+        if not text or hygiene.find_fault({"text": text}) is not None:
             continue
         texts.append(text)
         span = span_of(segment.get("timestamp"))

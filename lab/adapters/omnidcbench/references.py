@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assets.ingest import hygiene
-from assets.ingest.files import readable
-from assets.ingest.hygiene import shown
-from assets.ingest.lines import bounded_lines
+from assets.ingest.files import convert_os_errors
+from assets.ingest.hygiene import format_value
+from assets.ingest.lines import read_lines
 from assets.ingest.rejects import ManifestError, Reject
-from assets.ingest.strict_json import parse_object
+from assets.ingest.strict_json import parse_json_object
 from lab.adapters.tables import Row
 
 # The segments of OmniDCBench: their dimensions, their times in every notation, and their text.
@@ -129,14 +129,14 @@ class Clip:
 def read_references(source: Path) -> list[Clip]:
     """The clips of a file, in its order. Raises ManifestError with file, line and field for the first fault."""
     clips: dict[str, Clip] = {}
-    with readable(source), source.open("rb") as file:
-        for line in bounded_lines(file):
+    with convert_os_errors(source), source.open("rb") as file:
+        for line in read_lines(file):
             if not line.data.strip():
                 continue
             try:
                 clip = _read_clip(line.data)
                 if clip.path in clips:
-                    raise _Fault(f"clip_path: {shown(clip.path)} came before: give each clip once")
+                    raise _Fault(f"clip_path: {format_value(clip.path)} came before: give each clip once")
             except _Fault as fault:
                 raise ManifestError(f"{source.name}, line {line.number}, {fault}") from None
             clips[clip.path] = clip
@@ -150,16 +150,16 @@ class _Fault(ValueError):
 
 
 def _read_clip(line: bytes) -> Clip:
-    record = parse_object(line)
+    record = parse_json_object(line)
     if isinstance(record, Reject):
         raise _Fault(f"the line: {record.reason}: give JSON Lines, one object per clip")
     path = record.get("clip_path")
     if not isinstance(path, str) or not path.strip() or len(path) > MAX_CLIP_PATH:
-        raise _Fault(f"clip_path: it is {shown(path)}: give a path of 1 to {MAX_CLIP_PATH} characters")
+        raise _Fault(f"clip_path: it is {format_value(path)}: give a path of 1 to {MAX_CLIP_PATH} characters")
     annotated = {name: record[name] for name in ANNOTATIONS if record.get(name) is not None}
     name = next(filter(annotated.get, annotated), next(iter(annotated), ANNOTATIONS[-1]))
     if not isinstance(annotated.get(name), list):
-        raise _Fault(f"{name}: it is {shown(annotated.get(name))}: give the list of the clip's segments")
+        raise _Fault(f"{name}: it is {format_value(annotated.get(name))}: give the list of the clip's segments")
     segments: list[Row] = []
     everything: list[Keypoint] = []
     n_swapped = 0
@@ -170,7 +170,7 @@ def _read_clip(line: bytes) -> Clip:
         n_swapped += swapped
     usable = [keypoint for keypoint in everything if keypoint.text.strip() and keypoint.dimension != STORYLINE]
     clip = Clip(path, segments, usable, n_swapped, len(everything) - len(usable))
-    fault = hygiene.check({"clip_path": path, name: [clip.text, segments, [keypoint.text for keypoint in usable]]})
+    fault = hygiene.find_fault({"clip_path": path, name: [clip.text, segments, [keypoint.text for keypoint in usable]]})
     if fault is not None:
         raise _Fault(fault.reason)
     return clip
@@ -179,13 +179,13 @@ def _read_clip(line: bytes) -> Clip:
 def _read_segment(field: str, index: int, segment: object) -> tuple[Row, list[Keypoint], bool]:
     """The row of the segment, all its keypoints, and whether its times were swapped."""
     if not isinstance(segment, dict):
-        raise _Fault(f"{field}: it is {shown(segment)}: give an object with timestamp, texts and keypoints")
+        raise _Fault(f"{field}: it is {format_value(segment)}: give an object with timestamp, texts and keypoints")
     span = span_of(segment.get("timestamp"))
     if span is None:
-        raise _Fault(f"{field}.timestamp: it is {shown(segment.get('timestamp'))}: write it as {TIMES}")
+        raise _Fault(f"{field}.timestamp: it is {format_value(segment.get('timestamp'))}: write it as {TIMES}")
     for name in ("caption", *DIMENSIONS, *(f"{name}_en" for name in DIMENSIONS)):
         if not isinstance(segment.get(name), str | None):
-            raise _Fault(f"{field}.{name}: it is {shown(segment[name])}: give a text")
+            raise _Fault(f"{field}.{name}: it is {format_value(segment[name])}: give a text")
     keypoints = list(_read_keypoints(f"{field}.keypoints", index, segment.get("keypoints") or {}))
     # A segment that has only keypoints gets their texts as its text.
     text = text_of(segment, DIMENSIONS) or "\n".join(keypoint.text for keypoint in keypoints).strip()
@@ -195,13 +195,13 @@ def _read_segment(field: str, index: int, segment: object) -> tuple[Row, list[Ke
 def _read_keypoints(field: str, index: int, by_dimension: object) -> Iterator[Keypoint]:
     names = {**DIMENSIONS, STORYLINE: STORYLINE}
     if not isinstance(by_dimension, dict):
-        raise _Fault(f"{field}: it is {shown(by_dimension)}: give an object of dimensions")
+        raise _Fault(f"{field}: it is {format_value(by_dimension)}: give an object of dimensions")
     if strange := [name for name in by_dimension if name.removesuffix("_en") not in names]:
-        raise _Fault(f"{field}: {shown(strange[0])} is no dimension: use {', '.join(DIMENSIONS)}")
+        raise _Fault(f"{field}: {format_value(strange[0])} is no dimension: use {', '.join(DIMENSIONS)}")
     for name, dimension in names.items():
         answer = by_dimension.get(f"{name}_en") or by_dimension.get(name) or {}
         texts = answer.get("gt_keypoints") or [] if isinstance(answer, dict) else None
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise _Fault(f'{field}.{name}: it is {shown(answer)}: give {{"gt_keypoints": a list of texts}}')
+            raise _Fault(f'{field}.{name}: it is {format_value(answer)}: give {{"gt_keypoints": a list of texts}}')
         for place, text in enumerate(texts, start=1):
             yield Keypoint(index, dimension, place, text)

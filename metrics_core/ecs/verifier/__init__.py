@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from metrics_core.ecs.verifier.model import OfflineVerifier
-from metrics_core.ecs.verifier.whole_text import WholeText
+from metrics_core.ecs.verifier.whole_text import LearnedWholeTextWeigher
 
 FOLDER = Path(__file__).parent
 WEIGHTS = "verifier.safetensors"
@@ -15,27 +15,27 @@ WHOLE_TEXT = "whole_text.json"
 
 
 @lru_cache(maxsize=1)
-def offline_verifier() -> OfflineVerifier:
+def make_offline_verifier() -> OfflineVerifier:
     """Return the verifier with the weights beside this module. A process makes it once.
 
-    >>> offline_verifier().identity.model_id
+    >>> make_offline_verifier().identity.model_id
     'reelsieve-verifier'
     """
-    return OfflineVerifier(FOLDER / WEIGHTS, WholeText(FOLDER / WHOLE_TEXT))
+    return OfflineVerifier(FOLDER / WEIGHTS, LearnedWholeTextWeigher(FOLDER / WHOLE_TEXT))
 
 
 @lru_cache(maxsize=1)
-def default_threshold() -> float:
+def read_default_threshold() -> float:
     """The least probability at which a text covers a statement where there are no labels to calibrate on.
 
     It holds for probabilities corrected by the whole text, and says yes as often as people do on the news articles that
     the network was not trained on. Other texts may need another one.
     """
-    return WholeText(FOLDER / WHOLE_TEXT).threshold
+    return LearnedWholeTextWeigher(FOLDER / WHOLE_TEXT).threshold
 
 
 @lru_cache(maxsize=1)
-def pair_threshold() -> float:
+def read_pair_threshold() -> float:
     """The least P(entailment) at which a single sentence entails a statement.
 
     It has the best F1 on the news articles that RECORD.md sets aside for choices. Other texts may need another one.

@@ -18,31 +18,31 @@ _CLITIC = re.compile(r"n't\b|n’t\b")
 _NAME = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][a-z]+")
 
 
-def _listed(text: str) -> frozenset[str]:
+def _split_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-FUNCTION_WORDS = _listed(
+FUNCTION_WORDS = _split_set(
     "a about after all also am an and any are as at be because been before being both but by can could did do does "
     "doing down each few for from further had has have having he her here hers him his how i if in into is it its "
     "just may me might more most must my of off on once only or other our out over own s same shall she should so "
     "some such t than that the their them then there these they this those through to too under until up upon us very "
     "was we were what when where which while who whom why will with would you your"
 )
-NEGATIONS = _listed("not no never none nobody nothing neither nor without cannot nowhere")
-COLOURS = _listed(
+NEGATIONS = _split_set("not no never none nobody nothing neither nor without cannot nowhere")
+COLOURS = _split_set(
     "black white red green blue yellow orange purple violet pink brown gray grey tan beige maroon teal turquoise "
     "silver gold golden blond blonde magenta cyan navy scarlet crimson"
 )
-FEMALE = _listed("woman women girl girls lady ladies female females mother mom daughter sister sisters wife")
-MALE = _listed("man men boy boys guy guys gentleman male males father dad son brother brothers husband")
+FEMALE = _split_set("woman women girl girls lady ladies female females mother mom daughter sister sisters wife")
+MALE = _split_set("man men boy boys guy guys gentleman male males father dad son brother brothers husband")
 _COUNTING = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty"
 )
 NUMBERS = {word: str(value) for value, word in enumerate(_COUNTING.split(" "))}
 
-FEATURES = (
+LEXICAL_FEATURES = (
     "content_recall",
     "form_recall",
     "pair_recall",
@@ -67,10 +67,10 @@ FEATURES = (
 )
 
 
-def words(text: str) -> list[str]:
+def split_number_words(text: str) -> list[str]:
     """Split a text into lower-case words and numbers. "n't" becomes "not"; number words up to twenty become digits.
 
-    >>> words("Two dogs don't run.")
+    >>> split_number_words("Two dogs don't run.")
     ['2', 'dogs', 'do', 'not', 'run']
     """
     plain = _CLITIC.sub(" not", text.lower().replace("can't", "can not").replace("won't", "will not"))
@@ -78,10 +78,10 @@ def words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=65536)
-def stem(word: str) -> str:
+def stem_word(word: str) -> str:
     """Strip a word of its commonest English endings.
 
-    >>> [stem(word) for word in ("running", "runs", "stopped", "babies", "the")]
+    >>> [stem_word(word) for word in ("running", "runs", "stopped", "babies", "the")]
     ['run', 'run', 'stop', 'baby', 'the']
     """
     for ending, instead in (("ies", "y"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", ""), ("ly", "")):
@@ -93,49 +93,52 @@ def stem(word: str) -> str:
     return word.removesuffix("e") if len(word) > 3 else word
 
 
-def content(text_words: Sequence[str]) -> list[str]:
+def filter_content_words(text_words: Sequence[str]) -> list[str]:
     """Keep the words that carry content: neither function words nor negations."""
     return [word for word in text_words if word not in FUNCTION_WORDS and word not in NEGATIONS]
 
 
-def content_recall(premise: str, hypothesis: str) -> float:
+def stemmed_content_recall(premise: str, hypothesis: str) -> float:
     """Share of the hypothesis's different content words, stemmed, that the premise contains; 1 where it has none.
 
-    >>> content_recall("A man is riding a horse.", "The man rides a camel.")
+    >>> stemmed_content_recall("A man is riding a horse.", "The man rides a camel.")
     0.6666666666666666
     """
-    return _share({stem(word) for word in content(words(hypothesis))}, {stem(word) for word in words(premise)})
+    return _share(
+        {stem_word(word) for word in filter_content_words(split_number_words(hypothesis))},
+        {stem_word(word) for word in split_number_words(premise)},
+    )
 
 
-def lexical_features(premise: str, hypothesis: str) -> list[float]:
+def compute_lexical_features(premise: str, hypothesis: str) -> list[float]:
     """Compute the numbers named in FEATURES: shares and flags in [0, 1], and the lengths as log(1 + words) / 5.
 
     A share of nothing is 1: where the hypothesis names no number, no number is missing.
 
-    >>> dict(zip(FEATURES, lexical_features("Two red cars.", "Three blue cars.")))["colour_conflict"]
+    >>> dict(zip(LEXICAL_FEATURES, compute_lexical_features("Two red cars.", "Three blue cars.")))["colour_conflict"]
     1.0
     """
-    left, right = words(premise), words(hypothesis)
+    left, right = split_number_words(premise), split_number_words(hypothesis)
     names = {word.lower() for word in _NAME.findall(hypothesis)} - FUNCTION_WORDS
     return [
-        *_overlap(left, right),
-        *_particulars(set(left), set(right), names),
+        *_compute_overlap(left, right),
+        *_compare_particulars(set(left), set(right), names),
         float(np.log1p(len(left)) / 5),
         float(np.log1p(len(right)) / 5),
     ]
 
 
-def feature_matrix(pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
+def compute_feature_matrix(pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
     """Compute the lexical features (n, len(FEATURES)) of (premise, hypothesis) pairs."""
-    rows = [lexical_features(premise, hypothesis) for premise, hypothesis in pairs]
-    return np.array(rows, dtype=np.float32).reshape(len(pairs), len(FEATURES))
+    rows = [compute_lexical_features(premise, hypothesis) for premise, hypothesis in pairs]
+    return np.array(rows, dtype=np.float32).reshape(len(pairs), len(LEXICAL_FEATURES))
 
 
-def _overlap(left: Sequence[str], right: Sequence[str]) -> tuple[float, ...]:
+def _compute_overlap(left: Sequence[str], right: Sequence[str]) -> tuple[float, ...]:
     """Compute how much of the hypothesis the premise contains: the features content_recall to all_words_found."""
-    right_content = content(right)
-    left_stems, right_stems = [stem(word) for word in left], [stem(word) for word in right_content]
-    content_stems = [stem(word) for word in content(left)]
+    right_content = filter_content_words(right)
+    left_stems, right_stems = [stem_word(word) for word in left], [stem_word(word) for word in right_content]
+    content_stems = [stem_word(word) for word in filter_content_words(left)]
     missing = set(right_stems) - set(left_stems)
     return (
         _share(set(right_stems), set(left_stems)),
@@ -150,7 +153,7 @@ def _overlap(left: Sequence[str], right: Sequence[str]) -> tuple[float, ...]:
     )
 
 
-def _particulars(left: set[str], right: set[str], names: set[str]) -> tuple[float, ...]:
+def _compare_particulars(left: set[str], right: set[str], names: set[str]) -> tuple[float, ...]:
     """Compare numbers, names, colours, gender and negation: hypothesis_has_number to negation_differs."""
     numbers_left, numbers_right = _numbers(left), _numbers(right)
     negated_left, negated_right = bool(left & NEGATIONS), bool(right & NEGATIONS)

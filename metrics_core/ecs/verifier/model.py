@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
-from metrics_core.ecs.verifier.whole_text import WholeText
-from metrics_core.models.batches import in_batches, token_batches
+from metrics_core.ecs.verifier.lexical import LEXICAL_FEATURES, LEXICAL_VERSION, compute_feature_matrix
+from metrics_core.ecs.verifier.whole_text import LearnedWholeTextWeigher
+from metrics_core.models.batches import compute_in_batches, split_by_tokens
 from metrics_core.models.clip_loading import merge_adapters
-from metrics_core.models.nli import class_probabilities
-from metrics_core.models.nli_inputs import encode_pairs
+from metrics_core.models.nli import compute_class_probabilities
+from metrics_core.models.nli_inputs import tokenize_pairs
 from metrics_core.models.packed_linears import pack_linears
-from metrics_core.models.revision import file_sha256, model_revision
-from metrics_core.models.text_encoder import bundled_minilm
+from metrics_core.models.revision import compute_file_sha256, find_model_revision
+from metrics_core.models.text_encoder import find_bundled_minilm
 from metrics_core.protocols import Entailments, ModelIdentity
 
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -28,7 +28,7 @@ ADAPTER_SCALE = 2.0
 HEAD_WIDTH = 256
 
 
-def new_encoder() -> Any:
+def make_base_encoder() -> Any:
     """Load all-MiniLM-L6-v2 as a BertModel in float32 with frozen weights."""
     import torch
     from transformers import AutoModel
@@ -36,38 +36,38 @@ def new_encoder() -> Any:
     # transformers draws a progress bar of its own while it loads weights, which would break up ours.
     with contextlib.redirect_stderr(io.StringIO()):
         model = AutoModel.from_pretrained(
-            bundled_minilm(), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+            find_bundled_minilm(), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
     # Nothing reads the pooler's output, so it must not be adapted.
     model.pooler = None
     return model.eval().requires_grad_(False)
 
 
-def new_tokenizer() -> Any:
+def make_minilm_tokenizer() -> Any:
     """Load the tokenizer of all-MiniLM-L6-v2, which cuts long texts at their end."""
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(bundled_minilm(), truncation_side="right", trust_remote_code=False)
+    return AutoTokenizer.from_pretrained(find_bundled_minilm(), truncation_side="right", trust_remote_code=False)
 
 
-def new_head() -> Any:
+def make_random_head() -> Any:
     """Make a random head, which turns pair vector and lexical features into logits, in the order of CLASSES."""
     import torch
 
-    width = 2 * 384 + len(FEATURES)
+    width = 2 * 384 + len(LEXICAL_FEATURES)
     layers = torch.nn.Linear(width, HEAD_WIDTH), torch.nn.GELU(), torch.nn.Linear(HEAD_WIDTH, len(CLASSES))
     return torch.nn.Sequential(*layers)
 
 
-def merged_encoder(adapters: Mapping[str, Any]) -> Any:
+def make_adapted_encoder(adapters: Mapping[str, Any]) -> Any:
     """Load all-MiniLM-L6-v2 and add the adapters to its weights, so that they cost no time."""
-    encoder = new_encoder()
+    encoder = make_base_encoder()
     state = encoder.state_dict() | {name: value.float() for name, value in adapters.items()}
     encoder.load_state_dict(merge_adapters(state, ADAPTER_SCALE))
     return encoder
 
 
-def pair_logits(encoder: Any, head: Any, batch: Mapping[str, Any], features: Any) -> Any:
+def compute_pair_logits(encoder: Any, head: Any, batch: Mapping[str, Any], features: Any) -> Any:
     """Compute logits (n, 3) from tokenised pairs and their lexical features (n, len(FEATURES))."""
     import torch
 
@@ -77,7 +77,7 @@ def pair_logits(encoder: Any, head: Any, batch: Mapping[str, Any], features: Any
     return head(torch.cat([hidden[:, 0], mean, features], dim=1))
 
 
-def save_weights(file: Path, adapters: Mapping[str, Any], head: Any) -> None:
+def write_weights(file: Path, adapters: Mapping[str, Any], head: Any) -> None:
     """Write adapters and head, as float16, into one safetensors file."""
     import torch
     from safetensors.torch import save_file
@@ -87,15 +87,15 @@ def save_weights(file: Path, adapters: Mapping[str, Any], head: Any) -> None:
     save_file(state, file)
 
 
-def load_weights(file: Path) -> tuple[Any, Any]:
-    """Read a file of `save_weights`, and return encoder and head ready for inference."""
+def read_weights(file: Path) -> tuple[Any, Any]:
+    """Read a file of `write_weights`, and return encoder and head ready for inference."""
     from safetensors.torch import load_file
 
     state = load_file(file)
-    head = new_head()
+    head = make_random_head()
     head.load_state_dict({name[5:]: value.float() for name, value in state.items() if name.startswith("head.")})
     adapters = {name: value for name, value in state.items() if not name.startswith("head.")}
-    return merged_encoder(adapters), head.eval().requires_grad_(False)
+    return make_adapted_encoder(adapters), head.eval().requires_grad_(False)
 
 
 MAX_TOKENS = 512
@@ -109,16 +109,16 @@ class OfflineVerifier:
     text that they stand in; None leaves them as they are.
     """
 
-    def __init__(self, weights: Path, whole_text: WholeText | None = None) -> None:
+    def __init__(self, weights: Path, whole_text: LearnedWholeTextWeigher | None = None) -> None:
         self._weights = weights
         self.whole_text = whole_text
 
     @cached_property
     def identity(self) -> ModelIdentity:
         """Name, hash of the weights, and what else changes the output: encoder, lexical features, precision."""
-        encoder = f"all-MiniLM-L6-v2 {model_revision(bundled_minilm())}"
+        encoder = f"all-MiniLM-L6-v2 {find_model_revision(find_bundled_minilm())}"
         params = {"encoder": encoder, "lexical": LEXICAL_VERSION, "precision": "fp32"}
-        return ModelIdentity("reelsieve-verifier", f"sha256:{file_sha256(self._weights).hex()}", params)
+        return ModelIdentity("reelsieve-verifier", f"sha256:{compute_file_sha256(self._weights).hex()}", params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
         """Judge (premise, hypothesis) pairs: P(entailment), in their order.
@@ -127,25 +127,28 @@ class OfflineVerifier:
         lexical features still see the whole premise. Raises HypothesisTooLong where a hypothesis leaves no room for a
         premise.
         """
-        logits, truncated = self.logits(pairs)
-        return Entailments(class_probabilities(logits, CLASSES.index("entailment")), truncated)
+        logits, truncated = self.compute_logits(pairs)
+        return Entailments(compute_class_probabilities(logits, CLASSES.index("entailment")), truncated)
 
-    def logits(self, pairs: Sequence[tuple[str, str]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    def compute_logits(self, pairs: Sequence[tuple[str, str]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Compute logits (n, 3), in the order of CLASSES, and whether the premise was cut (n,)."""
         import torch
 
         if not pairs:
             return np.empty((0, len(CLASSES))), np.zeros(0, dtype=np.bool_)
-        tokenizer, encoder, head = self._loaded
-        encoded, features = encode_pairs(tokenizer, pairs, MAX_TOKENS), torch.from_numpy(feature_matrix(pairs))
-        logits = in_batches(
+        tokenizer, encoder, head = self._network
+        encoded, features = (
+            tokenize_pairs(tokenizer, pairs, MAX_TOKENS),
+            torch.from_numpy(compute_feature_matrix(pairs)),
+        )
+        logits = compute_in_batches(
             len(pairs),
-            token_batches(encoded.lengths, TOKENS_PER_BATCH),
-            lambda rows: pair_logits(encoder, head, encoded.batch(rows), features[rows]),
+            split_by_tokens(encoded.n_tokens, TOKENS_PER_BATCH),
+            lambda rows: compute_pair_logits(encoder, head, encoded.build_batch(rows), features[rows]),
         )
         return logits.astype(np.float64), encoded.truncated
 
     @cached_property
-    def _loaded(self) -> tuple[Any, Any, Any]:
-        encoder, head = load_weights(self._weights)
-        return new_tokenizer(), pack_linears(encoder), head
+    def _network(self) -> tuple[Any, Any, Any]:
+        encoder, head = read_weights(self._weights)
+        return make_minilm_tokenizer(), pack_linears(encoder), head

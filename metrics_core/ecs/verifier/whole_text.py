@@ -14,12 +14,19 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from metrics_core.arrays import FloatArray
-from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION, content, lexical_features, stem, words
-from metrics_core.models.revision import file_sha256, model_revision
-from metrics_core.models.text_encoder import bundled_minilm
+from metrics_core.ecs.verifier.lexical import (
+    LEXICAL_FEATURES,
+    LEXICAL_VERSION,
+    compute_lexical_features,
+    filter_content_words,
+    split_number_words,
+    stem_word,
+)
+from metrics_core.models.revision import compute_file_sha256, find_model_revision
+from metrics_core.models.text_encoder import find_bundled_minilm
 from metrics_core.protocols import ModelIdentity
 
-LEXICAL = (
+USED_LEXICAL_FEATURES = (
     "content_recall",
     "form_recall",
     "letter_recall",
@@ -40,12 +47,12 @@ LEXICAL = (
 A text of the same sentences in another order says the same, and a text gains nothing by being long.
 """
 
-EVIDENCE = (*LEXICAL, "likeness", "least_likeness")
+WHOLE_TEXT_FEATURES = (*USED_LEXICAL_FEATURES, "likeness", "least_likeness")
 # Keeps the log-odds of 0 and 1 finite.
 MARGIN = 1e-4
 
 
-class WholeText:
+class LearnedWholeTextWeigher:
     """Weighs the probability of a single sentence against the words of the whole text that it stands in.
 
     The network reads one sentence at a time. A statement whose parts stand in several sentences is entailed by none of
@@ -56,13 +63,13 @@ class WholeText:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._log_odds = lru_cache(maxsize=16384)(self._log_odds_of)
+        self._log_odds = lru_cache(maxsize=16384)(self._compute_text_log_odds)
 
     @cached_property
     def identity(self) -> ModelIdentity:
         """Name, hash of the weights, and what else changes the output: word vectors and lexical features."""
-        params = {"words": f"all-MiniLM-L6-v2 {model_revision(bundled_minilm())}", "lexical": LEXICAL_VERSION}
-        return ModelIdentity("reelsieve-whole-text", f"sha256:{file_sha256(self._file).hex()}", params)
+        params = {"words": f"all-MiniLM-L6-v2 {find_model_revision(find_bundled_minilm())}", "lexical": LEXICAL_VERSION}
+        return ModelIdentity("reelsieve-whole-text", f"sha256:{compute_file_sha256(self._file).hex()}", params)
 
     @property
     def threshold(self) -> float:
@@ -78,28 +85,28 @@ class WholeText:
         """
         odds = self._log_odds(" ".join(sentences), hypothesis)
         slope: float = self._weights["probability"]
-        return [1 / (1 + math.exp(-(slope * log_odds(each) + odds))) for each in probabilities]
+        return [1 / (1 + math.exp(-(slope * compute_log_odds(each) + odds))) for each in probabilities]
 
-    def shared(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
+    def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
         """Name the content words of the hypothesis; behind `no` one that the text lacks, with the text's nearest word.
 
-        >>> from metrics_core.ecs.verifier import offline_verifier
-        >>> offline_verifier().whole_text.shared(["A man is walking his dogs."], "A dog runs.")
+        >>> from metrics_core.ecs.verifier import make_offline_verifier
+        >>> make_offline_verifier().whole_text.list_shared_words(["A man is walking his dogs."], "A dog runs.")
         ['dog', 'no runs (walking 0.14)']
         """
-        found = self.evidence.words.nearest(" ".join(sentences), hypothesis)
+        found = self.feature_computer.word_likeness.find_nearest_words(" ".join(sentences), hypothesis)
         nearest = {word: f" ({told} {likeness:.2f})" if told else "" for word, told, likeness in found}
         return [word if likeness == 1 else f"no {word}{nearest[word]}" for word, _, likeness in found]
 
-    def _log_odds_of(self, text: str, hypothesis: str) -> float:
-        features = self.evidence.of(text, hypothesis)
+    def _compute_text_log_odds(self, text: str, hypothesis: str) -> float:
+        features = self.feature_computer.compute_features(text, hypothesis)
         weights: dict[str, float] = self._weights["evidence"]
         return float(self._weights["bias"] + sum(weight * features[name] for name, weight in weights.items()))
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def feature_computer(self) -> WholeTextFeatures:
         """The features of texts and hypotheses."""
-        return Evidence()
+        return WholeTextFeatures()
 
     @cached_property
     def _weights(self) -> dict[str, Any]:
@@ -107,28 +114,28 @@ class WholeText:
         return weights
 
 
-class Evidence:
+class WholeTextFeatures:
     """Computes the numbers named in EVIDENCE from a whole text and a hypothesis."""
 
     def __init__(self) -> None:
-        self.words = WordLikeness()
+        self.word_likeness = WordLikeness()
 
-    def of(self, text: str, hypothesis: str) -> dict[str, float]:
+    def compute_features(self, text: str, hypothesis: str) -> dict[str, float]:
         """Compute the features of one text and one hypothesis, all in [0, 1], in the order of EVIDENCE."""
-        lexical = dict(zip(FEATURES, lexical_features(text, hypothesis), strict=True))
-        mean, least = self.words.likeness(text, hypothesis)
-        return {name: lexical[name] for name in LEXICAL} | {"likeness": mean, "least_likeness": least}
+        lexical = dict(zip(LEXICAL_FEATURES, compute_lexical_features(text, hypothesis), strict=True))
+        mean, least = self.word_likeness.compute_mean_and_least(text, hypothesis)
+        return {name: lexical[name] for name in USED_LEXICAL_FEATURES} | {"likeness": mean, "least_likeness": least}
 
-    def matrix(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
+    def compute_matrix(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         """Compute the features (n, len(EVIDENCE)) of (text, hypothesis) pairs."""
-        rows = [list(self.of(*pair).values()) for pair in pairs]
-        return np.array(rows, dtype=np.float64).reshape(len(pairs), len(EVIDENCE))
+        rows = [list(self.compute_features(*pair).values()) for pair in pairs]
+        return np.array(rows, dtype=np.float64).reshape(len(pairs), len(WHOLE_TEXT_FEATURES))
 
 
-def log_odds(probability: float) -> float:
+def compute_log_odds(probability: float) -> float:
     """Compute the log-odds of a probability, kept finite at 0 and 1. Raises ValueError outside [0, 1].
 
-    >>> log_odds(0.5), round(log_odds(1.0), 4)
+    >>> compute_log_odds(0.5), round(compute_log_odds(1.0), 4)
     (0.0, 9.2104)
     """
     if not 0 <= probability <= 1:
@@ -146,31 +153,31 @@ class WordLikeness:
 
     def __init__(self) -> None:
         self._vector = lru_cache(maxsize=65536)(self._unit_vector)
-        self._text = lru_cache(maxsize=1024)(self._words_of)
+        self._text = lru_cache(maxsize=1024)(self._compute_stems_and_vectors)
 
-    def likeness(self, text: str, hypothesis: str) -> tuple[float, float]:
+    def compute_mean_and_least(self, text: str, hypothesis: str) -> tuple[float, float]:
         """Find the word of the text that is most like each content word of the hypothesis: mean and least likeness.
 
         Both lie in [0, 1]. A word that occurs in the text in any form has likeness 1, others their greatest cosine with
         a content word of the text. Without a content word in the hypothesis both are 1.
 
-        >>> mean, least = WordLikeness().likeness("A dog runs.", "The dogs sprint.")
+        >>> mean, least = WordLikeness().compute_mean_and_least("A dog runs.", "The dogs sprint.")
         >>> mean == (1 + least) / 2, 0.1 < least < 1
         (True, True)
         """
-        wanted = list(dict.fromkeys(content(words(hypothesis))))
+        wanted = list(dict.fromkeys(filter_content_words(split_number_words(hypothesis))))
         if not wanted:
             return 1.0, 1.0
         stems, vectors = self._text(text)
         if not len(vectors):
             return 0.0, 0.0
         nearest = (np.stack([self._vector(word) for word in wanted]) @ vectors.T).max(axis=1)
-        found = np.array([stem(word) in stems for word in wanted])
+        found = np.array([stem_word(word) in stems for word in wanted])
         # Rounded, because the last digits of a product vary with the order of its rows.
         values = np.where(found, 1.0, nearest.clip(0, 1).round(DIGITS))
         return float(values.mean()), float(values.min())
 
-    def nearest(self, text: str, hypothesis: str) -> list[tuple[str, str, float]]:
+    def find_nearest_words(self, text: str, hypothesis: str) -> list[tuple[str, str, float]]:
         """Find for each content word of the hypothesis the word of the text that is most like it, and the likeness.
 
         The word is "" where the text has no content word.
@@ -179,12 +186,12 @@ class WordLikeness:
         [('dog', 'dogs', 1.0)]
         """
         stems, vectors = self._text(text)
-        told = list(dict.fromkeys(content(words(text))))
-        same = {stem(word): word for word in reversed(words(text))}
+        told = list(dict.fromkeys(filter_content_words(split_number_words(text))))
+        same = {stem_word(word): word for word in reversed(split_number_words(text))}
         found = []
-        for word in dict.fromkeys(content(words(hypothesis))):
-            if stem(word) in stems:
-                found.append((word, same[stem(word)], 1.0))
+        for word in dict.fromkeys(filter_content_words(split_number_words(hypothesis))):
+            if stem_word(word) in stems:
+                found.append((word, same[stem_word(word)], 1.0))
             elif told:
                 cosines = vectors @ self._vector(word)
                 found.append((word, told[int(cosines.argmax())], float(cosines.max().clip(0, 1))))
@@ -192,11 +199,11 @@ class WordLikeness:
                 found.append((word, "", 0.0))
         return found
 
-    def _words_of(self, text: str) -> tuple[frozenset[str], FloatArray]:
+    def _compute_stems_and_vectors(self, text: str) -> tuple[frozenset[str], FloatArray]:
         """Return the stems of all words of a text, and the vectors (n, 384) of its content words."""
-        split = words(text)
-        vectors = [self._vector(word) for word in dict.fromkeys(content(split))]
-        return frozenset(map(stem, split)), np.array(vectors)
+        split = split_number_words(text)
+        vectors = [self._vector(word) for word in dict.fromkeys(filter_content_words(split))]
+        return frozenset(map(stem_word, split)), np.array(vectors)
 
     def _unit_vector(self, word: str) -> FloatArray:
         pieces = self._tokenizer.encode(word, add_special_tokens=False).ids
@@ -209,7 +216,7 @@ class WordLikeness:
         """The vectors of all word pieces, less their mean, which all share and which tells nothing."""
         from safetensors import safe_open
 
-        with safe_open(Path(bundled_minilm()) / "model.safetensors", "numpy") as file:
+        with safe_open(Path(find_bundled_minilm()) / "model.safetensors", "numpy") as file:
             table: npt.NDArray[Any] = file.get_tensor(TABLE)
         wide = table.astype(np.float64)
         centred: FloatArray = wide - wide.mean(axis=0)
@@ -218,7 +225,7 @@ class WordLikeness:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         """The network's own, read from its file: the import of transformers would take seconds of every explanation."""
-        found = Tokenizer.from_file(str(Path(bundled_minilm()) / "tokenizer.json"))
+        found = Tokenizer.from_file(str(Path(find_bundled_minilm()) / "tokenizer.json"))
         found.no_truncation()
         found.no_padding()
         return found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from metrics_core.models.chat.bookkeeping import ReplyCache
 from metrics_core.models.chat.client import HttpChatModel
-from metrics_core.models.chat.records import ReplyCache
 from metrics_core.models.chat.wire import Dialect
 from metrics_core.models.server.address import Server, ServerUnusable
-from metrics_core.models.server.endpoint import Endpoint, Time
+from metrics_core.models.server.endpoint import Endpoint, TimeSource
 from metrics_core.models.server.ledger import CacheMode, Ledger
 from metrics_core.models.server.retries import RetryPolicy
-from metrics_core.models.server.spending import Prices, Spending
+from metrics_core.models.server.spending import Prices, SpendingLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Preset:
     """
 
     url: str | None
-    images: str
+    image_needs: str
     dialect: Dialect = field(default_factory=Dialect)
 
 
@@ -41,7 +41,7 @@ PRESETS = {
 }
 
 
-def server_of(model: str, address: str | None, key_variable: str | None) -> Server:
+def build_server(model: str, address: str | None, key_variable: str | None) -> Server:
     """The server of a model at an address. Raises ServerUnusable for none, and for one that cannot be used."""
     if address is None:
         raise ServerUnusable(f"model {model} needs a server: give its address, which ends in /v1, or a preset")
@@ -55,16 +55,16 @@ def make_chat_model(
     preset: str | None = None,
     key_variable: str | None = None,
     revision: str = "as served",
-    images: bool = True,
+    takes_images: bool = True,
     concurrency: int = 8,
     timeout_s: float = 180.0,
     deadline_s: float = 600.0,
     prices: Prices | None = None,
-    spending: Spending | None = None,
+    spending: SpendingLimit | None = None,
     cache: ReplyCache | None = None,
     mode: CacheMode = "normal",
     ledger: Ledger | None = None,
-    time: Time | None = None,
+    time: TimeSource | None = None,
 ) -> HttpChatModel:
     """Build a chat model from plain values: an address, a preset, or a preset at another address.
 
@@ -79,7 +79,7 @@ def make_chat_model(
     known = PRESETS[preset] if preset else Preset(None, "a vision model")
     endpoint = Endpoint(
         model=model,
-        server=server_of(model, url or known.url, key_variable),
+        server=build_server(model, url or known.url, key_variable),
         revision=revision,
         concurrency=concurrency,
         policy=replace(RetryPolicy(), timeout_s=timeout_s, deadline_s=deadline_s),
@@ -87,6 +87,6 @@ def make_chat_model(
         spending=spending,
         mode=mode,
         ledger=ledger,
-        time=time or Time(),
+        time=time or TimeSource(),
     )
-    return HttpChatModel(endpoint, images, known.dialect, cache)
+    return HttpChatModel(endpoint, takes_images, known.dialect, cache)

@@ -22,10 +22,10 @@ class ImagePart:
     """A JPEG image in a message. recipe: how it was made, a part of the cache key beside the hash of the bytes."""
 
     jpeg: bytes = field(repr=False)
-    recipe: Mapping[str, Any] = field(default_factory=dict)
+    preparation: Mapping[str, Any] = field(default_factory=dict)
 
 
-Part: TypeAlias = TextPart | ImagePart
+MessagePart: TypeAlias = TextPart | ImagePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ChatRequest:
 
     purpose: str
     system: str
-    parts: tuple[Part, ...]
+    parts: tuple[MessagePart, ...]
     schema: Mapping[str, Any]
     prompt_version: str
     max_tokens: int
@@ -61,7 +61,7 @@ class ChatReply:
     data: Mapping[str, Any] | None = None
     reason: str | None = None
     usage: Usage = field(default_factory=Usage)
-    cached: bool = False
+    is_cached: bool = False
 
 
 class ChatModel(Protocol):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 # The key is cut out of what a server answers. A shorter one, such as a placeholder, might be a word of the answer.
-SHORTEST_KEY = 8
+MIN_KEY_CHARACTERS = 8
 
 
 class ServerUnusable(ValueError):
@@ -63,9 +63,9 @@ class Server:
             raise ServerUnusable(f"environment variable {self.key_variable} is not set: it must hold the server's key")
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ServerUnusable(f"environment variable {self.key_variable} holds a character that no key has")
-        if len(key) < SHORTEST_KEY:
+        if len(key) < MIN_KEY_CHARACTERS:
             raise ServerUnusable(
-                f"environment variable {self.key_variable} holds fewer than {SHORTEST_KEY} characters: give a longer "
+                f"environment variable {self.key_variable} holds fewer than {MIN_KEY_CHARACTERS} characters: give a longer "
                 "key, or name no key variable where the server needs none"
             )
         return key

@@ -6,35 +6,35 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from metrics_core.models.server.post import HttpAnswer, shorten
+from metrics_core.models.server.post import HttpAnswer, shorten_text
 
 # Of one call: no model takes or writes nearly as many.
-MOST_TOKENS = 1_000_000_000
+MAX_CREDIBLE_TOKENS = 1_000_000_000
 # What helps after an error of this HTTP status, as the end of its sentence.
 REMEDIES = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
 
 
-def is_credible(count: Any) -> TypeGuard[int]:
+def is_credible_count(count: Any) -> TypeGuard[int]:
     """Whether a server's count of tokens may be one."""
-    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_CREDIBLE_TOKENS
 
 
-def read_complaint(body: Any) -> tuple[str, str | None]:
+def parse_complaint(body: Any) -> tuple[str, str | None]:
     """Return the message and the code in the parsed body of an error, in the forms that servers use; "" for none.
 
-    >>> read_complaint({"error": {"message": "No such model", "code": "model_not_found"}})
+    >>> parse_complaint({"error": {"message": "No such model", "code": "model_not_found"}})
     ('No such model', 'model_not_found')
     """
     error = body.get("error", body) if isinstance(body, Mapping) else None
     if isinstance(error, Mapping) and (error.get("message") or error.get("detail")):
         code = error.get("code")
-        return shorten(str(error.get("message") or error.get("detail"))), None if code is None else str(code)
-    return shorten(error) if isinstance(error, str) else "", None
+        return shorten_text(str(error.get("message") or error.get("detail"))), None if code is None else str(code)
+    return shorten_text(error) if isinstance(error, str) else "", None
 
 
 def explain_error(answer: HttpAnswer) -> str:
     """Return the beginning of a sentence with the status and the complaint of an error, without a remedy."""
-    complaint, _ = read_complaint(answer.body)
+    complaint, _ = parse_complaint(answer.body)
     return f"the server answered {answer.status}: {complaint or 'no reason given'}"
 
 
@@ -48,9 +48,9 @@ def is_same_model(asked: str, answered: str) -> bool:
     >>> is_same_model("tiny", "/models/tiny.gguf"), is_same_model("org/Tiny", "tiny")
     (True, True)
     """
-    first, second = _bare(asked), _bare(answered)
+    first, second = _shorten_model_name(asked), _shorten_model_name(answered)
     return second == first or bool(re.fullmatch(re.escape(first) + r"(-\d{3,}(-\d\d){0,2}|@[^@]+)", second))
 
 
-def _bare(name: str) -> str:
+def _shorten_model_name(name: str) -> str:
     return re.split(r"[/\\]", name.strip().casefold())[-1].removesuffix(".gguf").removesuffix(":latest")

@@ -30,8 +30,8 @@ class ConcurrencyLimit:
         return self._limit
 
     @contextmanager
-    def slot(self) -> Iterator[int]:
-        """Wait for a place among the running calls. Yields a mark for `too_many`."""
+    def hold_slot(self) -> Iterator[int]:
+        """Wait for a place among the running calls. Yields a mark for `halve_limit`."""
         with self._changed:
             self._changed.wait_for(lambda: self._running < self._limit)
             self._running += 1
@@ -43,7 +43,7 @@ class ConcurrencyLimit:
                 self._running -= 1
                 self._changed.notify_all()
 
-    def too_many(self, mark: int) -> None:
+    def halve_limit(self, mark: int) -> None:
         """Halve the limit, unless it was halved since the call with this mark began."""
         with self._changed:
             if mark == self._halvings:
@@ -51,7 +51,7 @@ class ConcurrencyLimit:
                 self._halvings += 1
                 self._good = 0
 
-    def good(self) -> None:
+    def count_success(self) -> None:
         """Count a call that the server answered; raise the limit by 1 after as many as it allows at once."""
         with self._changed:
             self._good += 1

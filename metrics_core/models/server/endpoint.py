@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from metrics_core.models.server.address import Server
-from metrics_core.models.server.exchange import MOST_BYTES
+from metrics_core.models.server.exchange import MAX_ANSWER_BYTES
 from metrics_core.models.server.ledger import CacheMode, Ledger
-from metrics_core.models.server.post import HttpAnswer, open_client, post
+from metrics_core.models.server.post import HttpAnswer, open_client, post_json
 from metrics_core.models.server.retries import RetryPolicy
-from metrics_core.models.server.spending import Prices, Spending, Usage, usage_of_call
+from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, compute_call_usage
 
 if TYPE_CHECKING:
     import httpx2
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class TimeSource:
     """Where time and chance come from; tests give their own. clock: seconds that only grow."""
 
     clock: Callable[[], float] = time.monotonic
@@ -43,19 +43,19 @@ class Endpoint:
     concurrency: int = 8
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     prices: Prices | None = None
-    spending: Spending | None = None
+    spending: SpendingLimit | None = None
     mode: CacheMode = "normal"
     ledger: Ledger | None = None
-    time: Time = field(default_factory=Time, repr=False)
+    time: TimeSource = field(default_factory=TimeSource, repr=False)
 
     def __post_init__(self) -> None:
         if self.spending is not None and self.prices is None:
             raise ValueError("a spending limit needs the prices of the model: give both, or neither")
 
     @property
-    def why_stopped(self) -> str | None:
+    def stop_reason(self) -> str | None:
         """Why nothing more may be asked, where the spending limit is reached; else None."""
-        if self.spending is not None and self.spending.reached:
+        if self.spending is not None and self.spending.is_reached:
             return f"the spending limit of {self.spending.limit:g} is reached"
         return None
 
@@ -63,16 +63,21 @@ class Endpoint:
         """Open an HTTP client with the time limits of the policy."""
         return open_client(self.server, self.policy.connect_s, self.policy.timeout_s)
 
-    def post(
-        self, client: httpx2.Client, path: str, body: Mapping[str, Any], deadline: float, most_bytes: int = MOST_BYTES
+    def post_json(
+        self,
+        client: httpx2.Client,
+        path: str,
+        body: Mapping[str, Any],
+        deadline: float,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> HttpAnswer:
         """Send one request, and read its answer before the deadline of the clock. Raises as `post` does."""
         left_s = max(deadline - self.time.clock(), 0.0)
-        return post(client.stream, self.server, body, left_s, path=path, most_bytes=most_bytes)
+        return post_json(client.stream, self.server, body, left_s, path=path, max_bytes=max_bytes)
 
-    def spend(self, tokens_in: int, tokens_out: int) -> Usage:
+    def count_usage(self, tokens_in: int, tokens_out: int) -> Usage:
         """Return the usage of one call with these tokens, and count it towards the spending limit."""
-        usage = usage_of_call(tokens_in, tokens_out, self.prices)
+        usage = compute_call_usage(tokens_in, tokens_out, self.prices)
         if self.spending is not None:
             self.spending.add(usage)
         return usage

@@ -8,26 +8,26 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from metrics_core.models.server.threads import in_threads
+from metrics_core.models.server.threads import run_in_threads
 
 if TYPE_CHECKING:
     import httpx2
 
 Result = TypeVar("Result")
 # No answer that fits a schema of ours comes near it.
-MOST_BYTES = 1 << 20
+MAX_ANSWER_BYTES = 1 << 20
 
 
-class Unreachable(Exception):
+class ServerUnreachable(Exception):
     """No whole answer came: no connection, silence, or an end in the middle."""
 
 
-def exchange(
+def send_request(
     stream: Callable[..., AbstractContextManager[httpx2.Response]],
     request: Mapping[str, Any],
-    left_s: float,
+    timeout_s: float,
     read: Callable[[httpx2.Response, bytes], Result],
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Result:
     """Send a request, and return what `read` makes of the answer and its whole body.
 
@@ -36,32 +36,32 @@ def exchange(
     two pieces of an answer is the client's to bound. most_bytes: of an answer. Raises Unreachable, and the client's
     errors.
     """
-    line = _Line()
+    line = _Connection()
 
     def send(_: None) -> Result:
-        with stream(**request, extensions={"trace": line.follow}) as response:
-            return read(response, _read_body(response, most_bytes))
+        with stream(**request, extensions={"trace": line.keep_socket}) as response:
+            return read(response, _read_body(response, max_bytes))
 
     try:
         # A thread of its own is left behind where the clock runs out, even while the name of a host is looked up.
-        return in_threads(send, [None], 1, timeout_s=left_s)[0]
+        return run_in_threads(send, [None], 1, timeout_s=timeout_s)[0]
     except TimeoutError:
-        raise Unreachable("the answer was not whole at the deadline") from None
+        raise ServerUnreachable("the answer was not whole at the deadline") from None
     finally:
-        line.cut()
+        line.close()
 
 
-def _read_body(response: httpx2.Response, most_bytes: int) -> bytes:
+def _read_body(response: httpx2.Response, max_bytes: int) -> bytes:
     pieces, size = [], 0
     for piece in response.iter_bytes():
         pieces.append(piece)
         size += len(piece)
-        if size > most_bytes:
-            raise Unreachable(f"the answer is longer than {most_bytes} bytes")
+        if size > max_bytes:
+            raise ServerUnreachable(f"the answer is longer than {max_bytes} bytes")
     return b"".join(pieces)
 
 
-class _Line:
+class _Connection:
     """The connection of an exchange, which another thread can cut while one waits at it."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Line:
         self._is_cut = False
         self._lock = threading.Lock()
 
-    def follow(self, event: str, info: Mapping[str, Any]) -> None:
+    def keep_socket(self, event: str, info: Mapping[str, Any]) -> None:
         """Keep the connection once there is one. The HTTP library calls this at every step."""
         if event.endswith("connect_tcp.complete"):
             with self._lock:
@@ -77,9 +77,9 @@ class _Line:
                 self._sockets.append(info["return_value"].get_extra_info("socket").dup())
                 is_late = self._is_cut
             if is_late:
-                self.cut()
+                self.close()
 
-    def cut(self) -> None:
+    def close(self) -> None:
         """Close the connection, and those still to be made. A thread that reads or writes it wakes up."""
         with self._lock:
             self._is_cut = True

@@ -10,7 +10,7 @@ from metrics_core.models.server.spending import Usage
 CacheMode: TypeAlias = Literal["normal", "refresh", "offline"]
 """normal: stored answers first. refresh: ask again and replace them. offline: stored answers only, nothing is sent."""
 
-Outcome: TypeAlias = Literal["ok", "malformed", "truncated", "refused", "unreachable", "rejected", "wrong_model"]
+AttemptOutcome: TypeAlias = Literal["ok", "malformed", "truncated", "refused", "unreachable", "rejected", "wrong_model"]
 """What became of one attempt. rejected: the server answered with an error that no repetition mends."""
 
 
@@ -27,8 +27,8 @@ class Ledger(Protocol):
         ...
 
 
-def describe_attempt(
-    attempt: int, outcome: Outcome, error: str | None, usage: Usage, duration_s: float, http_status: int | None
+def build_attempt_record(
+    attempt: int, outcome: AttemptOutcome, error: str | None, usage: Usage, duration_s: float, http_status: int | None
 ) -> dict[str, Any]:
     """Return how an attempt ended and what it took, by the names that `Ledger.record` takes."""
     return {

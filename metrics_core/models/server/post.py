@@ -11,14 +11,14 @@ from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any
 
 from metrics_core.models.server.address import Server
-from metrics_core.models.server.exchange import MOST_BYTES, Unreachable, exchange
+from metrics_core.models.server.exchange import MAX_ANSWER_BYTES, ServerUnreachable, send_request
 
 if TYPE_CHECKING:
     import httpx2
 
-CUT = "[key]"
+KEY_PLACEHOLDER = "[key]"
 # JSON that is nested deeper is no answer that anybody asked for, and ends what walks through it.
-_DEEPEST = 100
+_MAX_LEVELS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Cl
     )
 
 
-def post(
+def post_json(
     stream: Callable[..., AbstractContextManager[httpx2.Response]],
     server: Server,
     body: Mapping[str, Any],
-    left_s: float,
+    timeout_s: float,
     *,
     path: str = "chat/completions",
-    most_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> HttpAnswer:
     """Send one request, and read its answer in so many seconds.
 
@@ -82,37 +82,37 @@ def post(
     }
 
     def read(response: httpx2.Response, content: bytes) -> HttpAnswer:
-        headers = cut_key({name.lower(): value for name, value in response.headers.items()}, key)
-        return HttpAnswer(response.status_code, headers, len(content), _parse(content, key), key)
+        headers = hide_key({name.lower(): value for name, value in response.headers.items()}, key)
+        return HttpAnswer(response.status_code, headers, len(content), _parse_body(content, key), key)
 
     try:
-        return exchange(stream, request, left_s, read, most_bytes)
+        return send_request(stream, request, timeout_s, read, max_bytes)
     except httpx2.RequestError as error:
         # Only before there is a connection does its text quote nothing that the server sent.
         why = f": {error}" if isinstance(error, httpx2.ConnectError) and str(error) else ""
-        raise Unreachable(f"{type(error).__name__}{why}") from None
+        raise ServerUnreachable(f"{type(error).__name__}{why}") from None
 
 
-def cut_key(value: Any, key: str | None, levels: int = _DEEPEST) -> Any:
+def hide_key(value: Any, key: str | None, levels: int = _MAX_LEVELS) -> Any:
     """Return parsed JSON with `[key]` in place of the key in all its texts and names.
 
     Raises ValueError where it is nested deeper than 100 levels.
 
-    >>> cut_key({"message": "wrong key: sk-12345678"}, "sk-12345678")
+    >>> hide_key({"message": "wrong key: sk-12345678"}, "sk-12345678")
     {'message': 'wrong key: [key]'}
     """
     if not levels:
-        raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
+        raise ValueError(f"it is nested deeper than {_MAX_LEVELS} levels")
     if isinstance(value, str):
-        return value.replace(key, CUT) if key else value
+        return value.replace(key, KEY_PLACEHOLDER) if key else value
     if isinstance(value, Mapping):
-        return {cut_key(name, key): cut_key(member, key, levels - 1) for name, member in value.items()}
-    return [cut_key(member, key, levels - 1) for member in value] if isinstance(value, list) else value
+        return {hide_key(name, key): hide_key(member, key, levels - 1) for name, member in value.items()}
+    return [hide_key(member, key, levels - 1) for member in value] if isinstance(value, list) else value
 
 
-def shorten(text: str, most: int = 500) -> str:
+def shorten_text(text: str, max_characters: int = 500) -> str:
     """Return the beginning of a server's text, on one line and without characters that no database stores."""
-    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:most]).strip()
+    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:max_characters]).strip()
 
 
 class _NoCookies(CookieJar):
@@ -122,8 +122,8 @@ class _NoCookies(CookieJar):
         """Do nothing."""
 
 
-def _parse(content: bytes, key: str | None) -> Any:
+def _parse_body(content: bytes, key: str | None) -> Any:
     try:
-        return cut_key(json.loads(content.decode("utf-8", "replace")), key)
+        return hide_key(json.loads(content.decode("utf-8", "replace")), key)
     except (ValueError, RecursionError):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-RETRIED = frozenset({408, 409, 429})
+RETRIED_STATUSES = frozenset({408, 409, 429})
 """Statuses beside 5xx after which the same request may succeed."""
 
 
@@ -36,27 +36,27 @@ class RetryPolicy:
         if not min(self.connect_s, self.timeout_s, self.deadline_s) > 0:
             raise ValueError("timeout and deadline are more than 0 seconds")
 
-    def wait_s(self, retry: int, drawn: float, retry_after: float | None) -> float:
+    def compute_wait_s(self, retry: int, drawn: float, retry_after: float | None) -> float:
         """Seconds before transport retry `retry`, counted from 0; drawn: a random number in [0, 1).
 
-        >>> RetryPolicy().wait_s(3, 0.5, None), RetryPolicy().wait_s(0, 0.5, 7.0), RetryPolicy().wait_s(0, 0.0, 1e6)
+        >>> RetryPolicy().compute_wait_s(3, 0.5, None), RetryPolicy().compute_wait_s(0, 0.5, 7.0), RetryPolicy().compute_wait_s(0, 0.0, 1e6)
         (2.0, 7.0, 60.0)
         """
         jitter = drawn * min(self.cap_s, self.base_s * 2.0**retry)
         return max(jitter, min(retry_after or 0.0, self.retry_after_cap_s))
 
 
-def is_retried(status: int) -> bool:
+def is_retried_status(status: int) -> bool:
     """Whether the same request may succeed after an answer of this HTTP status."""
-    return status in RETRIED or status >= 500
+    return status in RETRIED_STATUSES or status >= 500
 
 
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that a server asks to wait; None where it does not say.
 
     A date counts from the server's own Date, since our clock may differ. One that no calendar has says nothing.
 
-    >>> retry_after_s({"retry-after": "3"})
+    >>> parse_retry_after({"retry-after": "3"})
     3.0
     """
     said = headers.get("retry-after", "").strip()

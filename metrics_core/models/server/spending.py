@@ -28,10 +28,10 @@ class Usage:
     money: float | None = None
 
 
-def usage_of_call(tokens_in: int, tokens_out: int, prices: Prices | None) -> Usage:
+def compute_call_usage(tokens_in: int, tokens_out: int, prices: Prices | None) -> Usage:
     """Usage of one call; without prices its money is unknown.
 
-    >>> usage_of_call(100, 20, Prices(2.5, 10.0)).money
+    >>> compute_call_usage(100, 20, Prices(2.5, 10.0)).money
     0.00045
     """
     money = None
@@ -55,7 +55,7 @@ def add_usage(first: Usage, second: Usage) -> Usage:
     )
 
 
-class Spending:
+class SpendingLimit:
     """Money spent so far, and the most that may be spent. Give one object to all models that share a purse.
 
     Once the limit is reached, nothing more is sent. Calls under way are not taken back, so that the sum may pass the
@@ -70,12 +70,12 @@ class Spending:
         self._lock = threading.Lock()
 
     @property
-    def spent(self) -> float:
+    def money_spent(self) -> float:
         """Money spent through this object."""
         return self._spent
 
     @property
-    def reached(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether nothing more may be sent."""
         return self._spent >= self.limit
 

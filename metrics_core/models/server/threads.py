@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_threads(
+def run_in_threads(
     function: Callable[[Item], Result], items: Sequence[Item], n_threads: int, timeout_s: float | None = None
 ) -> list[Result]:
     """Return the results in the order of the items. The first error is raised at once; other calls end on their own.

@@ -9,24 +9,24 @@ BYTES_PER_TOKEN = 4
 PIXELS_PER_TOKEN = 28
 
 
-def byte_tokens(n_bytes: int) -> int:
+def estimate_byte_tokens(n_bytes: int) -> int:
     """Tokens of a text of so many bytes in UTF-8: a quarter of them, rounded up."""
     return math.ceil(n_bytes / BYTES_PER_TOKEN)
 
 
-def text_tokens(text: str) -> int:
+def estimate_text_tokens(text: str) -> int:
     """Tokens of a text: a quarter of its bytes in UTF-8, rounded up.
 
-    >>> text_tokens("a dog runs"), text_tokens("")
+    >>> estimate_text_tokens("a dog runs"), estimate_text_tokens("")
     (3, 0)
     """
-    return byte_tokens(len(text.encode("utf-8", "surrogatepass")))
+    return estimate_byte_tokens(len(text.encode("utf-8", "surrogatepass")))
 
 
-def image_tokens(width: int, height: int) -> int:
+def estimate_image_tokens(width: int, height: int) -> int:
     """Tokens of an image of this size in pixels.
 
-    >>> image_tokens(448, 336)
+    >>> estimate_image_tokens(448, 336)
     192
     """
     return math.ceil(width / PIXELS_PER_TOKEN) * math.ceil(height / PIXELS_PER_TOKEN)

@@ -10,90 +10,90 @@ from typing import Any, Literal
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva.by_chat import requests
-from metrics_core.qeva.by_chat.answerers import ask_all, data_of, identity_with, set_without_questions
-from metrics_core.qeva.by_chat.requests import CATEGORIES, is_blank
-from metrics_core.qeva.chronology import ORDERS, chronology_questions, order_question, shuffled
-from metrics_core.qeva.records import NO, YES, Dimension, Kind, Question, QuestionSet, VideoFrames, VideoNotes
-from metrics_core.qeva.replies import cleaned, normalise, yes_or_no
+from metrics_core.qeva.by_chat.answerers import ask_chat_model, build_empty_set, build_identity, find_reply_data
+from metrics_core.qeva.by_chat.requests import CATEGORY_MEANINGS, is_blank_context
+from metrics_core.qeva.chronology import ORDERS, build_chronology_questions, build_order_question, shuffle_items
+from metrics_core.qeva.records import NO, YES, Dimension, Question, QuestionKind, QuestionSet, VideoAsFrames, VideoNotes
+from metrics_core.qeva.replies import clean_reply_text, parse_reply, parse_yes_no
 
 
-def one_line(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     """A text on one line, with single spaces."""
     return " ".join(text.split())
 
 
-def distinct_texts(texts: Sequence[str]) -> list[str]:
+def list_distinct_texts(texts: Sequence[str]) -> list[str]:
     """The texts with words, each once, in order.
 
-    >>> distinct_texts(["Why?", " why ", "", "How?"])
+    >>> list_distinct_texts(["Why?", " why ", "", "How?"])
     ['Why?', 'How?']
     """
-    first = {cleaned(text): one_line(text) for text in reversed(texts)}
-    return [first[key] for key in dict.fromkeys(map(cleaned, texts)) if any(map(str.isalnum, key))]
+    first = {clean_reply_text(text): collapse_spaces(text) for text in reversed(texts)}
+    return [first[key] for key in dict.fromkeys(map(clean_reply_text, texts)) if any(map(str.isalnum, key))]
 
 
-def closed_question(
+def parse_closed_question(
     dimension: Dimension, written: Mapping[str, Any], seed: int, category: str | None = None
 ) -> Question | None:
     """A question with choices as a model wrote it; None unless it has 2 or 4 that differ, one of which is the key.
 
     Choices other than yes and no are shuffled by the seed, as models like to put the right one first.
 
-    >>> closed_question("factuality", {"question": "Is it red?", "choices": ["No", "Yes"], "answer": "yes."}, 0).choices
+    >>> parse_closed_question("factuality", {"question": "Is it red?", "choices": ["No", "Yes"], "answer": "yes."}, 0).choices
     ('yes', 'no')
     """
-    text, choices = one_line(written["question"]), distinct_texts(written["choices"])
+    text, choices = collapse_spaces(written["question"]), list_distinct_texts(written["choices"])
     if not any(map(str.isalnum, text)) or len(choices) != len(written["choices"]) or len(choices) not in (2, 4):
         return None
-    is_yes_no = {yes_or_no(cleaned(choice)) for choice in choices} == {YES, NO}
-    kind: Kind = "yes_no" if is_yes_no else "choice"
+    is_yes_no = {parse_yes_no(clean_reply_text(choice)) for choice in choices} == {YES, NO}
+    kind: QuestionKind = "yes_no" if is_yes_no else "choice"
     choices = [YES, NO] if is_yes_no else choices
     question = Question(dimension, kind, text, "", tuple(choices), category)
-    key = normalise(question, written["answer"]).normalised
+    key = parse_reply(question, written["answer"]).normalised
     if key is None:
         return None
     if not is_yes_no:
-        choices = shuffled(choices, Random(f"{seed}\n{text}"))
+        choices = shuffle_items(choices, Random(f"{seed}\n{text}"))
     return replace(question, answer=key, choices=tuple(choices))
 
 
-def ordering(written: Mapping[str, Any], seed: int) -> Question | None:
+def parse_order_question(written: Mapping[str, Any], seed: int) -> Question | None:
     """A question for the order of three events as a model wrote it, the events under new letters by the seed."""
-    events = distinct_texts(written["choices"])
+    events = list_distinct_texts(written["choices"])
     if len(events) != 3 or len(written["choices"]) != 3:
         return None
     as_written = Question("chronology", "order", "", "", ORDERS)
-    key = normalise(as_written, written["answer"]).normalised
+    key = parse_reply(as_written, written["answer"]).normalised
     if key is None:
         return None
     in_time = [events["ABC".index(letter)].rstrip(" .,;") for letter in key]
     new_key = Random("\n".join((str(seed), *in_time))).choice(ORDERS)
-    return replace(order_question(range(3), in_time, new_key), events=())
+    return replace(build_order_question(range(3), in_time, new_key), events=())
 
 
-def chronology_of(written: Mapping[str, Any], n: int, seed: int) -> QuestionSet:
+def parse_chronology_set(written: Mapping[str, Any], n: int, seed: int) -> QuestionSet:
     """The chronology questions that a model wrote in one go: at most n, none twice."""
     questions: dict[tuple[str, frozenset[str]], Question] = {}
     for one in written["questions"]:
         is_order = one["kind"] == "order"
-        question = ordering(one, seed) if is_order else closed_question("chronology", one, seed)
+        question = parse_order_question(one, seed) if is_order else parse_closed_question("chronology", one, seed)
         if question is not None and question.kind == one["kind"]:
             # What is asked of the same events is the same question, whichever letters they have.
-            about = frozenset(map(cleaned, question.statements if is_order else question.choices))
-            questions.setdefault((one["kind"] if is_order else cleaned(question.text), about), question)
+            about = frozenset(map(clean_reply_text, question.statements if is_order else question.choices))
+            questions.setdefault((one["kind"] if is_order else clean_reply_text(question.text), about), question)
     kept = tuple(questions.values())[:n]
     reason = None if kept else "the model wrote no usable question"
     return QuestionSet("chronology", kept, n, len(written["questions"]) - len(kept), reason=reason)
 
 
-def factuality_of(written: Mapping[str, Any], categories: Sequence[str], seed: int) -> QuestionSet:
+def parse_factuality_set(written: Mapping[str, Any], categories: Sequence[str], seed: int) -> QuestionSet:
     """The factuality questions that a model wrote; a category for which it wrote null is not malformed."""
     given = [(category, written[category]) for category in categories if written.get(category) is not None]
     questions: dict[str, Question] = {}
     for category, one in given:
-        question = closed_question("factuality", one, seed, category)
+        question = parse_closed_question("factuality", one, seed, category)
         if question is not None:
-            questions.setdefault(cleaned(question.text), question)
+            questions.setdefault(clean_reply_text(question.text), question)
     reason = None if questions else "the summary gave no usable question"
     n_malformed = len(given) - len(questions)
     return QuestionSet("factuality", tuple(questions.values()), len(categories), n_malformed, reason=reason)
@@ -120,38 +120,42 @@ class ChatVideoExaminer:
     @property
     def identity(self) -> ModelIdentity:
         """The chat model with prompts and settings."""
-        return identity_with(self._chat, n=self._n, chronology=self._form, seed=self._seed)
+        return build_identity(self._chat, n=self._n, chronology=self._form, seed=self._seed)
 
-    def coverage(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+    def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
         """Two batches: the questions of all videos, then the reference answers to all of them."""
         n, seed = self._n, self._seed
-        asked = [None if is_blank(video) else requests.coverage_request(video, n, seed) for video in videos]
-        replies = ask_all(self._chat, asked)
-        texts = [distinct_texts(data["questions"])[:n] if (data := data_of(reply)) else [] for reply in replies]
+        asked = [
+            None if is_blank_context(video) else requests.build_coverage_request(video, n, seed) for video in videos
+        ]
+        replies = ask_chat_model(self._chat, asked)
+        texts = [
+            list_distinct_texts(data["questions"])[:n] if (data := find_reply_data(reply)) else [] for reply in replies
+        ]
         to_answer = [(video, text) for video, found in zip(videos, texts, strict=True) for text in found]
-        answers = iter(ask_all(self._chat, [requests.reference_request(*one, seed) for one in to_answer]))
+        answers = iter(ask_chat_model(self._chat, [requests.build_reference_request(*one, seed) for one in to_answer]))
         return [
-            coverage_set(reply, n, [(text, next(answers)) for text in found])
+            build_coverage_set(reply, n, [(text, next(answers)) for text in found])
             for reply, found in zip(replies, texts, strict=True)
         ]
 
-    def chronology(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+    def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
         """One batch: the events of all videos, or in one go the questions."""
-        asked = [None if is_blank(video) else self._order_request(video) for video in videos]
-        return [self._chronology_set(reply) for reply in ask_all(self._chat, asked)]
+        asked = [None if is_blank_context(video) else self._order_request(video) for video in videos]
+        return [self._chronology_set(reply) for reply in ask_chat_model(self._chat, asked)]
 
-    def _order_request(self, video: VideoFrames | VideoNotes) -> ChatRequest:
+    def _order_request(self, video: VideoAsFrames | VideoNotes) -> ChatRequest:
         if self._form == "one_shot":
-            return requests.one_shot_request(video, self._n, self._seed)
-        return requests.events_request(video, self._seed)
+            return requests.build_chronology_request(video, self._n, self._seed)
+        return requests.build_events_request(video, self._seed)
 
     def _chronology_set(self, reply: ChatReply | None) -> QuestionSet:
-        data = data_of(reply)
+        data = find_reply_data(reply)
         if data is None:
-            return set_without_questions("chronology", self._n, reply)
+            return build_empty_set("chronology", self._n, reply)
         if self._form == "one_shot":
-            return chronology_of(data, self._n, self._seed)
-        return chronology_questions(data["events"], self._n, self._seed)
+            return parse_chronology_set(data, self._n, self._seed)
+        return build_chronology_questions(data["events"], self._n, self._seed)
 
 
 class ChatSummaryExaminer:
@@ -166,41 +170,46 @@ class ChatSummaryExaminer:
     @property
     def identity(self) -> ModelIdentity:
         """The chat model with prompts and settings."""
-        return identity_with(self._chat, seed=self._seed)
+        return build_identity(self._chat, seed=self._seed)
 
-    def factuality(self, summaries: Sequence[str]) -> list[QuestionSet]:
+    def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
         """One batch. An empty summary has an empty set."""
-        asked = [None if is_blank(text) else requests.factuality_request(text, self._seed) for text in summaries]
+        asked = [
+            None if is_blank_context(text) else requests.build_factuality_request(text, self._seed)
+            for text in summaries
+        ]
         return [
-            set_without_questions("factuality", len(CATEGORIES), reply)
-            if (data := data_of(reply)) is None
-            else factuality_of(data, tuple(CATEGORIES), self._seed)
-            for reply in ask_all(self._chat, asked)
+            build_empty_set("factuality", len(CATEGORY_MEANINGS), reply)
+            if (data := find_reply_data(reply)) is None
+            else parse_factuality_set(data, tuple(CATEGORY_MEANINGS), self._seed)
+            for reply in ask_chat_model(self._chat, asked)
         ]
 
 
-def coverage_set(reply: ChatReply | None, n: int, answered: Sequence[tuple[str, ChatReply | None]]) -> QuestionSet:
+def build_coverage_set(
+    reply: ChatReply | None, n: int, answered: Sequence[tuple[str, ChatReply | None]]
+) -> QuestionSet:
     """The open questions of a video with their reference answers.
 
     A question that the model cannot answer, refuses to answer or answers unreadably is malformed. Where a reference
     answer failed for another reason, such as a lost connection, the set has failed, so that it can be tried again.
     """
-    data = data_of(reply)
+    data = find_reply_data(reply)
     if data is None:
-        return set_without_questions("coverage", n, reply)
+        return build_empty_set("coverage", n, reply)
     failures = [answer for _, answer in answered if answer is not None and answer.status in ("error", "stopped")]
     if failures:
-        return set_without_questions("coverage", n, failures[0])
+        return build_empty_set("coverage", n, failures[0])
     questions = [
         Question("coverage", "open", text, key, statements=(key,))
         for text, answer in answered
-        if (key := reference_in(answer)) is not None
+        if (key := parse_reference_answer(answer)) is not None
     ]
     reason = None if questions else "the model wrote no question that it could answer"
     return QuestionSet("coverage", tuple(questions), n, len(data["questions"]) - len(questions), reason=reason)
 
 
-def reference_in(reply: ChatReply | None) -> str | None:
+def parse_reference_answer(reply: ChatReply | None) -> str | None:
     """The reference answer in a reply; None where it holds none."""
-    data = data_of(reply)
-    return None if data is None else normalise(Question("coverage", "open", "", ""), data["answer"]).normalised
+    data = find_reply_data(reply)
+    return None if data is None else parse_reply(Question("coverage", "open", "", ""), data["answer"]).normalised

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from metrics_core.models.chat.protocol import ChatRequest, ImagePart, Part, TextPart
+from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePart, TextPart
 from metrics_core.qeva.chronology import ORDERS
-from metrics_core.qeva.records import NO, YES, Asked, Context, Question, VideoFrames, VideoNotes
+from metrics_core.qeva.records import NO, YES, Context, ContextQuestion, Question, VideoAsFrames, VideoNotes
 from metrics_core.qeva.replies import ABSTAIN
 from metrics_core.qeva.score import is_empty_summary
 
 
-def parts_of(context: Context) -> tuple[Part, ...]:
+def build_context_parts(context: Context) -> tuple[MessagePart, ...]:
     """The parts of a message that show a context; none for a closed book. Each frame follows its number and time."""
     if context is None:
         return ()
-    if isinstance(context, VideoFrames):
-        return frame_parts(context)
+    if isinstance(context, VideoAsFrames):
+        return build_frame_parts(context)
     if isinstance(context, VideoNotes):
         events = "\n".join(f"{number}. {event}" for number, event in enumerate(context.events, 1))
         facts = "\n".join(f"- {fact}" for fact in context.facts)
@@ -25,18 +25,21 @@ def parts_of(context: Context) -> tuple[Part, ...]:
     return (TextPart(f"A summary of the video:\n<summary>\n{context}\n</summary>"),)
 
 
-def frame_parts(video: VideoFrames) -> tuple[Part, ...]:
+def build_frame_parts(video: VideoAsFrames) -> tuple[MessagePart, ...]:
     """The frames of a video, in order of time, each after a text with its number from 1 and its time in seconds."""
     n = len(video.frames)
-    parts: list[Part] = [TextPart("Frames of the video, in order of time:")]
+    parts: list[MessagePart] = [TextPart("Frames of the video, in order of time:")]
     for number, frame in enumerate(video.frames, 1):
-        parts += [TextPart(f"Frame {number} of {n}, at {frame.time_s:.1f} s:"), ImagePart(frame.jpeg, video.recipe)]
+        parts += [
+            TextPart(f"Frame {number} of {n}, at {frame.time_s:.1f} s:"),
+            ImagePart(frame.jpeg, video.frame_params),
+        ]
     return tuple(parts)
 
 
-def is_blank(context: Context) -> bool:
+def is_blank_context(context: Context) -> bool:
     """Whether a context shows nothing: no frame, no note, or an empty summary. A closed book is not blank."""
-    if isinstance(context, VideoFrames):
+    if isinstance(context, VideoAsFrames):
         return not context.frames
     if isinstance(context, VideoNotes):
         return not context.events and not context.facts
@@ -76,7 +79,7 @@ ONE_SHOT = """The material above shows a video. Find its events and the order in
   their letters in order of time, where A is the first of the choices: BCA, for example.
 Ask about neighbouring events, and about events from the beginning, the middle and the end of the video. Describe each
 event by what can be seen, in at most 15 words and without words that give its place in time away."""
-CATEGORIES: Mapping[str, str] = {
+CATEGORY_MEANINGS: Mapping[str, str] = {
     "entities": "which people, animals or things there are",
     "scene": "in which place it happens",
     "actions": "what somebody or something does",
@@ -132,64 +135,73 @@ MAX_EVENTS = 20
 LETTERS = "ABCD"
 
 
-def record(**members: Schema) -> Schema:
+def build_object_schema(**members: Schema) -> Schema:
     """An object with exactly these members."""
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
-def text(max_length: int) -> Schema:
+def build_text_schema(max_length: int) -> Schema:
     """A string of at most so many characters."""
     return {"type": "string", "maxLength": max_length}
 
 
-def many(items: Schema, at_most: int) -> Schema:
+def build_list_schema(items: Schema, at_most: int) -> Schema:
     """A list of at most so many items."""
     return {"type": "array", "items": items, "maxItems": at_most}
 
 
-def one_of(words: Sequence[str]) -> Schema:
+def build_enum_schema(words: Sequence[str]) -> Schema:
     """One of these words."""
     return {"type": "string", "enum": list(words)}
 
 
-def question_list(n: int) -> Schema:
+def build_question_list_schema(n: int) -> Schema:
     """At most n questions."""
-    return record(questions=many(text(400), n))
+    return build_object_schema(questions=build_list_schema(build_text_schema(400), n))
 
 
-def event_list() -> Schema:
+def build_event_list_schema() -> Schema:
     """The events of a video."""
-    return record(events=many(text(200), MAX_EVENTS))
+    return build_object_schema(events=build_list_schema(build_text_schema(200), MAX_EVENTS))
 
 
-def order_questions(n: int) -> Schema:
+def build_chronology_schema(n: int) -> Schema:
     """At most n chronology questions with their choices and keys."""
-    kind = one_of(["yes_no", "choice", "order"])
-    one = record(kind=kind, question=text(600), choices=many(text(200), 3), answer=text(200))
-    return record(questions=many(one, n))
+    kind = build_enum_schema(["yes_no", "choice", "order"])
+    one = build_object_schema(
+        kind=kind,
+        question=build_text_schema(600),
+        choices=build_list_schema(build_text_schema(200), 3),
+        answer=build_text_schema(200),
+    )
+    return build_object_schema(questions=build_list_schema(one, n))
 
 
-def category_questions() -> Schema:
+def build_factuality_schema() -> Schema:
     """A question with choices and key, or null, for every category."""
-    one = record(question=text(400), choices=many(text(200), 4), answer=text(200))
-    return record(**{category: {"anyOf": [one, {"type": "null"}]} for category in CATEGORIES})
+    one = build_object_schema(
+        question=build_text_schema(400),
+        choices=build_list_schema(build_text_schema(200), 4),
+        answer=build_text_schema(200),
+    )
+    return build_object_schema(**{category: {"anyOf": [one, {"type": "null"}]} for category in CATEGORY_MEANINGS})
 
 
-def answer_to(question: Question, forced: bool) -> Schema:
+def build_answer_schema(question: Question, forced: bool) -> Schema:
     """The answer to a question. It is the same for all questions with as many choices, so that a server, which is told
     the schema before the context, can keep the context between questions."""
     if question.kind == "open":
-        return record(answer=text(800))
+        return build_object_schema(answer=build_text_schema(800))
     if question.kind == "choice":
         answers: tuple[str, ...] = tuple(LETTERS[: len(question.choices)])
     else:
         answers = (YES, NO) if question.kind == "yes_no" else ORDERS
-    return record(answer=one_of(answers if forced else (*answers, ABSTAIN)))
+    return build_object_schema(answer=build_enum_schema(answers if forced else (*answers, ABSTAIN)))
 
 
-def judgement() -> Schema:
+def build_judgement_schema() -> Schema:
     """Whether an answer is right."""
-    return record(same={"type": "boolean"})
+    return build_object_schema(same={"type": "boolean"})
 
 
 MAX_TOKENS: Mapping[str, int] = {
@@ -204,56 +216,60 @@ MAX_TOKENS: Mapping[str, int] = {
 }
 
 
-def request(purpose: str, system: str, context: Context, ask: str, schema: Schema, seed: int = 0) -> ChatRequest:
+def build_request(purpose: str, system: str, context: Context, ask: str, schema: Schema, seed: int = 0) -> ChatRequest:
     """Ask something about a context."""
-    parts = (*parts_of(context), TextPart(ask))
+    parts = (*build_context_parts(context), TextPart(ask))
     return ChatRequest(purpose, system, parts, schema, PROMPT_VERSION, MAX_TOKENS[purpose], seed=seed)
 
 
-def coverage_request(video: VideoFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
+def build_coverage_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
     """Ask for n open questions about a video."""
     ask = COVERAGE.format(n=n)
-    return request("coverage questions", EXAMINER, video, ask, question_list(n), seed)
+    return build_request("coverage questions", EXAMINER, video, ask, build_question_list_schema(n), seed)
 
 
-def reference_request(video: VideoFrames | VideoNotes, question: str, seed: int) -> ChatRequest:
+def build_reference_request(video: VideoAsFrames | VideoNotes, question: str, seed: int) -> ChatRequest:
     """Ask for the reference answer to an open question about a video."""
     ask = REFERENCE.format(abstain=ABSTAIN, question=question)
-    return request("reference answers", EXAMINER, video, ask, record(answer=text(800)), seed)
+    return build_request(
+        "reference answers", EXAMINER, video, ask, build_object_schema(answer=build_text_schema(800)), seed
+    )
 
 
-def events_request(video: VideoFrames | VideoNotes, seed: int) -> ChatRequest:
+def build_events_request(video: VideoAsFrames | VideoNotes, seed: int) -> ChatRequest:
     """Ask for the events of a video in their order."""
     ask = EVENTS.format(n=MAX_EVENTS)
-    return request("events", EXAMINER, video, ask, event_list(), seed)
+    return build_request("events", EXAMINER, video, ask, build_event_list_schema(), seed)
 
 
-def one_shot_request(video: VideoFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
+def build_chronology_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
     """Ask for n questions about the order of a video's events, with choices and keys."""
     ask = ONE_SHOT.format(n=n)
-    return request("chronology questions", EXAMINER, video, ask, order_questions(n), seed)
+    return build_request("chronology questions", EXAMINER, video, ask, build_chronology_schema(n), seed)
 
 
-def factuality_request(summary: str, seed: int) -> ChatRequest:
+def build_factuality_request(summary: str, seed: int) -> ChatRequest:
     """Ask for a question of every category about what a summary states."""
-    categories = "\n".join(f"- {category}: {meaning}" for category, meaning in CATEGORIES.items())
+    categories = "\n".join(f"- {category}: {meaning}" for category, meaning in CATEGORY_MEANINGS.items())
     ask = FACTUALITY.format(categories=categories)
-    return request("factuality questions", EXAMINER, summary, ask, category_questions(), seed)
+    return build_request("factuality questions", EXAMINER, summary, ask, build_factuality_schema(), seed)
 
 
-def answer_request(asked: Asked, forced: bool) -> ChatRequest:
+def build_answer_request(asked: ContextQuestion, forced: bool) -> ChatRequest:
     """Ask a question in its context; `asked.question.choices` in the order in which they are to be shown."""
     question, is_closed = asked.question, asked.context is None
     may = FORCED if forced else MAY_ABSTAIN
     system = f"{CLOSED_BOOK if is_closed else ANSWERER} {may}"
     purpose = "closed-book answers" if is_closed else "answers"
-    return request(purpose, system, asked.context, ask_for(question), answer_to(question, forced), asked.seed)
+    return build_request(
+        purpose, system, asked.context, format_question(question), build_answer_schema(question, forced), asked.seed
+    )
 
 
-def ask_for(question: Question) -> str:
+def format_question(question: Question) -> str:
     """The words of a question with its choices.
 
-    >>> print(ask_for(Question("factuality", "choice", "What is it?", "a dog", ("a cat", "a dog"))))
+    >>> print(format_question(Question("factuality", "choice", "What is it?", "a dog", ("a cat", "a dog"))))
     Question: What is it?
     A) a cat
     B) a dog
@@ -265,7 +281,7 @@ def ask_for(question: Question) -> str:
     return "\n".join((*lines, how))
 
 
-def judgement_request(question: Question, answer: str) -> ChatRequest:
+def build_judgement_request(question: Question, answer: str) -> ChatRequest:
     """Ask whether an answer to an open question gives the reference answer."""
     ask = JUDGEMENT.format(question=question.text, reference=question.answer, answer=answer)
-    return request("judgements", JUDGE, None, ask, judgement())
+    return build_request("judgements", JUDGE, None, ask, build_judgement_schema())

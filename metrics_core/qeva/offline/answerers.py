@@ -8,24 +8,34 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metrics_core.ecs.plan import premise_sentences
-from metrics_core.ecs.verify import Answers
+from metrics_core.ecs.premises import split_premises
+from metrics_core.ecs.verify import EntailmentCache
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import EntailmentModel, ModelIdentity, SentenceSplitter, TextEncoder
-from metrics_core.qeva.offline.evidence import (
-    MENTIONED,
-    SMALLEST,
-    SPREAD,
-    WEIGHT_OF_ENTAILMENT,
-    Evidence,
-    ask_what_fits,
-    encoded,
-    gather,
-    order_of,
-    place_of,
+from metrics_core.qeva.offline.statement_evidence import (
+    ENTAILMENT_WEIGHT,
+    MENTION_THRESHOLD,
+    PROBABILITY_FLOOR,
+    SIMILARITY_SPREAD,
+    StatementEvidence,
+    ask_fitting_pairs,
+    encode_unit_vectors,
+    gather_evidence,
+    locate_event,
+    sort_events,
 )
-from metrics_core.qeva.records import NO, YES, Asked, Context, Judgement, Question, Reply, VideoFrames, VideoNotes
-from metrics_core.qeva.replies import distinct, same_words
+from metrics_core.qeva.records import (
+    NO,
+    YES,
+    AnswerJudgement,
+    Context,
+    ContextQuestion,
+    Question,
+    Reply,
+    VideoAsFrames,
+    VideoNotes,
+)
+from metrics_core.qeva.replies import drop_repeated_texts, has_same_words
 
 VERSION = 2
 """Raised by hand whenever the rules below give other answers."""
@@ -75,100 +85,104 @@ class EntailmentAnswerer:
             "r": self.r,
             "forced": self.forced,
             "place": {
-                "spread": SPREAD,
-                "weight_of_entailment": WEIGHT_OF_ENTAILMENT,
-                "smallest": SMALLEST,
-                "mentioned": MENTIONED,
+                "spread": SIMILARITY_SPREAD,
+                "weight_of_entailment": ENTAILMENT_WEIGHT,
+                "smallest": PROBABILITY_FLOOR,
+                "mentioned": MENTION_THRESHOLD,
             },
             "version": VERSION,
         }
         return ModelIdentity(f"entailment:{verifier.model_id}", verifier.revision, params)
 
-    def answer(self, asked: Sequence[Asked]) -> list[Reply]:
+    def answer(self, asked: Sequence[ContextQuestion]) -> list[Reply]:
         """One reply for each, in order.
 
         Refused are a question without statements, frames as context, and a statement that is too long for the model.
         """
-        read = _Contexts(self.splitter)
-        sentences = [read.sentences(one.question, one.context) for one in asked]
+        read = _PremiseReader(self.splitter)
+        sentences = [read.list_premises(one.question, one.context) for one in asked]
         wanted = [
             (statement, premises)
             for one, premises in zip(asked, sentences, strict=True)
             if premises is not None
             for statement in one.question.statements
         ]
-        found = iter(gather(wanted, self.model, self.encoder, self.r))
+        found = iter(gather_evidence(wanted, self.model, self.encoder, self.r))
         return [
-            _cannot(one)
+            _build_refusal(one)
             if premises is None or not one.question.statements
-            else self._reply(one, premises, [next(found) for _ in one.question.statements])
+            else self._build_reply(one, premises, [next(found) for _ in one.question.statements])
             for one, premises in zip(asked, sentences, strict=True)
         ]
 
-    def _reply(self, one: Asked, premises: Sequence[str], gathered: Sequence[Evidence | None]) -> Reply:
+    def _build_reply(
+        self, one: ContextQuestion, premises: Sequence[str], gathered: Sequence[StatementEvidence | None]
+    ) -> Reply:
         found = [evidence for evidence in gathered if evidence is not None]
         if len(found) < len(gathered):
             return Reply("refused", reason=TOO_LONG)
         if one.question.dimension == "chronology":
-            return self._order(one, premises, found)
-        support = [evidence.support for evidence in found]
+            return self._answer_order(one, premises, found)
+        support = [evidence.best_probability for evidence in found]
         best = max(range(len(found)), key=support.__getitem__)
-        place = found[best].best
+        place = found[best].best_sentence
         evidence = None if place is None else premises[place] or None
         if support[best] >= self.threshold and support.count(support[best]) == 1:
-            return _chosen(one.question, best, evidence, support[best])
+            return _build_choice_reply(one.question, best, evidence, support[best])
         if self.forced:
-            return self._guess(one.question, best, evidence, support[best])
+            return self._build_guess(one.question, best, evidence, support[best])
         reason = f"nothing supports it: the best probability is {support[best]:.3f}, below {self.threshold:.3f}"
         if support[best] >= self.threshold:
             reason = f"two choices have the same probability, {support[best]:.3f}"
         return Reply("abstain", reason=reason, score=support[best], evidence=evidence)
 
-    def _guess(self, question: Question, best: int, evidence: str | None, support: float) -> Reply:
+    def _build_guess(self, question: Question, best: int, evidence: str | None, support: float) -> Reply:
         if question.kind == "yes_no":
             return Reply("ok", NO, NO, "nothing supports it", support, evidence)
-        return _chosen(question, best, evidence, support)
+        return _build_choice_reply(question, best, evidence, support)
 
-    def _order(self, one: Asked, premises: Sequence[str], found: Sequence[Evidence]) -> Reply:
+    def _answer_order(self, one: ContextQuestion, premises: Sequence[str], found: Sequence[StatementEvidence]) -> Reply:
         if one.context is None:
             return Reply("abstain", reason="without a context the order of events is not known")
-        places = [place_of(evidence, self.threshold, self.forced) for evidence in found]
-        order = order_of(places)
+        places = [locate_event(evidence, self.threshold, self.forced) for evidence in found]
+        order = sort_events(places)
         told = " | ".join(premises[round(place)] if place is not None else "(not told)" for place in places)
         if order is None and not (self.forced and premises):
             missing = any(place is None for place in places)
             reason = "an event is not told" if missing else "two events are told at the same place"
             return Reply("abstain", reason=reason, evidence=told or None)
-        answer = _in_order(one.question, order or tuple(range(len(places))))
+        answer = _format_order(one.question, order or tuple(range(len(places))))
         return Reply("ok", answer, answer, None, None, told)
 
 
 @dataclass(frozen=True)
-class _Contexts:
+class _PremiseReader:
     """Splits every summary once."""
 
     splitter: SentenceSplitter
     split: dict[str, list[str]] = field(default_factory=dict)
 
-    def sentences(self, question: Question, context: Context) -> Sequence[str] | None:
+    def list_premises(self, question: Question, context: Context) -> Sequence[str] | None:
         """The premises that a context gives for a question, None where it gives none that can be read."""
         if context is None:
             return [""]
-        if isinstance(context, VideoFrames):
+        if isinstance(context, VideoAsFrames):
             return None
         if isinstance(context, VideoNotes):
             chronology = question.dimension == "chronology"
-            return context.events if chronology else distinct((*context.facts, *context.events, *context.more))
+            return (
+                context.events if chronology else drop_repeated_texts((*context.facts, *context.events, *context.more))
+            )
         if context not in self.split:
-            self.split[context] = premise_sentences(context, self.splitter)
+            self.split[context] = split_premises(context, self.splitter)
         return self.split[context]
 
 
-def _cannot(one: Asked) -> Reply:
+def _build_refusal(one: ContextQuestion) -> Reply:
     return Reply("refused", reason=NO_STATEMENT if not one.question.statements else NO_FRAMES)
 
 
-def _chosen(question: Question, best: int, evidence: str | None, support: float) -> Reply:
+def _build_choice_reply(question: Question, best: int, evidence: str | None, support: float) -> Reply:
     """The reply that statement `best` holds."""
     if question.kind == "yes_no":
         return Reply("ok", YES, YES, None, support, evidence)
@@ -178,7 +192,7 @@ def _chosen(question: Question, best: int, evidence: str | None, support: float)
     return Reply("ok", answer, answer, None, support, evidence)
 
 
-def _in_order(question: Question, order: Sequence[int]) -> str:
+def _format_order(question: Question, order: Sequence[int]) -> str:
     """The choice that names the events in this order; `order` are positions among the question's statements."""
     if question.kind == "order":
         return "".join("ABCDEFGH"[event] for event in order)
@@ -204,10 +218,10 @@ class TokenF1Matcher:
         """The rule, its version and the threshold."""
         return ModelIdentity("token-f1", str(MATCHER_VERSION), {"threshold": self.threshold})
 
-    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[Judgement]:
+    def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
         """Decide each by `token_f1`."""
-        scores = [token_f1(answer_of(reply), question.answer) for question, reply in answered]
-        return [Judgement(score >= self.threshold) for score in scores]
+        scores = [token_f1(require_answer(reply), question.answer) for question, reply in answered]
+        return [AnswerJudgement(score >= self.threshold) for score in scores]
 
 
 @dataclass(frozen=True)
@@ -224,14 +238,14 @@ class CosineMatcher:
         params = {"encoder": of_encoder.as_dict(), "threshold": self.threshold, "version": MATCHER_VERSION}
         return ModelIdentity(f"cosine:{of_encoder.model_id}", of_encoder.revision, params)
 
-    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[Judgement]:
+    def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
         """Decide each by `scores`."""
-        return [Judgement(score >= self.threshold) for score in self.scores(answered)]
+        return [AnswerJudgement(score >= self.threshold) for score in self.compute_cosines(answered)]
 
-    def scores(self, answered: Sequence[tuple[Question, Reply]]) -> list[float]:
+    def compute_cosines(self, answered: Sequence[tuple[Question, Reply]]) -> list[float]:
         """Cosines in [-1, 1]."""
-        pairs = [(answer_of(reply), question.answer) for question, reply in answered]
-        vectors = encoded((text for pair in pairs for text in pair), self.encoder)
+        pairs = [(require_answer(reply), question.answer) for question, reply in answered]
+        vectors = encode_unit_vectors((text for pair in pairs for text in pair), self.encoder)
         return [float(np.dot(vectors[given], vectors[reference])) for given, reference in pairs]
 
 
@@ -253,22 +267,24 @@ class EntailmentMatcher:
         params = {"verifier": verifier.as_dict(), "threshold": self.threshold, "version": MATCHER_VERSION}
         return ModelIdentity(f"entailment:{verifier.model_id}", verifier.revision, params)
 
-    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[Judgement]:
+    def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
         """Decide each by `scores`. A reference answer that is too long for the model is refused."""
         return [
-            Judgement(None, "refused", REFERENCE_TOO_LONG) if score is None else Judgement(score >= self.threshold)
-            for score in self.scores(answered)
+            AnswerJudgement(None, "refused", REFERENCE_TOO_LONG)
+            if score is None
+            else AnswerJudgement(score >= self.threshold)
+            for score in self.compute_probabilities(answered)
         ]
 
-    def scores(self, answered: Sequence[tuple[Question, Reply]]) -> list[float | None]:
+    def compute_probabilities(self, answered: Sequence[tuple[Question, Reply]]) -> list[float | None]:
         """P(entailment) in [0, 1]; 1 for an answer with the reference's own words, None where that is too long."""
-        pairs = [(answer_of(reply), question.answer) for question, reply in answered]
-        answers = Answers(self.model)
-        ask_what_fits(answers, [pair for pair in pairs if not same_words(*pair)])
-        return [1.0 if same_words(*pair) else answers.probability_of.get(pair) for pair in pairs]
+        pairs = [(require_answer(reply), question.answer) for question, reply in answered]
+        answers = EntailmentCache(self.model)
+        ask_fitting_pairs(answers, [pair for pair in pairs if not has_same_words(*pair)])
+        return [1.0 if has_same_words(*pair) else answers.probability_by_pair.get(pair) for pair in pairs]
 
 
-def answer_of(reply: Reply) -> str:
+def require_answer(reply: Reply) -> str:
     """The answer that a reply with the status "ok" gives. Raises ValueError for another reply."""
     if reply.normalised is None:
         raise ValueError(f'A reply with the status "{reply.status}" has no answer to match: leave it out.')

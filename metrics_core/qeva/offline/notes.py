@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from metrics_core.ecs.plan import premise_sentences
+from metrics_core.ecs.premises import split_premises
 from metrics_core.protocols import SentenceSplitter
 from metrics_core.qeva.records import VideoNotes
-from metrics_core.qeva.replies import distinct
+from metrics_core.qeva.replies import drop_repeated_texts
 
 EVENT_DIMENSIONS = frozenset({"segment_detail", "events"})
 """The dimensions whose keypoints say what happens. Other dimensions say how the video looks or sounds as a whole."""
@@ -20,7 +20,7 @@ NO_NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class NoteSegment:
     """What one annotator writes about one stretch of a video, in seconds from the start of the video."""
 
     start_s: float
@@ -29,15 +29,15 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class NoteReference:
     """What one annotator writes about a video. segments: the same text with times, in any order; () without."""
 
     text: str
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[NoteSegment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class NotedKeypoint:
+class NoteKeypoint:
     """A fact that summaries should cover. segment_index: its place among the video's segments, None if not known."""
 
     text: str
@@ -45,8 +45,8 @@ class NotedKeypoint:
     segment_index: int | None = None
 
 
-def video_notes(
-    references: Sequence[Reference], keypoints: Sequence[NotedKeypoint], splitter: SentenceSplitter
+def build_video_notes(
+    references: Sequence[NoteReference], keypoints: Sequence[NoteKeypoint], splitter: SentenceSplitter
 ) -> VideoNotes | None:
     """Take notes from references, keypoints or both; None without a sentence, for the reason NO_NOTES.
 
@@ -57,56 +57,60 @@ def video_notes(
     kept in `more`, because another wording of a fact helps an entailment model to find it.
 
     >>> from metrics_core.models.sentence_splitter import RuleSplitter
-    >>> told = Reference("He rests. A man runs.", (Segment(5, 9, "He rests."), Segment(0, 5, "A man runs.")))
-    >>> video_notes([told], [], RuleSplitter())
+    >>> told = NoteReference("He rests. A man runs.", (NoteSegment(5, 9, "He rests."), NoteSegment(0, 5, "A man runs.")))
+    >>> build_video_notes([told], [], RuleSplitter())
     VideoNotes(events=('A man runs.', 'He rests.'), facts=('A man runs.', 'He rests.'), source='references', more=())
-    >>> video_notes([], [NotedKeypoint("It is night.", "video_background")], RuleSplitter()).source
+    >>> build_video_notes([], [NoteKeypoint("It is night.", "video_background")], RuleSplitter()).source
     'keypoints'
     """
-    written = [sentences for reference in references if (sentences := _told(reference, splitter))]
+    written = [sentences for reference in references if (sentences := _split_reference(reference, splitter))]
     points = [point for point in keypoints if any(map(str.isalnum, point.text))]
-    facts = tuple(distinct(point.text for point in _by_dimension(points))) or tuple(distinct(_flat(written)))
+    facts = tuple(drop_repeated_texts(point.text for point in _sort_keypoints(points))) or tuple(
+        drop_repeated_texts(_flatten(written))
+    )
     if not facts:
         return None
-    events = _events_of_keypoints(points)
+    events = _list_keypoint_events(points)
     if len(events) < 2:
-        events = _events_of_references(references, splitter) or events
+        events = _list_reference_events(references, splitter) or events
     source = " and ".join(name for name, given in (("keypoints", points), ("references", written)) if given)
     used = {*facts, *events}
-    return VideoNotes(events, facts, source, tuple(text for text in distinct(_flat(written)) if text not in used))
+    return VideoNotes(
+        events, facts, source, tuple(text for text in drop_repeated_texts(_flatten(written)) if text not in used)
+    )
 
 
-def _told(reference: Reference, splitter: SentenceSplitter) -> list[str]:
+def _split_reference(reference: NoteReference, splitter: SentenceSplitter) -> list[str]:
     """The sentences of a reference, by start where it has times."""
-    texts = [segment.text for segment in _by_start(reference.segments)] or [reference.text]
-    return [sentence for text in texts for sentence in premise_sentences(text, splitter)]
+    texts = [segment.text for segment in _sort_segments(reference.segments)] or [reference.text]
+    return [sentence for text in texts for sentence in split_premises(text, splitter)]
 
 
-def _by_start(segments: Iterable[Segment]) -> list[Segment]:
+def _sort_segments(segments: Iterable[NoteSegment]) -> list[NoteSegment]:
     return sorted(segments, key=lambda segment: (segment.start_s, segment.end_s))
 
 
-def _by_dimension(points: Sequence[NotedKeypoint]) -> list[NotedKeypoint]:
+def _sort_keypoints(points: Sequence[NoteKeypoint]) -> list[NoteKeypoint]:
     """The keypoints dimension by dimension, in the order in which these appear, and by segment within each."""
     order = list(dict.fromkeys(point.dimension for point in points))
-    return sorted(points, key=lambda point: (order.index(point.dimension), _segment(point)))
+    return sorted(points, key=lambda point: (order.index(point.dimension), _segment_order(point)))
 
 
-def _events_of_keypoints(points: Iterable[NotedKeypoint]) -> tuple[str, ...]:
+def _list_keypoint_events(points: Iterable[NoteKeypoint]) -> tuple[str, ...]:
     placed = sorted(
-        (p for p in points if p.dimension in EVENT_DIMENSIONS and p.segment_index is not None), key=_segment
+        (p for p in points if p.dimension in EVENT_DIMENSIONS and p.segment_index is not None), key=_segment_order
     )
-    return tuple(next(group).text for _, group in groupby(placed, key=_segment))
+    return tuple(next(group).text for _, group in groupby(placed, key=_segment_order))
 
 
-def _segment(point: NotedKeypoint) -> float:
+def _segment_order(point: NoteKeypoint) -> float:
     return float("inf") if point.segment_index is None else point.segment_index
 
 
-def _events_of_references(references: Sequence[Reference], splitter: SentenceSplitter) -> tuple[str, ...]:
+def _list_reference_events(references: Sequence[NoteReference], splitter: SentenceSplitter) -> tuple[str, ...]:
     timed = max(references, key=lambda reference: len(reference.segments), default=None)
-    return tuple(_told(timed, splitter)) if timed and timed.segments else ()
+    return tuple(_split_reference(timed, splitter)) if timed and timed.segments else ()
 
 
-def _flat(lists: Iterable[Iterable[str]]) -> list[str]:
+def _flatten(lists: Iterable[Iterable[str]]) -> list[str]:
     return [text for each in lists for text in each]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from metrics_core.ecs.plan import premise_sentences
+from metrics_core.ecs.premises import split_premises
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
-from metrics_core.qeva.chronology import chronology_questions
-from metrics_core.qeva.records import NO, YES, Dimension, Question, QuestionSet, VideoFrames, VideoNotes
-from metrics_core.qeva.replies import distinct
+from metrics_core.qeva.chronology import build_chronology_questions
+from metrics_core.qeva.records import NO, YES, Dimension, Question, QuestionSet, VideoAsFrames, VideoNotes
+from metrics_core.qeva.replies import drop_repeated_texts
 
 MIN_WORDS = 3
 """A shorter text is no statement but an exclamation or a scrap."""
@@ -24,7 +24,7 @@ _SUBJECT = (
     r"one|two|three|four|five|several|some|many|both|all)"
 )
 _WHEN = r"(?:then|later|next|afterwards|after that|finally|meanwhile|in the end|at the end|at last)"
-JOINT = re.compile(
+CLAUSE_JOINT = re.compile(
     rf"(?:;|,? (?:and|but|while|whereas|before|until|so)(?: {_WHEN})?,?|, {_WHEN},?) (?={_SUBJECT} )", re.IGNORECASE
 )
 
@@ -33,27 +33,27 @@ VERB = re.compile(
 )
 
 
-def statements(summary: str, splitter: SentenceSplitter) -> list[str]:
+def split_statements(summary: str, splitter: SentenceSplitter) -> list[str]:
     """Parse a summary into what it states, in order; a repeated statement and one of fewer than 3 words are left out.
 
     >>> from metrics_core.models.sentence_splitter import RuleSplitter
-    >>> statements("A man waits at a door, and later the dog comes back. Wow! He and his dog leave.", RuleSplitter())
+    >>> split_statements("A man waits at a door, and later the dog comes back. Wow! He and his dog leave.", RuleSplitter())
     ['A man waits at a door.', 'The dog comes back.', 'He and his dog leave.']
     """
-    found = [clause for sentence in premise_sentences(summary, splitter) for clause in clauses(sentence)]
-    return distinct(clause for clause in found if len(clause.split()) >= MIN_WORDS)
+    found = [clause for sentence in split_premises(summary, splitter) for clause in split_clauses(sentence)]
+    return drop_repeated_texts(clause for clause in found if len(clause.split()) >= MIN_WORDS)
 
 
-def clauses(sentence: str) -> list[str]:
+def split_clauses(sentence: str) -> list[str]:
     """Split a sentence where a conjunction joins clauses: parts with a subject, a verb and at least 4 words.
 
-    >>> clauses("A dog runs to a ball and the boy follows it, then the ball and the dog are gone.")
+    >>> split_clauses("A dog runs to a ball and the boy follows it, then the ball and the dog are gone.")
     ['A dog runs to a ball.', 'The boy follows it.', 'The ball and the dog are gone.']
-    >>> clauses("The tall man with a hat and the old woman are dancing.")
+    >>> split_clauses("The tall man with a hat and the old woman are dancing.")
     ['The tall man with a hat and the old woman are dancing.']
     """
-    pieces = JOINT.split(sentence)
-    joints = [joint.group() for joint in JOINT.finditer(sentence)]
+    pieces = CLAUSE_JOINT.split(sentence)
+    joints = [joint.group() for joint in CLAUSE_JOINT.finditer(sentence)]
     parts = [pieces[0]]
     for joint, piece in zip(joints, pieces[1:], strict=True):
         # A piece that is no clause belongs to what follows: in "the ball and the dog are gone" the ball is gone too.
@@ -89,44 +89,44 @@ CATEGORIES = (
 )
 
 
-def _listed(text: str) -> frozenset[str]:
+def _split_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-WORDS = {
-    "scene": _listed(
+CATEGORY_WORDS = {
+    "scene": _split_set(
         "scene setting background backdrop room kitchen bathroom bedroom house home street road city town park garden "
         "yard field beach sea lake river pool forest mountain mountains hill snow gym court stage studio office school "
         "store shop restaurant bar outdoors outside indoors inside sky desert stadium arena track area place landscape"
     ),
-    "attributes": _listed(
+    "attributes": _split_set(
         "big large huge small tiny little tall short long wide narrow thick thin old young new round square flat steep "
         "wooden metal plastic glass wet dry clean dirty dark bright shiny hot cold fast slow quickly heavy light "
         "wearing dressed wears striped plain bald bearded blurry empty full open closed smooth rough"
     ),
-    "counting": _listed(
+    "counting": _split_set(
         "one two three four five six seven eight nine ten eleven twelve once twice times several many few pair dozen "
         "couple both single double"
     ),
-    "spatial": _listed(
+    "spatial": _split_set(
         "left right top bottom upper lower above below under underneath behind beside near between front middle centre "
         "center corner side edge next inside outside around across through toward towards foreground opposite upward "
         "downward up down"
     ),
-    "temporal": _listed(
+    "temporal": _split_set(
         "before after then first second finally last later next while during until begin begins beginning start starts "
         "starting end ends ending meanwhile again still afterwards eventually soon suddenly whole always already"
     ),
-    "colours": _listed(
+    "colours": _split_set(
         "black white red green blue yellow orange purple violet pink brown gray grey tan beige maroon teal turquoise "
         "silver gold golden blond blonde magenta cyan navy olive lavender crimson colour color coloured colored"
     ),
-    "emotion": _listed(
+    "emotion": _split_set(
         "happy happily sad sadly angry angrily smile smiles smiling laugh laughs laughing cry cries crying excited "
         "excitement scared afraid fear surprised nervous proud upset calm worried bored tired cheer cheers cheering "
         "celebrate celebrates celebrating enjoy enjoys enjoying love loves frustrated joy fun"
     ),
-    "entities": _listed(
+    "entities": _split_set(
         "man men woman women boy boys girl girls child children kid kids baby person people lady guy guys crowd group "
         "team player players dog dogs cat cats horse horses animal animals car cars bus truck bike boat ball camera"
     ),
@@ -134,18 +134,18 @@ WORDS = {
 _ACTION = re.compile(r"\b(?:is|are|was|were|be|been|being|starts?|begins?|keeps?) \w+ing\b|\b[a-z]{3,}(?:es|s|ed)\b")
 
 
-def categories(statement: str) -> tuple[str, ...]:
+def list_categories(statement: str) -> tuple[str, ...]:
     """The categories that the words of a statement speak of, in the order of CATEGORIES; "factual" where none is named.
 
     A name inside the sentence speaks of entities, a digit of counting, a verb form of actions.
 
-    >>> categories("Two red cars stop behind a bus in Rome."), categories("It rains.")
+    >>> list_categories("Two red cars stop behind a bus in Rome."), list_categories("It rains.")
     (('entities', 'actions', 'counting', 'spatial', 'colours'), ('actions',))
-    >>> categories("Hope remained elusive to him.")
+    >>> list_categories("Hope remained elusive to him.")
     ('actions',)
     """
     words = frozenset(split_words(statement))
-    named = {name for name, listed in WORDS.items() if words & listed}
+    named = {name for name, listed in CATEGORY_WORDS.items() if words & listed}
     if any(word.isdigit() for word in words):
         named.add("counting")
     if re.search(r"(?<=[a-z,] )[A-Z][a-z]+", statement):
@@ -166,7 +166,7 @@ class RuleVideoExaminer:
     """Writes at most n coverage and n chronology questions from the notes of a video; fulfils VideoExaminer.
 
     A coverage question asks whether a fact holds. Facts are drawn from n equal stretches of the list, one from each, so
-    that the questions are spread as the facts are: over dimensions and time where `notes.video_notes` made the list.
+    that the questions are spread as the facts are: over dimensions and time where `notes.build_video_notes` made the list.
     The same notes and seed give the same questions. A video given as frames gets a set with the status "refused".
     """
 
@@ -178,28 +178,28 @@ class RuleVideoExaminer:
         """The rules, their version, the number of questions and the seed."""
         return ModelIdentity("rules:video-examiner", str(VERSION), {"n": self.n, "seed": self.seed})
 
-    def coverage(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+    def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
         """Coverage questions, one set for each video, in order."""
         return [self._coverage(video) for video in videos]
 
-    def chronology(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+    def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
         """Questions about the order of the notes' events, one set for each video, in order."""
         return [self._chronology(video) for video in videos]
 
-    def _coverage(self, video: VideoFrames | VideoNotes) -> QuestionSet:
-        if isinstance(video, VideoFrames):
-            return _refused("coverage", self.n)
-        facts = distinct(fact for fact in video.facts if len(fact.split()) >= MIN_WORDS)
-        chosen = spread(len(facts), self.n, Random("\n".join((str(self.seed), *facts))))
-        questions = tuple(_whether("coverage", facts[place]) for place in chosen)
+    def _coverage(self, video: VideoAsFrames | VideoNotes) -> QuestionSet:
+        if isinstance(video, VideoAsFrames):
+            return _build_refused_set("coverage", self.n)
+        facts = drop_repeated_texts(fact for fact in video.facts if len(fact.split()) >= MIN_WORDS)
+        chosen = draw_spread(len(facts), self.n, Random("\n".join((str(self.seed), *facts))))
+        questions = tuple(_build_yes_no_question("coverage", facts[place]) for place in chosen)
         n_malformed = len(video.facts) - len(facts)
         reason = None if facts else "the notes of the video hold no fact of three words or more"
         return QuestionSet("coverage", questions, self.n, n_malformed, reason=reason)
 
-    def _chronology(self, video: VideoFrames | VideoNotes) -> QuestionSet:
-        if isinstance(video, VideoFrames):
-            return _refused("chronology", self.n)
-        return chronology_questions(video.events, self.n, self.seed)
+    def _chronology(self, video: VideoAsFrames | VideoNotes) -> QuestionSet:
+        if isinstance(video, VideoAsFrames):
+            return _build_refused_set("chronology", self.n)
+        return build_chronology_questions(video.events, self.n, self.seed)
 
 
 @dataclass(frozen=True)
@@ -221,23 +221,25 @@ class RuleSummaryExaminer:
         params = {"n": self.n, "seed": self.seed, "splitter": self.splitter.identity.as_dict()}
         return ModelIdentity("rules:summary-examiner", str(VERSION), params)
 
-    def factuality(self, summaries: Sequence[str]) -> list[QuestionSet]:
+    def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
         """One set for each summary, in order."""
         return [self._factuality(summary) for summary in summaries]
 
     def _factuality(self, summary: str) -> QuestionSet:
-        stated = statements(summary, self.splitter)
+        stated = split_statements(summary, self.splitter)
         rng = Random("\n".join((str(self.seed), *stated)))
-        chosen = by_category([categories(each) for each in stated], self.n, rng)
-        questions = tuple(_whether("factuality", stated[place], category) for place, category in sorted(chosen.items()))
+        chosen = draw_by_category([list_categories(each) for each in stated], self.n, rng)
+        questions = tuple(
+            _build_yes_no_question("factuality", stated[place], category) for place, category in sorted(chosen.items())
+        )
         reason = None if stated else "the summary has no statement of three words or more"
         return QuestionSet("factuality", questions, self.n, reason=reason)
 
 
-def spread(n_items: int, n: int, rng: Random) -> list[int]:
+def draw_spread(n_items: int, n: int, rng: Random) -> list[int]:
     """Draw at most n of the items 0 to n_items - 1, one from each of n equal stretches, in order.
 
-    >>> spread(3, 10, Random(0)), [place // 5 for place in spread(50, 10, Random(0))]
+    >>> draw_spread(3, 10, Random(0)), [place // 5 for place in draw_spread(50, 10, Random(0))]
     ([0, 1, 2], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
     if n_items <= n:
@@ -246,29 +248,29 @@ def spread(n_items: int, n: int, rng: Random) -> list[int]:
     return [rng.randrange(low, high) for low, high in pairwise(edges)]
 
 
-def by_category(of_statement: Sequence[Sequence[str]], n: int, rng: Random) -> dict[int, str]:
+def draw_by_category(categories_by_statement: Sequence[Sequence[str]], n: int, rng: Random) -> dict[int, str]:
     """Draw at most n statements, given the categories of each: place in the text, and the category it stands for.
 
-    >>> by_category([("actions",), ("actions", "colours"), ("actions",)], 2, Random(0))[1]
+    >>> draw_by_category([("actions",), ("actions", "colours"), ("actions",)], 2, Random(0))[1]
     'colours'
     """
-    members = {name: [i for i, names in enumerate(of_statement) if name in names] for name in CATEGORIES}
+    members = {name: [i for i, names in enumerate(categories_by_statement) if name in names] for name in CATEGORIES}
     chosen: dict[int, str] = {}
     for name in sorted(CATEGORIES, key=lambda name: len(members[name])):
         free = [place for place in members[name] if place not in chosen]
         if free and len(chosen) < n:
             chosen[rng.choice(free)] = name
-    rest = [place for place in range(len(of_statement)) if place not in chosen]
-    for place in spread(len(rest), n - len(chosen), rng) if len(chosen) < n else []:
-        chosen[rest[place]] = min(of_statement[rest[place]], key=lambda name: len(members[name]))
+    rest = [place for place in range(len(categories_by_statement)) if place not in chosen]
+    for place in draw_spread(len(rest), n - len(chosen), rng) if len(chosen) < n else []:
+        chosen[rest[place]] = min(categories_by_statement[rest[place]], key=lambda name: len(members[name]))
     return chosen
 
 
-def _whether(dimension: Dimension, statement: str, category: str | None = None) -> Question:
+def _build_yes_no_question(dimension: Dimension, statement: str, category: str | None = None) -> Question:
     return Question(
         dimension, "yes_no", f"Is this so? “{statement}”", YES, (YES, NO), category, statements=(statement,)
     )
 
 
-def _refused(dimension: Dimension, n: int) -> QuestionSet:
+def _build_refused_set(dimension: Dimension, n: int) -> QuestionSet:
     return QuestionSet(dimension, (), n, status="refused", reason=NO_FRAMES)

@@ -15,7 +15,7 @@ from benchmarks.papers.over_raters import over_raters
 from benchmarks.papers.recovered import recovered_segments
 from benchmarks.papers.separation import FOLDS, accuracy, area, folds_of, thresholds
 from benchmarks.qeva_matchers import auc
-from metrics_core.intervals import estimate
+from metrics_core.intervals import jackknife_estimate
 
 
 def test_noise_by_hand() -> None:
@@ -59,7 +59,9 @@ def test_the_area_is_that_of_ranks_without_each_group() -> None:
     found = area(scores, valid, groups)
     assert found.value == pytest.approx(auc(scores, valid))
     kept = [np.array(groups) != str(i) for i in range(15)]
-    expected = estimate(found.value, np.array([auc(scores[rows], valid[rows]) for rows in kept]), bounds=(0, 1))
+    expected = jackknife_estimate(
+        found.value, np.array([auc(scores[rows], valid[rows]) for rows in kept]), bounds=(0, 1)
+    )
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 

@@ -1,0 +1,138 @@
+"""What the ratings that were drawn for a question say of it so far, and that in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy.engine import Connection, Engine
+
+from assets.agreement.questions import BadQuestion, QuestionDraw, SettleQuestion, draw_for_question, parse_question
+from assets.settings import read_settings
+from assets.thresholds.settings import RatingSettings
+from db.manifest.datasets import Dataset
+from db.manifest.rating_draws import list_rating_questions, load_drawn_ratings
+from metrics_core.agreement.difference_estimates import (
+    DifferenceEstimate,
+    choose_least_good_rating,
+    compute_rating_difference,
+    compute_tau_difference,
+    compute_youden_difference,
+)
+from metrics_core.agreement.sampling import compute_draw_weights
+from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.calibration.rated_search import FEWEST_VIDEOS
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionState:
+    """A question, an aspect and the answer so far; without one, why there is none. n_other: see `sentence`."""
+
+    question: SettleQuestion
+    aspect: str
+    answer: DifferenceEstimate | None
+    n_other: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the ratings tell which one is better, by more than chance."""
+        return self.answer is not None and self.answer.winner is not None
+
+    def explain_blindly(self) -> str:
+        """Whether it is settled, without telling which one is better: for whoever rates."""
+        if self.is_settled:
+            return "settled by more than chance: enough is enough"
+        return f"open so far, by {self.answer.n if self.answer else 0} ratings that count"
+
+    def explain(self) -> str:
+        """What is known, in a sentence."""
+        said = f"{self.aspect}, {self.question.text}: {self._explain_answer()}"
+        if self.n_other:
+            said += f"; {self.n_other} ratings were drawn by other scores or captions, and count once drawn again"
+        return said
+
+    def _explain_answer(self) -> str:
+        names, what = _WORDS[self.question.kind](self.question)
+        answer = self.answer
+        if answer is None or answer.value is None:
+            return "open: too few ratings were drawn for it"
+        units = "videos" if self.question.kind == "systems" else "captions"
+        interval = "" if answer.low is None or answer.high is None else f" ({answer.low:.3f} to {answer.high:.3f})"
+        number = f"{what} {answer.value:.3f}{interval}, by {answer.n} {units} weighed by their chance to be drawn"
+        if answer.n_videos < FEWEST_VIDEOS:
+            return f"open: {answer.n_videos} videos, {FEWEST_VIDEOS} needed; {number}"
+        if answer.winner is None:
+            return f"open; {number}"
+        return f"{names[answer.winner]} by more than chance: enough is enough; {number}"
+
+
+_WORDS = {
+    "metrics": lambda q: (
+        tuple(f"{name} is closer to people" for name in (q.first, q.second)),
+        f"Kendall's tau-b of {q.second} less that of {q.first} is",
+    ),
+    "cuts": lambda q: (
+        tuple(f"the cut {q.first} >= {cut:g} is better" for cut in q.thresholds),
+        f"Youden's J of {q.thresholds[1]:g} less that of {q.thresholds[0]:g} is",
+    ),
+    "systems": lambda q: (
+        tuple(f"{name} is better" for name in (q.first, q.second)),
+        f"the mean rating of {q.second} less that of {q.first} is",
+    ),
+}
+
+
+def compute_question_state(connection: Connection, dataset: Dataset, aspect: str, drawn: QuestionDraw) -> QuestionState:
+    """What the ratings of an aspect say of a question.
+
+    Every rating of a caption whose key comes before the end of the draw counts, whoever gave it and why.
+    """
+    end, n_other = 0.0, 0
+    people = np.full(drawn.captions.sample_ids.size, np.nan)
+    for sample_id, value, marks in load_drawn_ratings(connection, dataset, aspect):
+        row = drawn.find_row(sample_id)
+        if row is None:
+            continue
+        people[row] = value
+        own = [mark for mark in marks if mark.question == drawn.question.text]
+        same = [mark for mark in own if math.isclose(mark.key, drawn.keys[row], rel_tol=1e-6)]
+        end = max(end, float(drawn.keys[row]) if same else 0.0)
+        n_other += len(own) - len(same)
+    rated = np.flatnonzero(np.isfinite(people) & (drawn.keys <= end))
+    return QuestionState(
+        drawn.question, aspect, _compute_answer(drawn, people, rated, aspect) if rated.size else None, n_other
+    )
+
+
+def _compute_answer(drawn: QuestionDraw, people: FloatArray, rated: IntArray, aspect: str) -> DifferenceEstimate:
+    """What the rated captions say."""
+    question, videos = drawn.question, drawn.captions.video_ids[rated].tolist()
+    weights = compute_draw_weights(drawn.keys[rated], drawn.shares[rated])
+    first, second = (side[rated] for side in drawn.values)
+    if question.kind == "metrics":
+        return compute_tau_difference(first, second, people[rated], weights, videos)
+    if question.kind == "cuts":
+        least = read_settings(RatingSettings).good_ratings.get(aspect, choose_least_good_rating(people[rated], weights))
+        return compute_youden_difference(first, people[rated] >= least, *question.thresholds, weights, videos)
+    by_unit: dict[int, dict[int, int]] = {}
+    sides = zip(drawn.units[rated].tolist(), drawn.captions.system_places[rated].tolist(), strict=True)
+    for place, (unit, side) in enumerate(sides):
+        by_unit.setdefault(unit, {})[side] = place
+    pairs = np.array([(rows[0], rows[1]) for rows in by_unit.values() if len(rows) == 2], dtype=np.int64)
+    pairs = pairs.reshape(-1, 2)
+    moved = people[rated][pairs[:, 1]] - people[rated][pairs[:, 0]]
+    return compute_rating_difference(moved, weights[pairs[:, 0]], [videos[place] for place in pairs[:, 0].tolist()])
+
+
+def explain_questions(engine: Engine, dataset: Dataset) -> list[str]:
+    """Return in sentences what is known of every question that ratings of a dataset were drawn for."""
+    found = []
+    with engine.connect() as connection:
+        for text, seed, aspect in list_rating_questions(connection, dataset):
+            try:
+                drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, text), seed)
+                found.append(compute_question_state(connection, dataset, aspect, drawn).explain())
+            except BadQuestion as error:
+                found.append(f"{aspect}, {text}: open, since {error}")
+    return found

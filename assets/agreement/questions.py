@@ -1,0 +1,228 @@
+"""What to rate next to settle a question on a dataset: the question, and the draw that follows from it.
+
+A question is a text: `vcs:cosine` (which metric is closer to people), `vcs:0.3:0.5` (which cut on a metric is better),
+`gpt:llava` (which system is better). The draw follows from the scores, the question and a seed alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock, Thread
+from typing import Literal
+
+import numpy as np
+from sqlalchemy.engine import Connection, Engine
+
+from assets.agreement.judged import LENGTH, SIMPLE_SCORE_COLUMNS
+from assets.agreement.scorer_names import UnknownScorer, require_named_scorer
+from db.manifest.datasets import Dataset
+from db.manifest.rating_draws import DrawableCaptions, DrawMark, load_caption_systems, load_drawable_captions
+from db.scores.sample_scores import SIMPLE_SCORES
+from db.scores.scorers import list_scored_datasets, list_scorers, load_named_samples, load_value_arrays
+from metrics_core.agreement.sampling import compute_draw_keys, compute_metric_draw_shares, compute_threshold_draw_shares
+from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.facts.texts import list_words
+
+# A draw of a million captions takes 100 MB.
+_MOST_DRAWS = 4
+RENEWAL_THREAD = "draw"
+"""The name of the thread that makes a draw anew."""
+QUESTION_FORMS = "METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM, such as vcs:cosine, vcs:0.3:0.5 or gpt:llava"
+
+
+class BadQuestion(ValueError):
+    """A question that cannot be settled on a dataset; the message says why and what to do."""
+
+    plain = True
+
+
+@dataclass(frozen=True, slots=True)
+class SettleQuestion:
+    """Which of two is better? kind: what the two are. cuts: both cuts on metric `first`, the lower one first."""
+
+    text: str
+    kind: Literal["metrics", "cuts", "systems"]
+    first: str
+    second: str
+    thresholds: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class QuestionDraw:
+    """All captions of a dataset with their shares and keys (n,), and both metrics' values (n,), NaN for none.
+
+    unit: the number of what is drawn as one (n,), a caption, or of systems a video. least: the least share of a caption
+    that may be drawn; None where those captions are no random sample of the dataset.
+    """
+
+    question: SettleQuestion
+    captions: DrawableCaptions
+    units: IntArray
+    shares: FloatArray
+    keys: FloatArray
+    values: tuple[FloatArray, FloatArray]
+    least_share: float | None
+
+    def find_row(self, sample_id: int) -> int | None:
+        """The row of a caption."""
+        row = int(np.searchsorted(self.captions.sample_ids, sample_id))
+        return row if row < self.captions.sample_ids.size and self.captions.sample_ids[row] == sample_id else None
+
+    @cached_property
+    def ordered_ids(self) -> list[int]:
+        """Ids of the captions that may be drawn, the first to rate first."""
+        rows = np.flatnonzero(np.isfinite(self.keys))
+        # Both captions of a pair have one key; which comes first tells nothing of its system.
+        rows = rows[np.lexsort((self.captions.chances[rows], self.keys[rows]))]
+        found: list[int] = self.captions.sample_ids[rows].tolist()
+        return found
+
+    def build_mark(self, sample_id: int) -> DrawMark | None:
+        """What is stored with a rating of a caption; None for one that is not drawn."""
+        row = self.find_row(sample_id)
+        if row is None or not math.isfinite(self.keys[row]):
+            return None
+        return DrawMark(self.question.text, float(self.shares[row]), float(self.keys[row]), self.least_share)
+
+
+def parse_question(connection: Connection, dataset: Dataset, text: str) -> SettleQuestion:
+    """Understand a question. Raises BadQuestion, with the remedy."""
+    parts = text.split(":")
+    if len(parts) == 3 and (cuts := _parse_thresholds(parts[1:])):
+        _find_scorer_id(connection, dataset, parts[0])
+        return SettleQuestion(text, "cuts", parts[0], parts[0], cuts)
+    pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
+    systems = load_caption_systems(connection, dataset) if pairs else set[str]()
+    for first, second in pairs:
+        if {first, second} <= systems and first != second:
+            return SettleQuestion(text, "systems", first, second)
+    if len(pairs) != 1 or pairs[0][0] == pairs[0][1]:
+        raise BadQuestion(f"{text[:80]!r} names no question: give {QUESTION_FORMS}")
+    for name in pairs[0]:
+        _find_scorer_id(connection, dataset, name)
+    return SettleQuestion(text, "metrics", *pairs[0])
+
+
+def _parse_thresholds(parts: Sequence[str]) -> tuple[float, float] | None:
+    try:
+        low, high = sorted(map(float, parts))
+    except ValueError:
+        return None
+    return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
+
+
+def _find_scorer_id(connection: Connection, dataset: Dataset, name: str) -> int | None:
+    """The number of the scorer of this name; None for the length of captions, which no scorer made."""
+    if name == SIMPLE_SCORE_COLUMNS[LENGTH]:
+        return None
+    scorers = list_scorers(connection)
+    if name in SIMPLE_SCORES and not any(each.metric == name for each in scorers):
+        raise BadQuestion(f"{dataset.name} has no {name} yet: run {_format_score_command(dataset, name)}")
+    try:
+        found = require_named_scorer(scorers, name)
+    except UnknownScorer as error:
+        simple = ", ".join(SIMPLE_SCORE_COLUMNS.values())
+        raise BadQuestion(f"{name!r} is neither a simple score ({simple}) nor a system, and {error}") from error
+    if dataset.name not in list_scored_datasets(connection, found.scorer_id):
+        raise BadQuestion(
+            f"{found.name} has not scored {dataset.name}: run {_format_score_command(dataset, found.metric)}"
+        )
+    return found.scorer_id
+
+
+def _format_score_command(dataset: Dataset, metric: str) -> str:
+    return f"reelsieve score --dataset {dataset.name} --metric {metric}"
+
+
+def draw_for_question(connection: Connection, dataset: Dataset, question: SettleQuestion, seed: int) -> QuestionDraw:
+    """Draw all captions of a dataset for a question. Raises BadQuestion where nothing can be drawn."""
+    systems = (question.first, question.second) if question.kind == "systems" else ()
+    captions = load_drawable_captions(connection, dataset, seed, systems)
+    if question.kind == "systems":
+        return _draw_videos(question, captions)
+    values = _load_values(connection, dataset, question.first, captions)
+    if question.kind == "cuts":
+        both, shares = (values, values), compute_threshold_draw_shares(values, *question.thresholds)
+    else:
+        both = (values, _load_values(connection, dataset, question.second, captions))
+        shares = compute_metric_draw_shares(*both)
+    if not (shares > 0).any():
+        raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} asks for: score it first")
+    unit, keys = np.arange(shares.size), compute_draw_keys(shares, captions.chances)
+    return QuestionDraw(question, captions, unit, shares, keys, both, float(shares[shares > 0].min()))
+
+
+class DrawCache:
+    """The draws of a server, each made once by whoever asks first; an old one serves while it is made anew."""
+
+    def __init__(self, engine: Engine, fresh_s: float = 60.0) -> None:
+        """fresh_s: how long a draw is kept before the scores are read again."""
+        self._engine, self._fresh_s = engine, fresh_s
+        self._made: dict[tuple[Dataset, str, int], tuple[float, QuestionDraw]] = {}
+        self._first = Lock()
+
+    def load(self, dataset: Dataset, text: str, seed: int) -> QuestionDraw:
+        """The draw of a question, a moment old or two. Raises BadQuestion."""
+        name = dataset, text, seed
+        with self._first:
+            if name not in self._made:
+                self._draw(name)
+            made_at, drawn = self._made[name]
+            if time.monotonic() - made_at >= self._fresh_s:
+                self._made[name] = time.monotonic(), drawn
+                Thread(target=self._renew, args=[name], name=RENEWAL_THREAD, daemon=True).start()
+        return drawn
+
+    def _renew(self, name: tuple[Dataset, str, int]) -> None:
+        try:
+            self._draw(name)
+        except Exception:
+            # Whoever asks next is told why.
+            self._made.pop(name, None)
+
+    def _draw(self, name: tuple[Dataset, str, int]) -> None:
+        dataset, text, seed = name
+        with self._engine.connect() as connection:
+            drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, text), seed)
+        self._made[name] = time.monotonic(), drawn
+        if len(self._made) > _MOST_DRAWS:
+            del self._made[min(self._made, key=lambda each: self._made[each][0])]
+
+
+def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> QuestionDraw:
+    """Videos at random, of those that have a caption of each system; of several by one system one by chance."""
+    rows = np.flatnonzero(captions.system_places >= 0)
+    rows = rows[np.lexsort((captions.chances[rows], captions.system_places[rows], captions.video_ids[rows]))]
+    of = np.stack([captions.video_ids[rows], captions.system_places[rows]])
+    rows = rows[np.append(True, (of[:, 1:] != of[:, :-1]).any(axis=0))[: rows.size]]
+    # A video has one row for each system now, side by side.
+    is_pair = captions.video_ids[rows][:-1] == captions.video_ids[rows][1:]
+    pairs = np.stack([rows[:-1][is_pair], rows[1:][is_pair]])
+    n = pairs.shape[1]
+    if not n:
+        raise BadQuestion(f"no video has captions of both {question.first} and {question.second}: name other systems")
+    size = captions.sample_ids.size
+    unit, shares, keys = np.full(size, -1), np.zeros(size), np.full(size, np.inf)
+    unit[pairs], shares[pairs], keys[pairs] = np.arange(n), 1 / n, captions.video_chances[pairs[0]] * n
+    none = np.full(size, np.nan)
+    return QuestionDraw(question, captions, unit, shares, keys, (none, none), None)
+
+
+def _load_values(connection: Connection, dataset: Dataset, name: str, captions: DrawableCaptions) -> FloatArray:
+    """The values of a scorer, or the lengths, (n,), NaN for none."""
+    scorer_id = _find_scorer_id(connection, dataset, name)
+    if scorer_id is None:
+        texts = load_named_samples(connection, captions.sample_ids.tolist())
+        return np.array(
+            [len(list_words(texts[sample_id].text)) for sample_id in captions.sample_ids.tolist()], dtype=np.float64
+        )
+    found = np.full(captions.sample_ids.size, np.nan)
+    ids, values = load_value_arrays(connection, scorer_id, dataset.dataset_id)
+    rows = np.searchsorted(captions.sample_ids, ids)
+    is_caption = captions.sample_ids[np.minimum(rows, found.size - 1)] == ids if found.size else ids < 0
+    found[rows[is_caption]] = values[is_caption]
+    return found

@@ -1,0 +1,89 @@
+"""The state of a video's file, and the check that the file is still the one that was ingested."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metrics_core.frames import compute_content_sha256
+
+# Some file systems number their files up to 2^64, but a bigint of Postgres ends at 2^63.
+_INODE_BITS = (1 << 63) - 1
+
+
+class IngestedFileChanged(Exception):
+    """The file of a video is gone, or is not the file that was ingested. The message says which of the two."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """Size, times and number of a file, as the file system gives them. The fields are columns of table `video`.
+
+    An object of a store has a size alone, and perhaps an `etag`, the mark by which the store tells contents apart.
+
+    Anyone can set the size and the modification time of a file, but not its time of change (`ctime_ns`, in nanoseconds)
+    or its number (`inode`). A copy or a move to another disk or host changes these two as well, so the content decides
+    where they differ. Both are None for videos that were ingested before they were stored; None agrees with any value.
+    """
+
+    size_bytes: int
+    mtime_ns: int | None
+    ctime_ns: int | None
+    inode: int | None
+    etag: str | None = None
+
+    @classmethod
+    def from_stat(cls, status: os.stat_result) -> FileState:
+        """The state that `stat` gives for a file."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & _INODE_BITS)
+
+    @classmethod
+    def from_video_row(cls, video: Any) -> FileState:
+        """The state of the file when it was ingested, from a row of table `video`."""
+        return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
+
+    def matches(self, stored: FileState) -> bool:
+        """Whether this state shows no change of the file since `stored` was stored."""
+        return (
+            (self.size_bytes, self.mtime_ns) == (stored.size_bytes, stored.mtime_ns)
+            and stored.ctime_ns in (self.ctime_ns, None)
+            and stored.inode in (self.inode, None)
+        )
+
+
+def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileState:
+    """The present state of the file at `uri`, after a check that it is the file that was ingested.
+
+    `stored` and `content` are the state and the SHA-256 (32 bytes) of the ingested file. The file is read only if its
+    state differs from `stored`.
+
+    Raises:
+        OtherFile: the file is gone or not a regular one, a link is on its path, or its content has changed.
+    """
+    try:
+        # Ingest stores paths without links, so a link on this path was made later and may lead anywhere.
+        target = Path(uri).resolve(strict=True)
+        if target != Path(uri):
+            raise IngestedFileChanged(f"a link leads to {target} since it was ingested")
+        status = target.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise IngestedFileChanged("this is not a regular file any more")
+        state = FileState.from_stat(status)
+        if not state.matches(stored) and not has_content(target, state, stored, sha256):
+            raise IngestedFileChanged("the file has changed since it was ingested")
+        return state
+    except RuntimeError as error:  # how pathlib before Python 3.13 reports links in a circle
+        raise IngestedFileChanged("a link leads nowhere since it was ingested") from error
+    except OSError as error:
+        raise IngestedFileChanged((error.strerror or str(error)).lower()) from error
+
+
+def has_content(path: Path, state: FileState, stored: FileState, sha256: bytes) -> bool:
+    """Whether the file has the stored content (SHA-256, 32 bytes) although its state differs from the stored state.
+
+    Raises OSError if the file cannot be read.
+    """
+    return state.size_bytes == stored.size_bytes and bytes.fromhex(compute_content_sha256(path)) == sha256

@@ -1,0 +1,71 @@
+"""What went wrong at a store, in one sentence. The clients' own messages may hold signatures: none is repeated."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from assets.media.address import Address
+from assets.media.private_networks import find_refused_address, list_causes
+
+# missing: there is no such object; escape: it lies outside its root; trouble: nothing is known about it.
+UnavailableKind = Literal["missing", "escape", "trouble"]
+
+# The extra that brings the driver, where its name is not the scheme.
+_EXTRAS = {"https": "http"}
+_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or a role that may read it",
+    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to an account that may read it",
+}
+_NO_SIGN_IN = "the address does not say how to sign in: put a copy where this machine may read it"
+_SIGN_IN = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "PermissionError")
+_ASTRAY = ("InvalidURL", "TooManyRedirects", "RedirectClientError")
+CHANGED_MEANWHILE = "it changed while it was read: run the same command again when nothing writes to it any more"
+
+
+class MediaUnavailable(Exception):
+    """A video's file cannot be had. The message says why with its remedy; `kind` tells a missing file from trouble."""
+
+    def __init__(self, kind: UnavailableKind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def explain_store_error(address: Address, error: BaseException) -> MediaUnavailable:
+    """The sentence for an error of a client."""
+    if (private := find_refused_address(error)) is not None:
+        return MediaUnavailable(
+            "trouble",
+            f"the address leads to {private} in a private network: to allow that, name the network in "
+            "REELSIEVE_MEDIA_PRIVATE_NETWORKS",
+        )
+    if isinstance(error, ImportError):
+        remedy = f"pip install 'reelsieve[{_EXTRAS.get(address.scheme, address.scheme)}]'"
+        return MediaUnavailable("trouble", f"no driver for {address.scheme}:// is installed: {remedy}")
+    chain = list(list_causes(error))
+    names = {kind.__name__ for each in chain for kind in type(each).__mro__}
+    status = next((code for each in chain if (code := _find_status(each)) is not None), None)
+    # The HTTP client wraps all its errors in a FileNotFoundError; that of a 404 stands alone.
+    is_absent = isinstance(error, FileNotFoundError) and (address.scheme not in ("http", "https") or len(chain) == 1)
+    if is_absent or status in (404, 410):
+        return MediaUnavailable("missing", "there is no such object")
+    if status in (401, 403) or names.intersection(_SIGN_IN):
+        return MediaUnavailable("trouble", f"no permission to read it: {_CREDENTIALS.get(address.scheme, _NO_SIGN_IN)}")
+    if names.intersection(_ASTRAY):
+        return MediaUnavailable("trouble", "it leads to an address that cannot be read: give the file's own address")
+    if status is not None:
+        return MediaUnavailable("trouble", f"the server answers with status {status}: try again later")
+    why = type(chain[1] if is_cause_hidden(error) else error).__name__
+    return MediaUnavailable("trouble", f"the store cannot be reached ({why}): check the network, or try again later")
+
+
+def _find_status(error: BaseException) -> int | None:
+    """The status of an HTTP answer. The client of Google's storage has names of its own for it."""
+    if type(error) is OSError and str(error).startswith("Forbidden:"):
+        return 403
+    code = getattr(error, "code" if type(error).__name__ == "HttpError" else "status", None)
+    return code if isinstance(code, int) else None
+
+
+def is_cause_hidden(error: BaseException) -> bool:
+    """Whether the HTTP client hides the error's cause behind a FileNotFoundError."""
+    return isinstance(error, FileNotFoundError) and error.__cause__ is not None

@@ -1,0 +1,163 @@
+"""What is found in a source of data: clips with their captions, what was guessed, and what was left out and why."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from assets.ingest.rejects import CODES, Code, Reject
+from assets.ingest.rows import MAX_ID, RawRow
+from assets.ingest.validate import validate_row
+
+# Who wrote a caption whose source does not say so.
+UNNAMED_SYSTEM = "captions"
+# Characters of a thing's name that are shown: paths may have thousands.
+_SHOWN = 200
+_DIGITS = 16
+
+
+class NoManifest(ValueError):
+    """A manifest cannot be made of this source, or not there; the message names the remedy."""
+
+    plain = True
+
+
+class Rating(NamedTuple):
+    """A person's number for one aspect of a caption, from 1 to 5."""
+
+    rater: str
+    aspect: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """A caption of a clip. segments: objects of `start_s`, `end_s` in seconds and `text`. extra: fields of its own."""
+
+    text: str
+    role: Literal["reference", "candidate"] = "candidate"
+    system: str | None = None
+    caption_id: str | None = None
+    segments: Sequence[Mapping[str, Any]] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    ratings: Sequence[Rating] = ()
+
+    @property
+    def manifest_system(self) -> str | None:
+        """Who wrote the caption, as the manifest says it."""
+        return self.system or (None if self.role == "reference" else UNNAMED_SYSTEM)
+
+    def build_row(self, video_id: str, caption_id: str) -> dict[str, Any]:
+        """The row of table `captions`."""
+        row = {
+            "caption_id": caption_id,
+            "video_id": video_id,
+            "role": self.role,
+            "system": self.manifest_system,
+            "text": self.text,
+            "segments": self.segments,
+            **self.extra,
+        }
+        return {name: value for name, value in row.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionedVideo:
+    """A video and captions of it. path: as the manifest writes it; None for a video that is text only."""
+
+    video_id: str
+    path: str | None
+    captions: tuple[Caption, ...]
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Things that were left out for one reason: how many, and the first of them."""
+
+    first: str
+    n: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was guessed about a source, in sentences, and what was left out, by the reason.
+
+    offered: own fields that may be ratings, with their least and greatest number, and whether all are whole. rated: the
+    columns of ratings, in small letters.
+    """
+
+    guesses: list[str] = field(default_factory=list)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    possible_ratings: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
+    rating_columns: set[str] = field(default_factory=set)
+
+    def add_guess(self, sentence: str) -> None:
+        """Remember a guess once."""
+        if sentence not in self.guesses:
+            self.guesses.append(sentence)
+
+    def leave_out(self, reason: str, thing: str, n: int = 1) -> None:
+        """Count something that does not go into the manifest."""
+        shown = thing if len(thing) <= _SHOWN else f"{thing[:_SHOWN]}.."
+        self.left_out.setdefault(reason, LeftOut(shown)).n += n
+
+    def add_possible_ratings(self, column: str, numbers: Sequence[float]) -> None:
+        """Note numbers of an own field that may be ratings."""
+        if numbers:
+            least, most, are_whole = self.possible_ratings.get(column, (numbers[0], numbers[0], True))
+            are_whole = are_whole and all(number == int(number) for number in numbers)
+            self.possible_ratings[column] = (min(least, *numbers), max(most, *numbers), are_whole)
+
+    def explain_possible_ratings(self) -> list[str]:
+        """Which own fields may become ratings, in sentences."""
+        return [
+            f"column {column!r} holds numbers from {least:g} to {most:g}: "
+            + (
+                f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
+                if are_whole and least >= 1 and most <= 5
+                else "it stays an own field, since ratings of people are whole numbers from 1 to 5"
+            )
+            for column, (least, most, are_whole) in self.possible_ratings.items()
+        ]
+
+    def accept_row(self, kind: str, row: Mapping[str, Any], where: str) -> bool:
+        """Whether ingest will accept a row of a manifest; else it is left out, for the reason of ingest."""
+        checked = validate_row(RawRow("", 0, kind, dict(row), None, ""))
+        if isinstance(checked, Reject):
+            self.leave_out_refused(kind, checked.code, where)
+        return not isinstance(checked, Reject)
+
+    def leave_out_refused(self, kind: str, code: Code, where: str) -> None:
+        """Leave out what ingest would refuse, for its reason."""
+        self.leave_out(f"a {kind} that ingest would refuse ({code}): {CODES[code]}", where)
+
+    def format_left_out(self) -> str:
+        """What was left out, in words; nothing where all was taken."""
+        return "; ".join(f"{row['left out']} ({row['n']}, such as {row['first']})" for row in self.list_left_out())
+
+    def list_left_out(self) -> list[dict[str, Any]]:
+        """What was left out as rows of a table."""
+        return [{"left out": why, "n": each.n, "first": each.first} for why, each in self.left_out.items()]
+
+
+def shorten_id(wanted: str) -> str:
+    """The id, or for one that is too long its beginning with a digest of the whole."""
+    if len(wanted.encode("utf-8", "replace")) <= MAX_ID:
+        return wanted
+    digest = hashlib.sha256(wanted.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return f"{wanted.encode()[: MAX_ID - 2 * _DIGITS].decode('utf-8', 'ignore')}~{digest}"
+
+
+def parse_id(value: Any) -> str | None:
+    """The id that a cell holds: a text, or a whole number, which pandas writes as 5.0 beside nulls; else None.
+
+    >>> parse_id(" a "), parse_id(5.0), parse_id(float("inf")), parse_id([1]), parse_id(True)
+    ('a', '5', None, None, None)
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value).strip() or None

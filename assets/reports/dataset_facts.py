@@ -1,0 +1,134 @@
+"""What facts tell of a dataset in its report: how the most telling ones spread, and what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlalchemy.engine import Connection
+
+from assets.reports.records import DatasetFacts, FactDistribution, NotableFact, ProposedCondition, VideoCopy
+from assets.reports.text import format_portion
+from db.manifest.datasets import Dataset
+from db.reports.facts import (
+    VIDEO_FACT_NAMES,
+    FactSubject,
+    compute_fact_summary,
+    count_matching_captions,
+    create_fact_tables,
+    find_commonest_language,
+    list_matches,
+    list_repeated_texts,
+    load_signatures,
+)
+from metrics_core.facts.signatures import convert_to_unit_vectors
+from metrics_core.selection.duplicates import drop_near_duplicates, find_originals
+
+# Which facts have a histogram, and what their numbers are.
+HISTOGRAM_FACTS: Mapping[str, str] = {
+    "motion": "picture heights a second",
+    "frame_change": "grey levels in 0.2 s",
+    "static_share": "share of the time that stands still",
+    "sharpness": "variance of the Laplacian",
+    "brightness": "mean luma, 0 to 1",
+    "contrast": "deviation of the luma, 0 to 1",
+    "cuts": "hard cuts inside the clip",
+    "letterbox": "share of the picture under black bars",
+    "words": "words of the caption",
+    "words_per_second": "words for each second of video",
+    "repetition": "share of word triples said before",
+    "boilerplate": "share of sentences with a stock phrase",
+}
+# What stands out: a condition of the filter language, and what is said of one video or caption and of several.
+_NOTABLE: tuple[tuple[FactSubject, str, str, str], ...] = (
+    ("video", "static_share >= 0.9", "stands still", "stand still"),
+    ("video", "black_share >= 0.1", "has black frames", "have black frames"),
+    ("video", "brightness < 0.15", "is dark", "are dark"),
+    ("video", "letterbox >= 0.1", "has black bars", "have black bars"),
+    ("video", "cuts >= 1", "has a cut inside", "have cuts inside"),
+    ("video", "has_sound = false", "has no sound track", "have no sound track"),
+    ("caption", "words < 5", "has fewer than five words", "have fewer than five words"),
+    ("caption", "repetition >= 0.1", "repeats itself", "repeat themselves"),
+    ("caption", "boilerplate > 0", "has a stock phrase", "have stock phrases"),
+)
+_LANGUAGE = ("is not in the language of most, {}", "are not in the language of most, {}")
+# Conditions that leave out what hardly anybody trains with, the plainest first; so many are proposed together.
+_CONDITIONS = (
+    "words >= 5",
+    "static_share < 0.9",
+    "black_share < 0.1",
+    "repetition < 0.1",
+    "letterbox < 0.1",
+    "boilerplate = 0",
+)
+MOST_CONDITIONS = 2
+MOST_NAMED = 3
+# Videos that are this much alike are copies, as docs/facts.md measures; so many are compared on a page.
+ALIKE, MOST_COMPARED = 0.6, 5000
+
+
+def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:
+    """Describe the dataset by its facts; None where none were measured."""
+    n = create_fact_tables(connection, dataset)
+    if not any(n.values()):
+        return None
+    summaries = {fact: compute_fact_summary(connection, fact) for fact in HISTOGRAM_FACTS}
+    facts = tuple(
+        FactDistribution(fact, HISTOGRAM_FACTS[fact], "video" if fact in VIDEO_FACT_NAMES else "caption", found)
+        for fact, found in summaries.items()
+        if found is not None
+    )
+    copies = _find_copies(connection) if n["video"] <= MOST_COMPARED else ()
+    notable, proposed = tuple(_list_notable(connection, n, copies)), _propose_condition(connection, n["caption"])
+    return DatasetFacts(n["video"], n["caption"], facts, notable, copies, proposed)
+
+
+def _list_notable(
+    connection: Connection, n: Mapping[FactSubject, int], copies: Sequence[VideoCopy]
+) -> Iterator[NotableFact]:
+    language = find_commonest_language(connection)
+    has, have = (each.format(language) for each in _LANGUAGE)
+    other: tuple[tuple[FactSubject, str, str, str], ...] = (("caption", f"language <> '{language}'", has, have),)
+    for of, condition, has, have in (*_NOTABLE, *(other if language else ())):
+        n_meeting, keys = list_matches(connection, of, condition, MOST_NAMED)
+        if n_meeting:
+            yield NotableFact(_format_notable(n_meeting, n[of], of, has, have, keys), condition)
+    n_same, keys = list_repeated_texts(connection, MOST_NAMED)
+    if n_same:
+        yield NotableFact(
+            _format_notable(n_same, n["caption"], "caption", "", "have the text of another one", keys), "dedupe: 1"
+        )
+    if copies:
+        has, have = "is a copy of another one, or nearly", "are copies of others, or nearly"
+        pairs = [f"{copy.key} of {copy.original}" for copy in copies[:MOST_NAMED]]
+        yield NotableFact(
+            _format_notable(len(copies), n["video"], "video", has, have, pairs), f"dedupe_videos: {ALIKE}"
+        )
+
+
+def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondition | None:
+    """The first conditions that leave out some captions, and together no more than half of them; None without one."""
+    chosen: list[str] = []
+    left = n_captions
+    for condition in _CONDITIONS:
+        n = count_matching_captions(connection, " and ".join([*chosen, condition]))
+        if n_captions / 2 <= n < left:
+            chosen.append(condition)
+            left = n
+        if len(chosen) == MOST_CONDITIONS:
+            break
+    return ProposedCondition(" and ".join(chosen), left) if chosen else None
+
+
+def _find_copies(connection: Connection) -> tuple[VideoCopy, ...]:
+    """The videos that are like one before them by their keys, each with the one that it is most like."""
+    keys, found = load_signatures(connection)
+    if not keys:
+        return ()
+    units = convert_to_unit_vectors(found)
+    places = zip(*find_originals(units, drop_near_duplicates(units, ALIKE)), strict=True)
+    return tuple(VideoCopy(keys[one], keys[other], float(units[one] @ units[other])) for one, other in places)
+
+
+def _format_notable(n: int, total: int, of: FactSubject, has: str, have: str, keys: list[str]) -> str:
+    said = format_portion(n, total, of, has, have)
+    return f"{said}." if n == total else f"{said}: {', '.join(keys)}{', …' if n > len(keys) else '.'}"

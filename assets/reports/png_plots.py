@@ -1,0 +1,87 @@
+"""Small PNG plots for asset metadata and reports."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOUR = "#2f6f8f"
+
+
+def plot_histogram_png(
+    low: float,
+    high: float,
+    counts: Sequence[int],
+    metric: str,
+    title: str,
+    lines: Mapping[str, float] | None = None,
+) -> bytes:
+    """Draw counts in equal bins from low to high as a PNG. `lines` are labelled vertical lines."""
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+        counts = [sum(counts) if place == len(counts) // 2 else 0 for place in range(len(counts))]
+    width = (high - low) / len(counts)
+    figure = _make_figure(4.8, 2.4)
+    axes = figure.subplots()
+    left = [low + place * width for place in range(len(counts))]
+    axes.bar(left, counts, width=width, align="edge", color=COLOUR, edgecolor="white", linewidth=0.4)
+    _plot_lines(axes, lines or {})
+    axes.set(xlabel=metric, ylabel="samples", title=title)
+    return _render_png(figure)
+
+
+def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: str, title: str) -> bytes:
+    """Draw values with their intervals (value, low, high) as a PNG, the highest value on top."""
+    order = sorted(limits, key=lambda name: limits[name][0])
+    figure = _make_figure(4.8, 0.8 + 0.32 * len(order))
+    axes = figure.subplots()
+    for place, name in enumerate(order):
+        value, low, high = limits[name]
+        axes.plot([low, high], [place, place], color=COLOUR, linewidth=1.5)
+        axes.plot([value], [place], "o", color=COLOUR, markersize=5)
+    axes.axvline(0, color="#999999", linewidth=0.8)
+    axes.set_yticks(range(len(order)), order)
+    axes.set(xlabel=label, title=title)
+    return _render_png(figure)
+
+
+def format_markdown_image(png: bytes, text: str) -> str:
+    """Return the image as markdown that contains its bytes, so that it needs no file and no network."""
+    return f"![{text}](data:image/png;base64,{base64.b64encode(png).decode()})"
+
+
+def _plot_lines(axes: Axes, lines: Mapping[str, float]) -> None:
+    """Draw labelled vertical lines; lines too close to tell apart share a label."""
+    left, right = axes.get_xlim()
+    labels: dict[float, list[str]] = {}
+    for label, value in lines.items():
+        axes.axvline(value, color="#b5482f", linewidth=1)
+        beside = next((other for other in labels if abs(other - value) < (right - left) / 40), value)
+        labels.setdefault(beside, []).append(label)
+    for value, shared in labels.items():
+        axes.text(value, axes.get_ylim()[1], " " + ", ".join(shared), fontsize=6, rotation=90, va="top")
+
+
+def _make_figure(width: float, height: float) -> Figure:
+    # The object interface draws without a display and without the global state of pyplot.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=110, layout="constrained")
+
+
+def _render_png(figure: Figure) -> bytes:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=7)
+        axes.title.set_fontsize(9)
+        axes.xaxis.label.set_fontsize(8)
+        axes.yaxis.label.set_fontsize(8)
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png")
+    return stream.getvalue()

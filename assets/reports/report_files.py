@@ -1,0 +1,103 @@
+"""The files of a report: its page and its numbers, both written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from assets.reports.answer_records import ReportAnswers
+from assets.reports.page import render_page
+from assets.reports.page_figures import plot_figures
+from assets.reports.records import Report
+from assets.reports.sample_records import ShownSample
+from assets.selection.partial_file import open_partial_file, remove_abandoned
+
+PAGE, NUMBERS = "index.html", "report.json"
+PROBE = ".reelsieve-probe"
+AGREEMENT_FIELDS = (
+    "metric",
+    "aspect",
+    "grouping",
+    "statistic",
+    "value",
+    "low",
+    "high",
+    "n",
+    "n_undefined",
+    "baseline",
+)
+
+
+class ReportError(ValueError):
+    """A report that cannot be written; the message says why and what to do."""
+
+    plain = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """Where a report lies, what a reader must know first, and what it answers."""
+
+    page: Path
+    numbers: Path
+    notices: tuple[str, ...]
+    answers: ReportAnswers
+
+
+def create_report_folder(folder: Path) -> Path:
+    """Make a folder for a report, and return its absolute path.
+
+    Raises ReportError where it cannot be made or written to: better before the work than after it.
+    """
+    try:
+        target = folder.expanduser().resolve()
+        target.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(target)
+        with open_partial_file(target / PROBE):
+            pass
+        (target / PROBE).unlink()
+    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ReportError(f"{folder}: no report can be written there ({reason}): name a folder with --to") from error
+    return target
+
+
+def write_report(report: Report, folder: Path) -> ReportFiles:
+    """Write page and numbers into a folder. Other files there stay. Raises ReportError where the disk refuses."""
+    contents = {NUMBERS: format_report_json(report), PAGE: render_page(report, plot_figures(report))}
+    try:
+        for name, content in contents.items():
+            with open_partial_file(folder / name) as file:
+                file.write(content.encode())
+    except OSError as error:
+        raise ReportError(f"{folder}: the report cannot be written ({error.strerror}): make room there") from error
+    return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, report.answers)
+
+
+def format_report_json(report: Report) -> str:
+    """The facts of a report as JSON, without pictures and points."""
+    plain = {each.name: getattr(report, each.name) for each in fields(report)}
+    plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
+    plain["trust"] = _drop_fields(asdict(report.trust), ("rows", "scatters"))
+    plain["groups"] = {group.name: [_convert_sample(sample) for sample in group.samples] for group in report.groups}
+    return json.dumps(plain, ensure_ascii=False, indent=1, default=_convert_plain)
+
+
+def _convert_sample(sample: ShownSample) -> dict[str, Any]:
+    return _drop_fields(asdict(sample), ("frames", "lines", "rows"))
+
+
+def _drop_fields(value: Any, names: tuple[str, ...]) -> Any:
+    if isinstance(value, dict):
+        return {name: _drop_fields(each, names) for name, each in value.items() if name not in names}
+    return [_drop_fields(each, names) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _convert_plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return dict(value) if isinstance(value, Mapping) else asdict(value)

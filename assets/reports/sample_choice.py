@@ -1,0 +1,111 @@
+"""Which samples a report shows: the best and the worst, and those that metrics or people disagree about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from assets.agreement.judged import JudgedSamples
+from assets.reports.distributions import SAMPLE_KIND, DrawnCaptions
+from assets.reports.records import DatasetFacts, MetricSummary
+from assets.reports.sample_records import SampleGroup
+from assets.reports.text import format_compact, format_name
+from db.reports.facts import first_captions
+from db.reports.samples import list_extreme_samples
+from metrics_core.agreement.raters import compute_mean_ratings
+from metrics_core.arrays import FloatArray
+
+N_EXTREMES = 2
+MOST_DISPUTED = 6
+# Where nothing is scored, so many captions are the extremes of facts.
+MOST_EXTREME = 12
+# Half of all samples lie between the two ranks.
+LEAST_GAP = 0.5
+
+ChosenGroup = SampleGroup[tuple[int, str]]
+"""Samples for one reason, as (id, why); a sample may be in several groups."""
+
+
+def choose_shown_samples(
+    connection: Connection,
+    metrics: Sequence[MetricSummary],
+    drawn: DrawnCaptions,
+    judged: JudgedSamples,
+    described: DatasetFacts | None,
+) -> tuple[ChosenGroup, ...]:
+    """Choose captions to look at: by scores, or by facts where there are none; `reported` must have been collected."""
+    names = {metric.name: metric.label for metric in metrics if metric.has_values(SAMPLE_KIND)}
+    if not names:
+        extreme = tuple(_choose_by_facts(connection, described)) if described else ()
+        return (ChosenGroup("Extremes of facts", "facts", extreme),)
+    best, worst = (
+        tuple(
+            (sample_id, f"{word} by {label}")
+            for metric, label in names.items()
+            for sample_id in list_extreme_samples(connection, SAMPLE_KIND, metric, N_EXTREMES, best=is_best)
+        )
+        for word, is_best in (("best", True), ("worst", False))
+    )
+    return (
+        ChosenGroup("Best", "best", best),
+        ChosenGroup("Worst", "worst", worst),
+        ChosenGroup("Metric against metric", "metrics", _choose_between_metrics(names, drawn)),
+        ChosenGroup("Metric against people", "people", tuple(_choose_against_people(names, judged))),
+    )
+
+
+def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterator[tuple[int, str]]:
+    """Captions at both ends of each fact: the caption itself, or the first one of the video."""
+    ends = [
+        (each.of, end.row_id, f"{word} {format_name(each.fact)}: {format_compact(end.value)}")
+        for each in described.facts
+        for word, end in each.list_extremes()
+    ]
+    of_video = first_captions(connection, [row_id for of, row_id, _ in ends if of == "video"])
+    chosen: set[int] = set()
+    for of, row_id, why in ends:
+        sample_id = of_video.get(row_id) if of == "video" else row_id
+        if sample_id is not None and (sample_id in chosen or len(chosen) < MOST_EXTREME):
+            chosen.add(sample_id)
+            yield sample_id, why
+
+
+def _choose_between_metrics(names: Mapping[str, str], drawn: DrawnCaptions) -> tuple[tuple[int, str], ...]:
+    """The drawn captions with the widest gaps between their ranks by two metrics: of every two, one each way."""
+    ranks = {metric: _compute_ranks(values) for metric, values in drawn.values.items()}
+    found = []
+    for high, low in permutations(ranks, 2):
+        gap = ranks[high] - ranks[low]
+        place = int(np.nanargmax(gap)) if np.isfinite(gap).any() else None
+        if place is not None and gap[place] >= LEAST_GAP:
+            why = f"{names[high]} ranks it high, {names[low]} low"
+            found.append((float(gap[place]), drawn.sample_ids[place], why))
+    found.sort(key=lambda each: (-each[0], each[1], each[2]))
+    return tuple((sample_id, why) for _, sample_id, why in found[:MOST_DISPUTED])
+
+
+def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> Iterator[tuple[int, str]]:
+    """For each metric the sample that it puts farthest above its ratings, and the one farthest below."""
+    people = np.array([_compute_ranks(compute_mean_ratings(ratings)) for ratings in judged.ratings.values()])
+    known = np.isfinite(people).any(axis=0) if people.size else np.zeros(len(judged.samples), dtype=np.bool_)
+    mean = np.full(known.size, np.nan)
+    mean[known] = np.nanmean(people[:, known], axis=0) if known.any() else np.nan
+    for metric, label in names.items():
+        gap = _compute_ranks(np.where(known, judged.metric_values.get(metric, np.nan), np.nan)) - mean
+        for sign, how in ((1, "higher"), (-1, "lower")):
+            if not np.isfinite(gap).any():
+                continue
+            place = int(np.nanargmax(sign * gap))
+            if sign * gap[place] >= LEAST_GAP / 2:
+                yield judged.samples[place].sample_id, f"{label} ranks it {how} than people do"
+
+
+def _compute_ranks(values: FloatArray) -> FloatArray:
+    """The share of the defined values below each one, equal ones counted half; NaN where undefined."""
+    defined = np.sort(values[np.isfinite(values)])
+    below = np.searchsorted(defined, values, "left") + np.searchsorted(defined, values, "right")
+    ranks: FloatArray = np.where(np.isfinite(values), below / max(1, 2 * defined.size), np.nan)
+    return ranks

@@ -1,0 +1,209 @@
+"""The figures of a report: numbers in, SVG out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assets.reports.answer_records import TrafficLight
+from assets.reports.records import ScatterPoints
+from assets.reports.svg import render_svg, use_page_style
+from assets.reports.text import escape_for_page
+from db.reports.values import Spread
+from metrics_core.agreement.baseline_comparison import Coefficient
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The page's colours of verdicts; everything else is drawn in one colour.
+LIGHT_COLOURS: Mapping[TrafficLight, str] = {
+    "good": "#187a4b",
+    "middle": "#b07d00",
+    "bad": "#b3401f",
+    "open": "#6b7580",
+}
+ACCENT, GREY, PALE, DARK = "#2b6a99", "#8a939c", "#e6eaee", "#333333"
+# Margins and letters, in inches.
+WIDTH, LEFT, RIGHT = 4.1, 0.66, 0.1
+INCH_OF_LETTER = 0.066
+# More points than these are drawn as pixels: each point of an SVG takes 100 bytes.
+MOST_VECTOR_POINTS = 60
+NAME_LENGTH = 26
+MOST_SHARDS = 60
+
+
+@use_page_style
+def plot_coefficients(
+    bars: Sequence[tuple[str, Coefficient, str]],
+    baseline: float | None,
+    rater: Coefficient | None,
+    name: str,
+    description: str,
+) -> str:
+    """Draw bars (name, coefficient, colour), the first on top, beside the strongest simple score and one more rater."""
+    names = [_shorten(label) for label, *_ in reversed(bars)]
+    figure, axes = _make_axes(WIDTH, 0.82 + 0.22 * len(bars), _measure_names(names), 0.32)
+    if baseline is not None:
+        axes.axvline(baseline, color=GREY, linewidth=1.2, linestyle=":", label="strongest simple score")
+    if rater is not None and rater.value is not None:
+        axes.axvline(rater.value, color=DARK, linewidth=1.2, linestyle="--", label="one more rater")
+        if rater.low is not None and rater.high is not None:
+            axes.axvspan(rater.low, rater.high, color=DARK, alpha=0.13, linewidth=0)
+    for place, (_, found, colour) in enumerate(reversed(bars)):
+        if found.value is not None:
+            axes.plot([found.value], [place], "o", color=colour, markersize=4.5)
+        if found.low is not None and found.high is not None:
+            axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+    _label_rows(axes, names, "Kendall’s τ-b with people, 95 % interval")
+    if axes.get_legend_handles_labels()[0]:
+        figure.legend(loc="upper right", ncols=2, frameon=False, fontsize=8, handlelength=1.8)
+    return render_svg(figure, name, description)
+
+
+@use_page_style
+def plot_scatter(points: ScatterPoints, xlabel: str, ylabel: str, name: str, description: str) -> str:
+    """Draw a metric against ratings, with the mean rating of each tenth of the samples."""
+    figure, axes = _make_axes(2.75, 2.2)
+    y = np.array(points.ratings)
+    if len(y) and len(np.unique(y)) < 40:
+        # Points of equal ratings would hide each other.
+        step = float(np.diff(np.unique(y)).min()) if len(np.unique(y)) > 1 else 1.0
+        y = y + np.random.default_rng(0).uniform(-0.3, 0.3, len(y)) * step
+    many = len(y) > MOST_VECTOR_POINTS
+    size, alpha = (5, 0.35) if len(y) > 500 else (9, 0.5)
+    axes.scatter(points.values, y, s=size, color=ACCENT, alpha=alpha, linewidths=0, rasterized=many)
+    if points.trend:
+        axes.plot(*zip(*points.trend, strict=True), color=DARK, linewidth=1.4, marker="o", markersize=2.5)
+    axes.set(xlabel=_shorten(xlabel), ylabel=_shorten(ylabel))
+    return render_svg(figure, name, description)
+
+
+@use_page_style
+def plot_histogram(
+    low: float,
+    high: float,
+    counts: Sequence[int],
+    xlabel: str,
+    name: str,
+    description: str,
+    cuts: Mapping[str, float] | None = None,
+) -> str:
+    """Draw counts of equal bins from low to high; cuts: labelled vertical lines."""
+    figure, axes = _make_axes(WIDTH, 1.9)
+    edges = np.linspace(low, high, len(counts) + 1)
+    axes.stairs(counts, edges, fill=True, color=ACCENT, alpha=0.75)
+    top = max(counts) or 1
+    for value in (cuts or {}).values():
+        axes.plot([value, value], [0, 1.03 * top], color=DARK, linewidth=0.9, linestyle="--")
+    left, right = axes.get_xlim()
+    letter = INCH_OF_LETTER * 7 / 9 * (right - left) / (WIDTH - LEFT - RIGHT)
+    for value, label in _place_labels(cuts or {}, letter, (left, right)):
+        axes.text(value, top * 1.05, label, fontsize=7, ha="center", va="bottom", color=DARK)
+    axes.set_xlim(left, right)
+    axes.set_ylim(0, top * (1.16 if cuts else 1.05))
+    _label_x(axes, xlabel)
+    axes.set_ylabel("samples")
+    axes.locator_params(axis="y", nbins=5, integer=True)
+    return render_svg(figure, name, description)
+
+
+@use_page_style
+def plot_quantiles(spreads: Sequence[Spread], xlabel: str, name: str, description: str) -> str:
+    """Draw quantiles: a line from 5 to 95 %, a box over the middle half, the median as a dot; the first on top."""
+    names = [f"{_shorten(each.group)} ({each.n:,})" for each in reversed(spreads)]
+    figure, axes = _make_axes(WIDTH, 0.58 + 0.22 * len(spreads), _measure_names(names))
+    for place, spread in enumerate(reversed(spreads)):
+        p5, p25, p50, p75, p95 = spread.quantiles
+        axes.plot([p5, p95], [place, place], color=ACCENT, linewidth=1)
+        axes.barh(place, p75 - p25, left=p25, height=0.52, color=ACCENT, alpha=0.35, linewidth=0)
+        axes.plot([p50], [place], "o", color=ACCENT, markersize=4)
+    _label_rows(axes, names, xlabel)
+    return render_svg(figure, name, description)
+
+
+@use_page_style
+def plot_shards(spreads: Sequence[Spread], ylabel: str, name: str, description: str) -> str:
+    """Draw the median and the middle half of every shard; of very many shards those farthest from the others."""
+    middle = float(np.median([each.quantiles[2] for each in spreads]))
+    farthest = sorted(spreads, key=lambda each: -abs(each.quantiles[2] - middle))[:MOST_SHARDS]
+    shown = sorted(farthest, key=lambda each: int(each.group))
+    figure, axes = _make_axes(WIDTH, 1.7)
+    places = range(len(shown))
+    low, median, high = ([each.quantiles[i] for each in shown] for i in (1, 2, 3))
+    axes.vlines(places, low, high, color=ACCENT, alpha=0.4, linewidth=max(1.0, 90 / len(shown)))
+    axes.plot(places, median, "o", color=ACCENT, markersize=3)
+    axes.axhline(middle, color=GREY, linewidth=0.8, linestyle="--")
+    step = max(1, len(shown) // 10)
+    axes.set_xticks(list(places)[::step], [each.group for each in shown][::step])
+    axes.set(xlabel="shard", ylabel=ylabel)
+    return render_svg(figure, name, description)
+
+
+def _place_labels(labels: Mapping[str, float], letter: float, limits: tuple[float, float]) -> list[tuple[float, str]]:
+    """Labels with the places of their middles, those joined that would touch, and none beyond the limits.
+
+    letter: the width of a letter, in the unit of the places and limits.
+
+    >>> _place_labels({"50 %": 0.0, "25 %": 1.0, "12.5 %": 1.1}, 0.1, (-1, 2))
+    [(0.0, '50 %'), (1.05, '25 %, 12.5 %')]
+    >>> _place_labels({"50 %": 0.0, "25 %": 2.0}, 0.1, (-1, 2))
+    [(0.0, '50 %'), (1.8, '25 %')]
+    """
+    placed: list[tuple[float, str]] = []
+    for label, place in sorted(labels.items(), key=lambda each: each[1]):
+        placed.append((_move_inside(place, label, letter, limits), label))
+        while len(placed) > 1:
+            (left, before), (right, after) = placed[-2:]
+            if right - left > letter * ((len(before) + len(after)) / 2 + 1):
+                break
+            joined = f"{before}, {after}"
+            placed[-2:] = [(_move_inside((left + right) / 2, joined, letter, limits), joined)]
+    return placed
+
+
+def _move_inside(place: float, label: str, letter: float, limits: tuple[float, float]) -> float:
+    """The place of a label's middle, moved so that both ends lie between the limits where there is room."""
+    half = letter * len(label) / 2
+    return max(limits[0] + half, min(limits[1] - half, place))
+
+
+def _shorten(name: str) -> str:
+    """A name that leaves room for the numbers beside it."""
+    line = escape_for_page(" ".join(name.split()))
+    return line if len(line) <= NAME_LENGTH else f"{line[: NAME_LENGTH - 1]}…"
+
+
+def _label_rows(axes: Axes, names: Sequence[str], xlabel: str) -> None:
+    """Name the rows of a figure from the lowest up, and its horizontal axis, with a faint grid behind."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    _label_x(axes, xlabel)
+    axes.grid(axis="x", color=PALE, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+
+
+def _label_x(axes: Axes, name: str) -> None:
+    """Name the horizontal axis of a figure of the usual width; a name wider than the axis ends where that ends."""
+    axes.set_xlabel(name)
+    if INCH_OF_LETTER * len(name) > axes.get_position().width * WIDTH:
+        axes.xaxis.label.set(x=1, ha="right")
+
+
+def _make_axes(width: float, height: float, left: float = LEFT, top: float = 0.08) -> tuple[Figure, Axes]:
+    """An empty figure with its margins, in inches: layout engines draw everything twice."""
+    # The object interface draws without a display and without the global state of pyplot.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=130)
+    bottom = 0.44
+    box = (left / width, bottom / height, (width - left - RIGHT) / width, (height - bottom - top) / height)
+    return figure, figure.add_axes(box)
+
+
+def _measure_names(names: Sequence[str]) -> float:
+    """The width of the longest name on an axis, in inches."""
+    return 0.12 + INCH_OF_LETTER * max(map(len, names), default=0)

@@ -1,0 +1,128 @@
+"""What thresholds cut off: the best shares, what people find good, and labels of keypoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from assets.agreement.judged import JudgedSamples
+from assets.reports.records import (
+    DataSummary,
+    LabelThresholdRow,
+    MetricSummary,
+    RatingThresholdRow,
+    ShareThresholdRow,
+    TrustSummary,
+)
+from assets.settings import read_settings
+from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
+from assets.thresholds.settings import KEPT_SHARES, RatingSettings
+from db.manifest.datasets import Dataset
+from db.reports.values import (
+    RatingsByThreshold,
+    SystemKept,
+    compare_ratings_by_threshold,
+    count_equal,
+    count_kept_by_system,
+    load_values_at_ranks,
+)
+from db.schema import keypoint_threshold, scorer
+from db.scores.keypoint_decisions import LABEL_METHOD
+from metrics_core.agreement.conclusions import CLAIMS
+from metrics_core.selection.strata import count_in_share
+
+
+def load_share_threshold_rows(
+    connection: Connection, metrics: Sequence[MetricSummary], data: DataSummary
+) -> tuple[ShareThresholdRow, ...]:
+    """What the thresholds of asset `threshold` are now, and what they keep."""
+    kinds = sorted({kind for metric in metrics for kind in metric.ranges})
+    return tuple(cut for kind in kinds for cut in _load_share_rows(connection, kind, metrics, data))
+
+
+def _load_share_rows(
+    connection: Connection, kind: str, metrics: Sequence[MetricSummary], data: DataSummary
+) -> Iterator[ShareThresholdRow]:
+    """The cuts of one kind of samples."""
+    values = {
+        metric.name: load_values_at_ranks(
+            connection, kind, metric.name, [count_in_share(share, n) for share in KEPT_SHARES], n
+        )
+        for metric in metrics
+        if (n := metric.count_values(kind))
+    }
+    left = count_kept_by_system(connection, kind, values)
+    for metric, own in values.items():
+        n_at = count_equal(connection, kind, metric, own)
+        for place, value in enumerate(own):
+            ratings = compare_ratings_by_threshold(connection, kind, metric, value) if data.ratings else []
+            yield _build_share_row(metric, kind, place, value, n_at[place], left[metric], ratings)
+
+
+def _build_share_row(
+    metric: str,
+    kind: str,
+    place: int,
+    value: float,
+    n_at: int,
+    rows: Sequence[SystemKept],
+    ratings: Sequence[RatingsByThreshold],
+) -> ShareThresholdRow:
+    """The cut that keeps the share at this place of SHARES."""
+    n = sum(n for _, n, _ in rows)
+    return ShareThresholdRow(
+        metric=metric,
+        kind=kind,
+        share=KEPT_SHARES[place],
+        n_asked=count_in_share(KEPT_SHARES[place], n),
+        n_kept=sum(left[place] for *_, left in rows),
+        n_at=n_at,
+        n=n,
+        value=value,
+        by_system={system: (left[place], n) for system, n, left in rows},
+        ratings={aspect: (above, below) for aspect, above, below, _ in ratings},
+    )
+
+
+def load_rating_threshold_rows(
+    connection: Connection,
+    dataset: Dataset,
+    judged: JudgedSamples,
+    metrics: Sequence[MetricSummary],
+    trust: TrustSummary,
+) -> tuple[RatingThresholdRow, ...]:
+    """Read the thresholds that asset `rating_threshold` stored, and say why a metric has none.
+
+    Raises SettingsError for unusable least ratings.
+    """
+    labels = {metric.name: metric.label for metric in metrics}
+    knows = {
+        (each.aspect, name): found.level in CLAIMS for each in trust.aspects for name, found in each.verdicts.items()
+    }
+    return tuple(
+        RatingThresholdRow(
+            found.metric,
+            found.objective,
+            found.threshold,
+            explain_rating_threshold(found, labels[found.metric], knows=known),
+            explain_simple_score_gain(found.threshold, knows=known).lstrip(",; "),
+        )
+        for found in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)
+        for known in [knows.get((found.aspect, found.metric), False)]
+        if found.metric in labels
+    )
+
+
+def load_label_threshold_rows(connection: Connection, dataset: Dataset) -> tuple[LabelThresholdRow, ...]:
+    """The thresholds chosen on labels that are in force on the dataset."""
+    of = keypoint_threshold.c
+    query = (
+        sa.select(scorer.c.metric, of.dimension, of.threshold, of.objective, of.n, of.n_positive)
+        .join(scorer, scorer.c.scorer_id == of.scorer_id)
+        .where(of.dataset_id == dataset.dataset_id, of.scope == "dataset")
+        .where(of.method == LABEL_METHOD, scorer.c.status == "active")
+        .order_by(scorer.c.metric, of.dimension)
+    )
+    return tuple(LabelThresholdRow(*row) for row in connection.execute(query))

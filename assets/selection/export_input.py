@@ -1,0 +1,71 @@
+"""Reads a frozen selection for a writer: its columns, its rows in batches, its passport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from assets.selection.passport import make_passport
+from assets.sources.base import LineWriter
+from db.selection.exports import (
+    ExportColumn,
+    FrozenSelection,
+    build_export_columns,
+    build_export_query,
+    find_frozen_selection,
+    find_media_root,
+    load_export_batches,
+)
+from db.selection.recipes import SelectionError
+
+Batch = Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportInput:
+    """A selection that is to be written: `query` gives rows in the order of `columns`.
+
+    root: the folder of this machine that media addresses are relative to; it stands in no export.
+    """
+
+    frozen: FrozenSelection
+    columns: tuple[ExportColumn, ...]
+    query: sa.Select[Any]
+    media_root: str | None
+    passport: Mapping[str, Any]
+
+
+def load_export_input(connection: Connection, selection_id: int, form: str) -> ExportInput:
+    """Look at a selection before it is written. Raises SelectionError for one that is unknown."""
+    frozen = find_frozen_selection(connection, selection_id)
+    if frozen is None:
+        raise SelectionError(f"there is no selection {selection_id}: make one with reelsieve select")
+    root = find_media_root(connection, frozen)
+    columns = tuple(build_export_columns(frozen))
+    passport = make_passport(connection, frozen, columns, form)
+    return ExportInput(frozen, columns, build_export_query(frozen, root), root, passport)
+
+
+def load_batches(connection: Connection, reading: ExportInput, tell: LineWriter) -> Iterator[Batch]:
+    """All rows in order, with a line of progress for every batch. Raises SelectionError where rows are missing."""
+    return check_batches(reading.frozen, load_export_batches(connection, reading.query), tell)
+
+
+def check_batches(
+    frozen: FrozenSelection, batches: Iterable[Batch], tell: LineWriter, n_before: int = 0
+) -> Iterator[Batch]:
+    """The batches; at their end an error unless they and the rows `before` are as many as were frozen."""
+    n = n_before
+    for batch in batches:
+        n += len(batch)
+        yield batch
+        tell(f"{n:,} of {frozen.n:,} rows")
+    if n != frozen.n:
+        raise SelectionError(
+            f"selection {frozen.selection_id} has {n} of its {frozen.n} rows, because someone deleted the others: make "
+            "it anew with reelsieve select"
+        )

@@ -1,0 +1,125 @@
+"""Models behind their tables: each remembers what it has said, to whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
+
+from assets.sources.base import LineWriter
+from assets.sources.memo import ask_missing
+from db.evidence.embeddings import load_text_vectors, store_text_vectors
+from db.evidence.entailments import Entailment, Pair, load_entailments, store_entailments
+from db.evidence.models import find_model_id
+from metrics_core.protocols import (
+    EntailmentModel,
+    Entailments,
+    ModelIdentity,
+    TextEncoder,
+    WholeTextWeigher,
+    count_chunks,
+    find_weigher,
+)
+
+
+class CachingVerifier:
+    """An EntailmentModel that looks pairs up in table `entailment` before it asks the model.
+
+    Another run or another dataset may have filled the table. n_judged: the number of pairs that the model itself
+    judged. tell: takes lines about progress, which begin with `place`.
+    """
+
+    def __init__(self, engine: Engine, model: EntailmentModel, place: str, tell: LineWriter) -> None:
+        self._engine = engine
+        self._model = model
+        self._place = place
+        self._tell = tell
+        self.n_verified = 0
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The identity of the model itself."""
+        return self._model.identity
+
+    @property
+    def whole_text(self) -> WholeTextWeigher | None:
+        """The weigher of the model itself. The table keeps the probabilities of single sentences, before it."""
+        return find_weigher(self._model)
+
+    def entailment(self, pairs: Sequence[Pair]) -> Entailments:
+        """Return P(entailment) of (premise, hypothesis) pairs, in their order. Raises the errors of the model.
+
+        Pairs judged before an error are stored.
+        """
+        known = self._load_stored(pairs)
+        ask_missing(
+            self._engine,
+            self.identity,
+            [pair for pair in dict.fromkeys(pairs) if pair not in known],
+            length=lambda pair: len(pair[0]) + len(pair[1]),
+            ask=self._verify,
+            store=lambda model_id, _, judged: self._store(known, model_id, judged),
+            tell=lambda done, total: self._tell(f"{self._place}: {done} of {total} pairs judged"),
+        )
+        judged = [known[pair] for pair in pairs]
+        return Entailments(
+            np.array([answer.probability for answer in judged], dtype=np.float64),
+            np.array([answer.truncated for answer in judged], dtype=np.bool_),
+        )
+
+    def _load_stored(self, pairs: Sequence[Pair]) -> dict[Pair, Entailment]:
+        with self._engine.connect() as connection:
+            model_id = find_model_id(connection, self.identity.as_dict())
+        return {} if model_id is None else load_entailments(self._engine, model_id, pairs)
+
+    def _verify(self, pairs: Sequence[Pair]) -> dict[Pair, Entailment]:
+        answers = self._model.entailment(pairs)
+        self.n_verified += len(pairs)
+        columns = zip(pairs, answers.probabilities.tolist(), answers.truncated.tolist(), strict=True)
+        return {pair: Entailment(probability, truncated) for pair, probability, truncated in columns}
+
+    def _store(self, known: dict[Pair, Entailment], model_id: int, judged: Mapping[Pair, Entailment]) -> None:
+        known |= judged
+        # A number outside [0, 1] is not stored; the verdict refuses it and quotes the pair.
+        sound = {pair: answer for pair, answer in judged.items() if 0 <= answer.probability <= 1}
+        store_entailments(self._engine, model_id, sound)
+
+
+class CachingEncoder:
+    """A TextEncoder that looks texts up in table `text_embedding` before it asks the model."""
+
+    def __init__(self, engine: Engine, encoder: TextEncoder, tell: LineWriter) -> None:
+        self._engine = engine
+        self._encoder = encoder
+        self._tell = tell
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The identity of the encoder itself."""
+        return self._encoder.identity
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors (n, dim) of the texts, in their order; errors are those of the encoder."""
+        if not texts:
+            return self._encoder.encode(texts)
+        with self._engine.connect() as connection:
+            model_id = find_model_id(connection, self.identity.as_dict())
+        known = {} if model_id is None else load_text_vectors(self._engine, model_id, texts)
+        ask_missing(
+            self._engine,
+            self.identity,
+            [text for text in dict.fromkeys(texts) if text not in known],
+            length=len,
+            ask=self._encoder.encode,
+            store=lambda model_id, chunk, vectors: self._store(known, model_id, chunk, vectors),
+            tell=lambda done, total: self._tell(f"{done} of {total} texts embedded"),
+        )
+        return np.stack([known[text] for text in texts])
+
+    def _store(
+        self, known: dict[str, NDArray[np.float32]], model_id: int, texts: Sequence[str], vectors: NDArray[np.float32]
+    ) -> None:
+        known.update(zip(texts, vectors, strict=True))
+        store_text_vectors(self._engine, model_id, texts, vectors, count_chunks(self._encoder, texts))

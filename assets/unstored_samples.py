@@ -1,0 +1,71 @@
+"""Samples and videos that are in no database: the inputs of scorers, and files to decode, from rows of a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from assets.ingest.rejects import Reject
+from assets.ingest.rows import VideoRow
+from assets.ingest.video_columns import inspect_video
+from db.evidence.frames import StoredVideo
+from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, THRESHOLDS, VIDEO, VideoState
+
+
+def build_unstored_inputs(
+    sample: Mapping[str, Any],
+    references: Sequence[Mapping[str, Any]],
+    keypoints: Sequence[Mapping[str, Any]],
+    state: VideoState,
+) -> dict[str, Any]:
+    """The inputs of all our metrics by name, as scorers read them from the database; thresholds are the default ones.
+
+    sample: the fields of its row. references, keypoints: the fields of the rows about its video, by order of their
+    keys. state: of the video.
+
+    >>> told = {"caption_id": "r", "text": "A dog runs.", "segments": [{"start_s": 0, "end_s": 2}]}
+    >>> inputs = build_unstored_inputs({"text": "A dog."}, [told], [], VideoState("text_only"))
+    >>> inputs["references"][0].text, inputs["segments"].references[0][0].end_s, inputs["keypoints"]
+    ('A dog runs.', 2.0, ())
+    """
+    texts = [{"key": row["caption_id"], "text": row["text"]} for row in references]
+    times = {
+        "caption": sample.get("segments"),
+        "references": [row.get("segments") for row in references],
+        "parse_error": sample.get("parse_error"),
+    }
+    points = [
+        {
+            "keypoint_id": number,
+            "key": row["keypoint_id"],
+            "dimension": row["dimension"],
+            "text": row["text"],
+            "segment_index": row.get("segment_index"),
+        }
+        for number, row in enumerate(keypoints, 1)
+    ]
+    return {
+        TEXT.name: None,
+        REFERENCES.name: REFERENCES.decode(texts),
+        SEGMENTS.name: SEGMENTS.decode(times),
+        KEYPOINTS.name: KEYPOINTS.decode(points),
+        VIDEO.name: state,
+        THRESHOLDS.name: {},
+    }
+
+
+def inspect_unstored_video(folder: Path, row: VideoRow, number: int) -> tuple[VideoState, list[StoredVideo]] | Reject:
+    """The state that ingest would give a video, and its file under this video_id where it decodes; else the refusal.
+
+    folder: that of the manifest. A file is read and probed, and one at an address is fetched.
+    """
+    columns = inspect_video(folder, row, None)
+    if isinstance(columns, Reject):
+        return columns
+    state = VideoState(columns["status"], columns["error"])
+    if state.status not in ("ok", "damaged"):
+        return state, []
+    known: dict[str, Any] = {"video_id": number, "key": row.video_id, **columns}
+    return state, [StoredVideo(**{each.name: known[each.name] for each in fields(StoredVideo)})]

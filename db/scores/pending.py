@@ -1,0 +1,133 @@
+"""The work list: which samples of a shard a scorer still has to score, their inputs, and counts by shard."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.schema import sample, shard, shard_count, video
+from db.schema.inputs import Input, build_statement, sort_inputs
+from db.sql import read_sql
+
+T = TypeVar("T")
+ShardCounts = dict[tuple[int, int], Mapping[str, int]]
+"""By (dataset_id, shard), the number of samples of each status; without those that are 0."""
+
+# The statuses of samples that are still to be scored.
+PENDING_STATUSES = ("unscored", "stale", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSample:
+    """A sample with the inputs that it was loaded with: `sample[REFERENCES]` are its references.
+
+    input_sha256: the digest of those inputs. input_marks: a few digits of the digest of every single input.
+    """
+
+    sample_id: int
+    dataset: str
+    key: str
+    kind: str
+    system: str
+    text: str
+    question: str | None
+    answer: str | None
+    video_id: int
+    input_sha256: bytes = b""
+    input_marks: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: Input[T]) -> T:
+        value: T = self.inputs[key.name]
+        return value
+
+
+def list_pending_samples(connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int) -> list[int]:
+    """Ids of the samples of a shard without a score of this scorer, with a stale one or a failed one; ascending.
+
+    scorer_id: None for a scorer that is not registered yet and so has no score.
+    """
+    statement = sa.text(read_sql("pending_samples"))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return list(connection.scalars(statement, values))
+
+
+def list_shard_samples(connection: Connection, dataset_id: int, shard: int) -> list[int]:
+    """Ids of all samples of a shard, ascending."""
+    query = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset_id, sample.c.shard == shard)
+    return list(connection.scalars(query.order_by(sample.c.sample_id)))
+
+
+def list_samples_of_first_videos(connection: Connection, dataset_id: int, n_videos: int) -> list[int]:
+    """Ids of the samples of a dataset's first videos by order of their keys in code points; ascending."""
+    first = sa.select(video.c.video_id).where(video.c.dataset_id == dataset_id)
+    first = first.order_by(video.c.key.collate("C")).limit(n_videos)
+    query = sa.select(sample.c.sample_id).where(sample.c.video_id.in_(first))
+    return list(connection.scalars(query.order_by(sample.c.sample_id)))
+
+
+def compute_shard_digest(connection: Connection, dataset_id: int, shard: int) -> str | None:
+    """A digest that changes with any sample of a shard and any input of its video; None for a shard without samples."""
+    query = sa.text(
+        "SELECT md5(string_agg(md5(CAST((s.sample_id, s.row_sha256, s.video_id, v.content_sha256, v.references_sha256, "
+        "v.reference_segments_digest, v.keypoints_sha256) AS text)), '' ORDER BY s.sample_id)) "
+        "FROM sample s JOIN video v USING (video_id) WHERE s.dataset_id = :dataset_id AND s.shard = :shard"
+    )
+    state: str | None = connection.scalar(query, {"dataset_id": dataset_id, "shard": shard})
+    return state
+
+
+def load_samples(
+    connection: Connection, sample_ids: list[int], inputs: Collection[Input[Any]], scorer_id: int | None = None
+) -> list[PendingSample]:
+    """The samples with these inputs and the digest of the inputs, read in one snapshot.
+
+    scorer_id: the scorer whose thresholds are read; None reads none.
+    """
+    chosen = sort_inputs(inputs)
+    statement = sa.text(build_statement("samples_with_inputs", chosen))
+    rows = connection.execute(statement, {"sample_ids": sample_ids, "scorer_id": scorer_id}).mappings()
+    return [_build_pending(dict(row), chosen) for row in rows]
+
+
+def split_ids(sample_ids: list[int], size: int) -> Iterator[list[int]]:
+    """Consecutive runs of at most `size` ids."""
+    for start in range(0, len(sample_ids), size):
+        yield sample_ids[start : start + size]
+
+
+def _build_pending(row: dict[str, Any], inputs: Collection[Input[Any]]) -> PendingSample:
+    values = {item.name: item.decode(row.pop(f"input_{item.name}")) for item in inputs}
+    digest = bytes(row.pop("input_sha256"))
+    return PendingSample(**row, input_sha256=digest, inputs=values)
+
+
+def load_shard_counts(connection: Connection, scorer_id: int | None, dataset_ids: Iterable[int]) -> ShardCounts:
+    """The samples of every shard that has some: "unscored", "stale", or the status of a score of present inputs.
+
+    scorer_id: None for a scorer that never ran.
+    """
+    is_its = sa.and_(
+        *(shard_count.c[name] == shard.c[name] for name in ("dataset_id", "shard")),
+        shard_count.c.scorer_id == scorer_id,
+    )
+    query = (
+        sa.select(shard, shard_count.c.status, shard_count.c.n)
+        .outerjoin(shard_count, is_its)
+        .where(shard.c.dataset_id.in_(list(dataset_ids)))
+    )
+    counts: dict[tuple[int, int], dict[str, int]] = {}
+    for row in connection.execute(query):
+        of_shard = counts.setdefault((row.dataset_id, row.shard), {"unscored": row.n_samples})
+        if row.status is not None:
+            of_shard[row.status] = row.n
+            of_shard["unscored"] -= row.n
+    return {
+        place: present
+        for place, of_shard in counts.items()
+        if (present := {status: n for status, n in of_shard.items() if n})
+    }

@@ -1,0 +1,249 @@
+"""Samples with their present scores: as tables to join, as a list best first, and one sample in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from db.manifest.datasets import Dataset, find_dataset
+from db.schema import sample, score, text_fact, video, video_fact
+from db.schema.facts import VIDEO_FACTS
+from db.scores.imported_scores import list_metrics_imported_elsewhere
+from db.sql import read_sql
+
+Column = sa.ColumnElement[Any]
+
+_ACTIVE_SCORERS = sa.text(read_sql("active_scorers"))
+# The columns of view sample_scores that depend on no scorer, as the tables have them.
+_SAMPLE_COLUMNS: dict[str, Column] = {
+    "shard": sample.c.shard,
+    "video": video.c.key,
+    "kind": sample.c.kind,
+    "sample": sample.c.key,
+    "system": sample.c.system,
+    "text": sample.c.text,
+    "video_status": video.c.status,
+    **{name: video.c[name] for name in ("duration_s", "width", "height", "fps", "codec", "n_frames")},
+}
+# Facts describe texts and videos; sample_scores has them under the same names.
+FACT_COLUMNS: dict[str, Column] = {
+    "words": text_fact.c.words,
+    "sentences": text_fact.c.sentences,
+    "words_per_second": sa.type_coerce(text_fact.c.words / sa.func.nullif(video.c.duration_s, 0.0), sa.Double),
+    **{name: text_fact.c[name] for name in ("repetition", "boilerplate", "digit_share", "name_share", "language")},
+    **{name: video_fact.c[name] for name in VIDEO_FACTS},
+}
+SIMPLE_SCORES = ("words_in_common", "cosine")
+"""What captions share with their references: columns of sample_scores as metrics have, which a metric has to beat."""
+_FROZEN_TOO: dict[str, Column] = {
+    "question": sample.c.question,
+    "answer": sample.c.answer,
+    "uri": video.c.uri,
+    "content_sha256": video.c.content_sha256,
+}
+
+
+def is_number_column(column: Column) -> bool:
+    """Whether the values of a column are numbers."""
+    return isinstance(column.type, sa.Double | sa.Integer)
+
+
+def format_column_names(columns: Iterable[str]) -> str:
+    """The names of columns in order, for a sentence, in which one word stands for the thirty facts.
+
+    >>> format_column_names(["vcs", "motion", "shard", "words"])
+    'shard, vcs, and the facts of docs/facts.md'
+    """
+    wanted = set(columns)
+    facts = [] if wanted.isdisjoint(FACT_COLUMNS) else ["and the facts of docs/facts.md"]
+    return ", ".join([*sorted(wanted - FACT_COLUMNS.keys()), *facts])
+
+
+def list_columns_without_metrics() -> frozenset[str]:
+    """The columns of view sample_scores that no metric has, and whose names none can have."""
+    return frozenset(
+        {*_SAMPLE_COLUMNS, *FACT_COLUMNS, "dataset", "sample_id", "n_references", "mean_ratings", "own_fields"}
+    )
+
+
+class ActiveScorer(NamedTuple):
+    """The active scorer of a metric, and its scores in a dataset.
+
+    n_defined: how many of its scores have a value now. is_alone: whether it has none in any other dataset.
+    """
+
+    metric: str
+    scorer_id: int
+    fingerprint: str
+    models: str | None
+    n_defined: int
+    is_in_one_dataset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SampleScores:
+    """Where to read the samples of a dataset with their present scores.
+
+    rows: what stands behind FROM. of_dataset: whether a row is one of them. shown: by name, the columns of view
+    sample_scores that a recipe may name. columns: these, and sample_id, question, answer, uri and content_sha256.
+    is_scored: by metric, whether the sample has a row of scores. components: of these rows, by metric; NULL for a stale
+    score.
+    """
+
+    from_clause: sa.FromClause
+    dataset_condition: sa.ColumnElement[bool]
+    view_columns: Mapping[str, Column]
+    columns: Mapping[str, Column]
+    is_scored: Mapping[str, sa.ColumnElement[bool]]
+    components: Mapping[str, Column]
+
+
+def list_dataset_metrics(connection: Connection, dataset: Dataset) -> list[str]:
+    """The metrics that a dataset has or can be given, as `list_dataset_scores` lists them. Simple scores are none."""
+    return [name for name in list_dataset_scores(connection, dataset) if name not in SIMPLE_SCORES]
+
+
+def list_dataset_scores(connection: Connection, dataset: Dataset) -> list[str]:
+    """The metrics and simple scores that a dataset has or can be given: those computed, and those imported into it.
+
+    In the order of their columns in view sample_scores, which has those imported into other datasets, too.
+    """
+    query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') ORDER BY attnum"
+    names = list(connection.exec_driver_sql(query).scalars())
+    of_others = list_metrics_imported_elsewhere(connection, dataset.dataset_id)
+    return [name for name in names if f"{name}_status" in names and name not in ("video", *of_others)]
+
+
+def load_active_scorers(connection: Connection, dataset: Dataset) -> dict[str, ActiveScorer]:
+    """The active scorers by metric, as the snapshot of this function's statement has them."""
+    rows = connection.execute(_ACTIVE_SCORERS, {"dataset_id": dataset.dataset_id})
+    return {row.metric: ActiveScorer(*row) for row in rows}
+
+
+def prepare_for_joins(connection: Connection) -> None:
+    """Let Postgres put all tables of a statement in order, for the rest of the transaction.
+
+    Compiling such a statement would take longer than running it, and what is ranked lies in memory. Rows are
+    looked up by key, which needs no memory of earlier ones: to set these caches up would take the first page of a
+    million scores ten times as long as its rows.
+    """
+    settings = ("join_collapse_limit = 20", "from_collapse_limit = 20", "work_mem = '64MB'", "jit = off")
+    for setting in (*settings, "enable_memoize = off"):
+        connection.exec_driver_sql(f"SET LOCAL {setting}")
+
+
+def build_sample_scores(
+    dataset: Dataset, metrics: Sequence[str], scorers: Mapping[str, ActiveScorer], by: str | None = None
+) -> SampleScores:
+    """The samples of a dataset with their scores by these metrics.
+
+    by: a metric; where it has a scorer, the samples with a value by it alone, which an index has in order. All else is
+    joined to their rows by outer joins, so that Postgres leaves out a table of which nothing is asked.
+    """
+    scores = {metric: score.alias(f"{metric}_score") for metric in metrics if metric in scorers}
+    sample_id: Column
+    rows: sa.FromClause
+    if by in scores:
+        base, its_scorer = scores[by], scorers[by]
+        sample_id, rows = base.c.sample_id, base.outerjoin(sample, sample.c.sample_id == base.c.sample_id)
+        has_value = sa.and_(sa.not_(base.c.is_stale), base.c.value.is_not(None))
+        of_dataset = sa.and_(base.c.scorer_id == its_scorer.scorer_id, has_value)
+        if not its_scorer.is_in_one_dataset:
+            of_dataset = sa.and_(of_dataset, sample.c.dataset_id == dataset.dataset_id)
+    else:
+        sample_id, rows, of_dataset = sample.c.sample_id, sample, sample.c.dataset_id == dataset.dataset_id
+    rows = rows.outerjoin(video, video.c.video_id == sample.c.video_id)
+    rows = rows.outerjoin(text_fact, text_fact.c.text_sha256 == sample.c.text_sha256)
+    of_content = video_fact.c.content_sha256 == video.c.content_sha256
+    rows = rows.outerjoin(video_fact, sa.and_(video_fact.c.video_id == video.c.video_id, of_content))
+    for metric in scores.keys() - {by}:
+        of_scorer = scores[metric].c.scorer_id == scorers[metric].scorer_id
+        rows = rows.outerjoin(scores[metric], sa.and_(of_scorer, scores[metric].c.sample_id == sample_id))
+    shown = {**_SAMPLE_COLUMNS, **FACT_COLUMNS, "dataset": sa.literal(dataset.name, sa.Text)}
+    is_scored: dict[str, sa.ColumnElement[bool]] = dict.fromkeys(metrics, sa.false())
+    components: dict[str, Column] = dict.fromkeys(metrics, sa.null())
+    for metric in metrics:
+        shown[metric] = sa.cast(sa.null(), sa.Double)
+        shown |= dict.fromkeys((f"{metric}_status", f"{metric}_models"), sa.cast(sa.null(), sa.Text))
+    for metric, table in scores.items():
+        is_scored[metric] = table.c.sample_id.is_not(None)
+        components[metric] = sa.case((sa.not_(table.c.is_stale), table.c.components))
+        # Where all rows have a value, the index is in the order of the bare column.
+        shown[metric] = table.c.value if metric == by else sa.case((sa.not_(table.c.is_stale), table.c.value))
+        shown[f"{metric}_status"] = sa.case((table.c.is_stale, "stale"), else_=table.c.status)
+        shown[f"{metric}_models"] = sa.case((is_scored[metric], sa.literal(scorers[metric].models, sa.Text)))
+    columns = {**shown, **_FROZEN_TOO, "sample_id": sample_id}
+    return SampleScores(rows, of_dataset, shown, columns, is_scored, components)
+
+
+def list_scores(
+    connection: Connection,
+    dataset: str,
+    by: str,
+    limit: int | None,
+    *,
+    kind: str | None = None,
+    components: bool = False,
+) -> list[dict[str, Any]]:
+    """Samples of a dataset with value, status and models of every metric, best first, undefined values last as None.
+
+    kind: of which samples; None for all. components: whether the parts of each score come along as
+    `<metric>_components`; those of a stale score are None.
+    """
+    found = find_dataset(connection, dataset)
+    if found is None:
+        return []
+    metrics, scorers = list_dataset_scores(connection, found), load_active_scorers(connection, found)
+    prepare_for_joins(connection)
+    if limit is not None:
+        best = _build_table_query(build_sample_scores(found, metrics, scorers, by), by, metrics, components, kind)
+        rows = connection.execute(best.limit(limit)).mappings().all() if by in scorers else []
+        if len(rows) == limit:
+            return [dict(row) for row in rows]
+    everything = _build_table_query(build_sample_scores(found, metrics, scorers), by, metrics, components, kind)
+    return [dict(row) for row in connection.execute(everything.limit(limit)).mappings()]
+
+
+def _build_table_query(
+    scores: SampleScores, by: str, metrics: list[str], components: bool, kind_wanted: str | None
+) -> sa.Select[Any]:
+    of_metrics = [f"{metric}{about}" for metric in metrics for about in ("", "_status", "_models")]
+    columns = [scores.columns[name].label(name) for name in ("sample", "video", "kind", "system", *of_metrics)]
+    if components:
+        columns += [scores.components[metric].label(f"{metric}_components") for metric in metrics]
+    kind, key = scores.columns["kind"], sa.collate(scores.columns["sample"], "C")
+    in_order = (scores.columns[by].desc().nulls_last(), kind, key)
+    query = sa.select(*columns).select_from(scores.from_clause).where(scores.dataset_condition).order_by(*in_order)
+    return query if kind_wanted is None else query.where(kind == kind_wanted)
+
+
+def find_sample_id(connection: Connection, dataset_id: int, key: str) -> int | None:
+    """The id of a dataset's sample; None where there is none. A caption comes before a question of the same key."""
+    query = sa.text("SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND key = :key ORDER BY kind LIMIT 1")
+    found: int | None = connection.scalar(query, {"dataset_id": dataset_id, "key": key})
+    return found
+
+
+def find_sample_score(
+    connection: Connection, dataset_id: int, key: str, metric: str, kind: str | None = None
+) -> RowMapping | None:
+    """A sample with its score by the metric's active scorer, whose columns are None without a score.
+
+    None where the dataset has no sample of this key, and kind if one is given; else a caption comes before a
+    question-answer pair of the same key.
+    """
+    query = sa.text(
+        "SELECT s.sample_id, s.key AS sample, s.kind, s.system, v.key AS video, s.text, c.value, c.status, c.error, "
+        "p.components, r.models, r.scorer_id "
+        "FROM sample s JOIN video v USING (video_id) "
+        "LEFT JOIN scorer r ON r.metric = :metric AND r.status = 'active' "
+        "LEFT JOIN current_score c ON c.scorer_id = r.scorer_id AND c.sample_id = s.sample_id "
+        "LEFT JOIN score p ON p.scorer_id = r.scorer_id AND p.sample_id = s.sample_id "
+        "WHERE s.dataset_id = :dataset_id AND s.key = :key AND s.kind = coalesce(:kind, s.kind) ORDER BY s.kind LIMIT 1"
+    )
+    values = {"dataset_id": dataset_id, "key": key, "metric": metric, "kind": kind}
+    return connection.execute(query, values).mappings().one_or_none()

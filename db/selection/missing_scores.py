@@ -1,0 +1,61 @@
+"""Samples without a value of the metrics that a recipe names: how many there are, and what would give them one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.scores.imported_scores import load_imported_scorers
+from db.scores.sample_scores import ActiveScorer
+from db.scores.store import count_statuses
+from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
+
+# How many samples have no value, by metric and status.
+MissingScores = Mapping[str, Mapping[str, int]]
+
+
+def count_missing_scores(
+    connection: Connection, dataset: Dataset, recipe: Recipe, scorers: Mapping[str, ActiveScorer]
+) -> dict[str, dict[str, int]]:
+    """Return how many samples have no value of a metric, by metric and status; metrics that judged all are left out.
+
+    scorers: by metric. Raises SelectionError where a score is stale, unless the recipe leaves such samples out.
+    """
+    counted_by: dict[str, dict[str, int]] = {}
+    for name, scorer in scorers.items():
+        counts = count_statuses(connection, scorer.scorer_id, dataset.dataset_id)
+        if missing := {status: n for status, n in counts.items() if status != "ok" and n}:
+            counted_by[name] = missing
+    stale = {name: counts["stale"] for name, counts in counted_by.items() if "stale" in counts}
+    if stale and recipe.stale == "refuse":
+        shown = ", ".join(f"{name}: {n}" for name, n in stale.items())
+        raise SelectionError(
+            f"dataset {dataset.name!r} has scores of other inputs than now ({shown}): "
+            f"{_explain_how_to_score(connection, dataset, stale)} first, or leave their samples out with --stale leave_out"
+        )
+    return counted_by
+
+
+def explain_no_candidates(connection: Connection, dataset: Dataset, recipe: Recipe, missing: MissingScores) -> str:
+    """Return a sentence for a recipe that no sample of a dataset fits, with what to do about it."""
+    nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
+    limits = [f"kind {recipe.kind}"] if recipe.kind in SAMPLE_KINDS else []
+    limits += [repr(recipe.where)] if recipe.where else []
+    limits += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
+    if limits:
+        return f"{nobody} and passes {', '.join(limits)}: loosen it"
+    counts = {name: counts for name, counts in missing.items() if counts.keys() - {"unscored"}}
+    if not counts:
+        return f"{nobody}: {_explain_how_to_score(connection, dataset, recipe.by)} first"
+    reasons = "; ".join(f"{name}: {n} {status}" for name, of in counts.items() for status, n in of.items())
+    return f"{nobody} ({reasons}): column error of view current_score says why, and what to do"
+
+
+def _explain_how_to_score(connection: Connection, dataset: Dataset, names: Iterable[str]) -> str:
+    """Return what gives these metrics scores of the inputs as they are: a command, and a function for imported ones."""
+    imported = load_imported_scorers(connection).keys() & set(names)
+    ways = [f"run reelsieve score --dataset {dataset.name}"] if set(names) - imported else []
+    ways += [f"import {', '.join(sorted(imported))} again by rs.import_scores"] if imported else []
+    return " and ".join(ways)

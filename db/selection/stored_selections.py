@@ -1,0 +1,69 @@
+"""Frozen selections as they are stored: which ones there are, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine, RowMapping
+
+from db.schema import selection, selection_item
+from db.selection.chosen_table import FROZEN_COLUMNS
+from db.selection.recipes import SelectionError
+
+
+def find_selection(connection: Connection, selection_id: int) -> RowMapping | None:
+    """The stored selection, or None."""
+    return connection.execute(sa.select(selection).where(build_id_condition(selection_id))).mappings().one_or_none()
+
+
+def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
+    """All selections, or those of the datasets of a name, the newest first; dataset_id is None where dropped."""
+    columns = (
+        *("selection_id", "dataset_id", "dataset_name", "n", "n_eligible", "cutoff"),
+        *("spec", "score_hash", "created_at"),
+    )
+    query = sa.select(*[selection.c[name] for name in columns]).order_by(selection.c.selection_id.desc())
+    if dataset is not None:
+        query = query.where(selection.c.dataset_name == dataset)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def require_selection(connection: Connection, selection_id: int) -> RowMapping:
+    """The stored selection. Raises SelectionError for an unknown one."""
+    found = find_selection(connection, selection_id)
+    if found is None:
+        raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
+    return found
+
+
+def build_id_condition(selection_id: int) -> sa.ColumnElement[bool]:
+    """The condition on table `selection`; a number that is too large for a bigint is that of no selection."""
+    return selection.c.selection_id == sa.literal(selection_id, sa.Numeric)
+
+
+def load_selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) -> Iterator[list[dict[str, Any]]]:
+    """The frozen rows in order of rank, in batches."""
+    columns = [selection_item.c[name] for name in ("rank", "value", *FROZEN_COLUMNS, "scores", "is_scored")]
+    query = sa.select(*columns).where(selection_item.c.selection_id == selection_id).order_by(selection_item.c.rank)
+    of_selection = sa.select(selection.c.dataset_name, selection.c.metrics, selection.c.models)
+    with engine.connect().execution_options(stream_results=True, yield_per=batch_size) as connection:
+        common = connection.execute(of_selection.where(selection.c.selection_id == selection_id)).one_or_none()
+        if common is not None:
+            for part in connection.execute(query).partitions():
+                yield [_build_frozen_row(row, common) for row in part]
+
+
+def _build_frozen_row(row: Any, common: Any) -> dict[str, Any]:
+    digest = row.content_sha256
+    frozen = {
+        "rank": row.rank,
+        "value": row.value,
+        "dataset": common.dataset_name,
+        **{name: getattr(row, name) for name in FROZEN_COLUMNS},
+        "content_sha256": None if digest is None else bytes(digest).hex(),
+    }
+    for metric, models, score, is_scored in zip(common.metrics, common.models, row.scores, row.is_scored, strict=True):
+        frozen |= {metric: score, f"{metric}_models": models if is_scored else None}
+    return frozen

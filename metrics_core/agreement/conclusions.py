@@ -1,0 +1,244 @@
+"""Plain words on agreement: does a metric order captions as people do (`verdict`), and systems (`explain_system_order`)?
+
+A claim must be more than chance for all claims of a page together: see `corrected`. Below FEWEST_VIDEOS there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from metrics_core.agreement.baseline_comparison import BaselineComparison, Coefficient
+from metrics_core.arithmetic import correct_defined_p_values
+from metrics_core.calibration.rated_search import FEWEST_VIDEOS
+
+TrustLevel = Literal[
+    "undefined", "open", "nothing", "against", "below baseline", "baseline", "above baseline", "ceiling"
+]
+"""How far a metric can be trusted; see `verdict`."""
+CLAIMS: tuple[TrustLevel, ...] = ("against", "below baseline", "baseline", "above baseline", "ceiling")
+"""The levels that say that a metric orders as people do, or against them."""
+
+BETTER_THAN_SIMPLE: tuple[TrustLevel, ...] = ("above baseline", "ceiling")
+"""The levels of metrics that tell more about captions than any simple score."""
+
+SystemOrder = Literal["alike", "against", "open"]
+"""Whether a metric ranks systems as people do, the other way round, or as may be chance; see `explain_system_order`."""
+FEWEST_SYSTEMS = 5
+"""Of 4 systems even the very same order has p = 2/24 by Kendall's test, of 5 systems 2/120."""
+MANY_SYSTEMS = 8
+"""Of fewer systems only nearly the same order is more than chance, so a page says where that begins."""
+MAX_P_VALUE = 0.05
+"""What is likelier by chance is no claim."""
+WIDEST_INTERVAL = 0.5
+"""A wider interval does not tell a weak metric from one that is as good as a rater."""
+NEAR_RATER = 0.1
+"""A metric whose tau-b is surely less than this below a rater's orders about as well."""
+BETTER = " better than one more rater"
+ALIKE = " about as well as one more rater"
+LESS = " less well than one more rater"
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What is said of one metric and one aspect, in a sentence, and shortly, without either name."""
+
+    level: TrustLevel
+    sentence: str
+    short: str
+
+
+def correct_comparisons(
+    comparisons: Mapping[K, BaselineComparison], others: Sequence[float | None] = ()
+) -> tuple[dict[K, BaselineComparison], list[float | None]]:
+    """Correct the chances of all claims on one page by Holm, so that any false one is likely at most MOST_CHANCE.
+
+    others: the chances of the other claims of the page. That a metric orders captions as people do, and `others`, are
+    one family, that it is above or below a baseline another one, which only counts after the first.
+    """
+    own = correct_defined_p_values([*(each.coefficient.p for each in comparisons.values()), *others])
+    beside = correct_defined_p_values(
+        [each.above_baseline.p if each.above_baseline else None for each in comparisons.values()]
+    )
+    pages = {
+        key: replace(
+            each,
+            coefficient=replace(each.coefficient, p=p),
+            above_baseline=replace(each.above_baseline, p=other) if each.above_baseline else None,
+        )
+        for (key, each), p, other in zip(comparisons.items(), own, beside, strict=False)
+    }
+    return pages, own[len(comparisons) :]
+
+
+def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, things: str = "captions") -> Conclusion:
+    """Say how well a metric orders things by an aspect, beside one more rater and the strongest baseline.
+
+    The rules, in this order:
+
+    - No coefficient: undefined. Fewer than FEWEST_VIDEOS videos, or no interval: open.
+    - The interval holds 0: the metric says nothing, or, where the interval is wider than WIDEST, open.
+    - Among all claims of the page it may be chance: open.
+    - The interval lies below 0: the metric goes against people. It is wider than WIDEST: open how well.
+    - The difference from the strongest baseline is more than chance and below 0: below the baseline. It may be chance:
+      like the baseline.
+    - Otherwise: above the baseline; at the ceiling where the metric is surely less than NEAR below one more rater.
+
+    >>> comparisons, words = Coefficient("ECS", 0.6, 0.55, 0.65, 90, 0.001), Coefficient("words", 0.5, 0.45, 0.56, 90)
+    >>> rater, more = Coefficient("rater", -0.02, -0.06, 0.02, 90), Coefficient("words", 0.1, 0.04, 0.15, 90, 0.002)
+    >>> explain_agreement("ECS", "coverage", BaselineComparison(comparisons, None, words, more, rater, 30)).sentence
+    'ECS orders captions by coverage about as well as one more rater, and clearly better than words.'
+    """
+    found, does = comparison.coefficient, f"{metric} orders {things} by {aspect}"
+    if found.value is None:
+        why = "its values or the ratings are all equal" if found.n else f"none of the rated {things} has a score"
+        return Conclusion("undefined", f"{metric} cannot be compared by {aspect}: {why}.", f"cannot be compared: {why}")
+    if few := explain_too_few_videos(comparison.n_videos):
+        return Conclusion("open", f"Whether {does} is open: {few}.", f"open: {few}")
+    wide = found.low is None or found.high is None or found.high - found.low > WIDEST_INTERVAL
+    more = Conclusion("open", f"Whether {does} is open: it takes more rated videos.", "open: more videos needed")
+    if found.low is None or found.high is None:
+        return more
+    if found.low <= 0 <= found.high:
+        nothing = f"{metric} says nothing about {aspect}."
+        return more if wide else Conclusion("nothing", nothing, "says nothing")
+    if found.p is None or found.p > MAX_P_VALUE:
+        why = "open: may be chance"
+        return Conclusion("open", f"Whether {does} is open: of so many comparisons, one like it may be chance.", why)
+    if found.high < 0:
+        return Conclusion("against", f"{metric} goes against {aspect}: better {things} score lower.", "the wrong way")
+    if wide:
+        how = f"{does}, but how well is open: it takes more rated videos."
+        return Conclusion("open", how, "open: how well")
+    return _conclude_with_baseline(does, comparison)
+
+
+def explain_too_few_videos(n_videos: int) -> str | None:
+    """Why so few videos bear no claim: `3 videos, 10 needed`; None where they are enough."""
+    videos = f"{n_videos} video{'' if n_videos == 1 else 's'}"
+    return f"{videos}, {FEWEST_VIDEOS} needed" if n_videos < FEWEST_VIDEOS else None
+
+
+def _conclude_with_baseline(does: str, comparison: BaselineComparison) -> Conclusion:
+    """The rest of the sentence: one more rater, and the strongest baseline, where there are any."""
+    more, beside = comparison.above_baseline, _format_rater_comparison(comparison.above_rater)
+    above: TrustLevel = "ceiling" if beside in (BETTER, ALIKE) else "above baseline"
+    like_rater = "like one more rater" if above == "ceiling" else None
+    if comparison.strongest_baseline is None or more is None or more.value is None:
+        return Conclusion(above, f"{does}{beside}.", like_rater or "orders alike")
+    baseline = comparison.strongest_baseline.name
+    if more.p is None or more.p > MAX_P_VALUE:
+        words = f"not clearly better than {baseline}, a simple score"
+        return Conclusion("baseline", f"{does}{beside}, but {words}.", "like a simple score")
+    if more.value < 0:
+        worse = f"{does} better than chance, but worse than {baseline}, a simple score."
+        return Conclusion("below baseline", worse, "worse than a simple score")
+    sentence = f"{does}{beside}{', and' if beside else ''} clearly better than {baseline}."
+    return Conclusion(above, sentence, like_rater or "better than simple scores")
+
+
+def _format_rater_comparison(above: Coefficient | None) -> str:
+    """How a metric stands to one more rater; "" without one, and where the interval leaves it open."""
+    if above is None or above.low is None or above.high is None:
+        return ""
+    if above.low > 0:
+        return BETTER
+    if above.high < 0:
+        return LESS
+    return ALIKE if above.low > -NEAR_RATER else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderConclusion:
+    """Whether a metric ranks systems as people do, and that in words that follow the metric's name."""
+
+    order: SystemOrder
+    words: str
+
+
+def explain_system_order(coefficient: Coefficient, n_videos: int) -> OrderConclusion:
+    """Return whether a metric ranks systems as people do.
+
+    found: the coefficient of the systems' means by the metric with their mean ratings; `found.n` counts systems, and
+    `found.p` is the chance of such an order (`kendall_p_value`), corrected for all claims of the page.
+
+    How well the metric orders captions does not matter here. A claim needs FEWEST_SYSTEMS systems, FEWEST_VIDEOS
+    videos, an interval that does not hold 0, and an order that is more than chance.
+
+    >>> explain_system_order(Coefficient("ECS", 1.0, 0.9, 1.0, 6, 0.003), 30).words
+    'ranks the 6 systems as people do'
+    >>> explain_system_order(Coefficient("ECS", 1.0, 1.0, 1.0, 4), 30).words
+    'ranks 4 systems, too few for a claim: even the very same order has p 0.083'
+    """
+    n = coefficient.n
+    if n < 2:
+        return OrderConclusion("open", f"ranks no systems: {'only one has' if n else 'none has'} scores and ratings")
+    if n < FEWEST_SYSTEMS:
+        least = f"even the very same order has p {kendall_p_value(1.0, n):.2g}"
+        return OrderConclusion("open", f"ranks {n} systems, too few for a claim: {least}")
+    if coefficient.value is None or coefficient.low is None or coefficient.high is None or coefficient.p is None:
+        return OrderConclusion(
+            "open", f"cannot be compared by its order of {n} systems: its means or people's are equal"
+        )
+    if why := _explain_open_order(coefficient.value, coefficient.low, coefficient.high, coefficient.p, n, n_videos):
+        return OrderConclusion("open", f"is not shown to rank the {n} systems as people do: {why}")
+    if coefficient.value > 0:
+        return OrderConclusion("alike", f"ranks the {n} systems as people do")
+    return OrderConclusion("against", f"ranks the {n} systems against people's order")
+
+
+def _explain_open_order(value: float, low: float, high: float, p: float, n: int, n_videos: int) -> str | None:
+    """Why an order of systems bears no claim; None where it does."""
+    if few := explain_too_few_videos(n_videos):
+        return few
+    if kendall_p_value(value, n) > MAX_P_VALUE:
+        return "such an order may be chance"
+    if low <= 0 <= high:
+        return "it takes more rated videos"
+    return "of so many comparisons, one like it may be chance" if p > MAX_P_VALUE else None
+
+
+def find_least_tau(n: int) -> float | None:
+    """Return the least tau of an order of n systems that is more than chance; None where none is.
+
+    >>> find_least_tau(4), find_least_tau(5), round(find_least_tau(6), 2)
+    (None, 1.0, 0.87)
+    """
+    pairs = n * (n - 1) // 2
+    taus = [1 - 2 * turned / pairs for turned in range(pairs // 2 + 1)] if pairs else []
+    return min((tau for tau in taus if kendall_p_value(tau, n) <= MAX_P_VALUE), default=None)
+
+
+def explain_few_systems(n: int) -> str | None:
+    """Return in a sentence how little the order of n systems, 2 or more, can show; None from MANY_SYSTEMS on.
+
+    >>> explain_few_systems(6)
+    'Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.'
+    """
+    same = f"the very same order has p {kendall_p_value(1.0, n):.2g}"
+    if n < FEWEST_SYSTEMS:
+        return f"{n} systems are too few to show whether a metric ranks them as people do: {same}."
+    if n < MANY_SYSTEMS:
+        return f"Of {n} systems, τ-b below {find_least_tau(n):.2f} may be chance; {same}."
+    return None
+
+
+def kendall_p_value(tau: float, n: int) -> float:
+    """The chance that a random order of n systems is as close to a given one as |tau| says, or as far: two-sided.
+
+    It is Kendall's exact test, which knows no ties; tau of tied systems is taken as if it came from an order.
+
+    >>> round(kendall_p_value(1.0, 4), 4), round(kendall_p_value(1.0, 5), 4), kendall_p_value(0.0, 5)
+    (0.0833, 0.0167, 1.0)
+    """
+    # The orders of n things by the number of pairs that are turned round: Mahonian numbers.
+    counts = [1]
+    for size in range(2, n + 1):
+        counts = [sum(counts[max(0, k - size + 1) : k + 1]) for k in range(len(counts) + size - 1)]
+    pairs = n * (n - 1) // 2
+    turned = (1 - abs(tau)) * pairs / 2
+    as_far = sum(count for k, count in enumerate(counts) if k <= turned + 1e-9)
+    return min(1.0, 2 * as_far / sum(counts))

@@ -1,0 +1,184 @@
+"""Two scorers on the same items: do they order them alike, which move most, and is one closer to people?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.agreement.baseline_comparison import AspectComparisons, Coefficient, find_strongest_baseline
+from metrics_core.agreement.coefficients import require_finite_sides, require_group_numbers
+from metrics_core.agreement.groupings import DECIMALS, ComparedValues, compute_pooled
+from metrics_core.agreement.inputs import AgreementInputs, build_inputs
+from metrics_core.agreement.paired_test import permutation_test
+from metrics_core.arithmetic import correct_defined_p_values
+from metrics_core.arrays import FloatArray
+from metrics_core.intervals import LEVEL, Estimate, draw_blocks, jackknife_estimate, jackknife_means
+
+STATISTICS = ("spearman", "kendall_b", "pearson")
+
+
+@dataclass(frozen=True, slots=True)
+class MovedItem:
+    """An item whose rank differs, and its percentile by each scorer, in (0, 100): 99 is better than 99 % of the items.
+
+    Equal values share the mean of their ranks.
+    """
+
+    position: int
+    first: float
+    second: float
+
+    @property
+    def move(self) -> float:
+        """Percentile points by which the second scorer ranks the item higher; below 0 where it ranks it lower."""
+        return self.second - self.first
+
+
+@dataclass(frozen=True)
+class ScoreComparison:
+    """Two scorers' values of the same n items of n_videos videos.
+
+    correlations: Spearman's rho, Kendall's tau-b and Pearson's r between the two. mean_difference: second less first.
+    up, down: the items that the second scorer ranks higher, and lower, than the first; the biggest difference first.
+    """
+
+    n: int
+    n_videos: int
+    correlations: Mapping[str, Estimate]
+    mean_difference: Estimate
+    moved_up: tuple[MovedItem, ...]
+    moved_down: tuple[MovedItem, ...]
+
+
+@dataclass(frozen=True)
+class PeopleComparison:
+    """Two scorers against the mean rating of one aspect, on the n items that have all three numbers.
+
+    first, second: each scorer's coefficients with people; difference: second less first, with an interval of its own,
+    because the same videos are left out of both. p: two-sided, of equal tau-b, by swapping the two scorers' ranks
+    video by video; None where undefined and for a single video. p_holm: corrected by Holm for the number of aspects.
+    strongest: of the baselines, on the same items, see `BaselineComparison`; None without one.
+    """
+
+    aspect: str
+    n: int
+    n_videos: int
+    n_raters: int
+    first: Mapping[str, Estimate]
+    second: Mapping[str, Estimate]
+    difference: Mapping[str, Estimate]
+    strongest: Coefficient | None
+    p: float | None = None
+    p_holm: float | None = None
+
+
+def compare_scores(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    videos: Sequence[object],
+    *,
+    n_moved: int = 5,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> ScoreComparison:
+    """Compare two scorers' values (n,) of the same items, whose videos are given (n,).
+
+    Raises ValueError for shapes that do not fit and numbers that are not finite.
+
+    >>> found = compare_scores([1, 2, 3, 4], [1, 2, 4, 3], ["a", "a", "b", "b"])
+    >>> round(found.correlations["kendall_b"].value, 3), found.mean_difference.value, found.moved_up[0].position
+    (0.667, 0.0, 2)
+    """
+    left, right = require_finite_sides(first, second)
+    video = require_group_numbers("videos", videos, left.size)
+    block = draw_blocks(video, seed)
+    found = compute_pooled(ComparedValues(left, right, video, np.full(left.size, -1), block), STATISTICS)
+    difference = right - left
+    mean = float(difference.mean()) if difference.size else None
+    unbounded = (-math.inf, math.inf)
+    up, down = _list_moved_items(left, right, n_moved)
+    return ScoreComparison(
+        left.size,
+        int(video.max(initial=-1)) + 1,
+        {name: found.compute_estimate(name, level) for name in STATISTICS},
+        jackknife_estimate(mean, jackknife_means(difference, block), level, unbounded),
+        up,
+        down,
+    )
+
+
+def _list_moved_items(
+    first: FloatArray, second: FloatArray, n: int
+) -> tuple[tuple[MovedItem, ...], tuple[MovedItem, ...]]:
+    """The n items that the second side ranks highest above the first, and the n lowest below it; ties in order."""
+    if first.size == 0:
+        return (), ()
+    from scipy.stats import rankdata
+
+    one, other = (100 * (rankdata(side) - 0.5) / side.size for side in (first, second))
+    # Rounding must not order equal moves.
+    move = np.round(other - one, DECIMALS)
+    ordered = (np.argsort(-sign * move, kind="stable")[:n] for sign in (1, -1))
+    up, down = (
+        tuple(MovedItem(int(i), float(one[i]), float(other[i])) for i in order if sign * move[i] > 0)
+        for sign, order in zip((1, -1), ordered, strict=True)
+    )
+    return up, down
+
+
+def compare_with_people(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    ratings: Mapping[str, npt.ArrayLike],
+    videos: Sequence[object],
+    baselines: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    level: float = LEVEL,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[PeopleComparison, ...]:
+    """Compare two scorers' values (n,) with ratings (n, raters) by aspect, NaN where a number is missing.
+
+    baselines: values (n,) by name, of which the strongest stands beside. n_resamples: the swaps of the test. Raises
+    ValueError for shapes that do not fit and infinite numbers.
+
+    >>> people = {"quality": [[1], [2], [3], [4], [5]]}
+    >>> found = compare_with_people([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, range(5))[0]
+    >>> round(found.difference["kendall_b"].value, 3), found.p
+    (0.684, 0.125)
+    """
+    inputs = build_inputs({"first": first, "second": second}, ratings, videos, baselines=baselines, seed=seed)
+    found = [_compare_aspect(inputs, aspect, level, n_resamples) for aspect in inputs.ratings]
+    corrected = correct_defined_p_values([each.p for each in found])
+    return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
+
+
+def _compare_aspect(inputs: AgreementInputs, aspect: str, level: float, n_resamples: int) -> PeopleComparison:
+    """Compare both scorers with people by one aspect, without a correction."""
+    once, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
+    kept = once.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
+    one, other = (compute_pooled(inputs.select_items(side, once.people, kept), STATISTICS) for side in sides)
+    first, second = ({name: each.compute_estimate(name, level) for name in STATISTICS} for each in (one, other))
+    test = permutation_test(
+        sides[0][kept],
+        sides[1][kept],
+        once.people[kept],
+        inputs.video[kept].tolist(),
+        n_resamples=n_resamples,
+        seed=inputs.seed,
+    )
+    return PeopleComparison(
+        aspect,
+        int(kept.sum()),
+        np.unique(inputs.video[kept]).size,
+        int((~np.isnan(once.ratings[kept])).any(axis=0).sum()),
+        first,
+        second,
+        {name: jackknife_estimate(*other.subtract(one, name), level, (-2.0, 2.0)) for name in STATISTICS},
+        find_strongest_baseline(once, kept, level),
+        test.p,
+    )

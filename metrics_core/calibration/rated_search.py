@@ -1,0 +1,222 @@
+"""The cut on scores that best tells what people find good from the rest, and its worth on other videos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from metrics_core.calibration.labels import sort_labelled_scores
+from metrics_core.calibration.rated_threshold import BaselineYouden, RatedThreshold, YoudenEstimate
+from metrics_core.calibration.search import SearchParameters
+from metrics_core.calibration.threshold import compute_threshold_interval, search_threshold
+from metrics_core.intervals import jackknife_estimate
+
+FEWEST_SAMPLES, FEWEST_VIDEOS = 20, 10
+"""With fewer samples or videos than these, a cut is chance."""
+FOLDS = 5
+
+
+def calibrate_rated_threshold(
+    scores: npt.ArrayLike,
+    ratings: npt.ArrayLike,
+    videos: Sequence[object],
+    baselines: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    least_rating: float | None = None,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> RatedThreshold:
+    """Find the cut t at which keeping scores >= t best tells good samples from the others, by Youden's J.
+
+    scores (n,) and ratings (n,), of which each is the mean over raters: NaN for none. videos (n,): the video of each
+    sample. A sample is good where its rating is at least `least_rating`; without that, the median of all ratings, or
+    where that is the lowest rating, the next one above it. The cut is one of the scores; of equally good cuts the
+    highest counts.
+
+    Youden's J is the share of the good samples that stay less the share of the others that stay: 1 for a perfect cut,
+    0 for keeping everything, for keeping nothing and for chance. F1 is no choice here: where half of the samples are
+    good, keeping everything has F1 .67, so its best cut can be one that tells nothing, and it moves with the share of
+    good samples, which `least_rating` sets.
+
+    The interval of the cut resamples videos. `held_out` is J over the samples of all videos, each decided by a cut that
+    was found on other videos: videos are dealt into five parts, and the cut for a part is found on the other four. Its
+    interval leaves out one video at a time. The baselines, (n,) by name, are treated alike, except that they may cut in
+    either direction, and a baseline without a number for one of the samples is left out. Keeping everything is the
+    baseline whose J is 0. Where four parts give no cut with J above 0, the fifth is kept whole.
+
+    Where there is no such cut the result has a status, a reason and no number. Raises ValueError for shapes that do
+    not fit, and for a least rating that is not finite.
+
+    >>> scores, ratings = [0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4
+    >>> found = calibrate_rated_threshold(scores, ratings, range(20), least_rating=3)
+    >>> found.at_least, found.n_good, found.youden, found.held_out.value
+    (0.7, 12, 1.0, 1.0)
+    >>> calibrate_rated_threshold(scores, ratings, range(20), least_rating=6).reason
+    'no rating is at least 6: name a lower one'
+    """
+    found = find_rated_threshold(scores, ratings, videos, least_rating=least_rating)
+    if found.status != "ok":
+        return found
+    rated = _select_rated_scores(scores, ratings, videos, least_rating)
+    of_video = rated.video.tolist()
+    interval = compute_threshold_interval(
+        rated.scores, rated.good, "youden", groups=of_video, n_resamples=n_resamples, seed=seed
+    )
+    others = {name: np.asarray(numbers, dtype=np.float64)[rated.kept] for name, numbers in (baselines or {}).items()}
+    complete = {name: numbers for name, numbers in others.items() if np.isfinite(numbers).all()}
+    parameters = SearchParameters("youden", None, 0.95, n_resamples, seed)
+    held_out, beside = _compute_held_out(rated.scores, rated.good, rated.video, complete, parameters)
+    return replace(found, low=interval.low, high=interval.high, held_out=held_out, baselines=beside)
+
+
+def find_rated_threshold(
+    scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], *, least_rating: float | None = None
+) -> RatedThreshold:
+    """Find the cut of `calibrate_rated_threshold` without its interval and its worth on other videos, which take resamples.
+
+    >>> found = find_rated_threshold([0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4, range(20), least_rating=3)
+    >>> found.at_least, found.kept_good, found.held_out
+    (0.7, 1.0, None)
+    """
+    rated = _select_rated_scores(scores, ratings, videos, least_rating)
+    if rated.least is None:
+        return RatedThreshold("no_ratings", "no sample is rated", None, 0, 0, 0)
+    counts = (rated.least, rated.scores.size, int(rated.good.sum()), int(rated.video.max(initial=-1)) + 1)
+    if undefined := _explain_undefined(rated.scores, *counts):
+        return undefined
+    cut = search_threshold(sort_labelled_scores(rated.scores, rated.good, None)[0], SearchParameters("youden"))
+    if cut.value is None or cut.counts is None or not (cut.counts.youden or 0.0) > 0:
+        return RatedThreshold("no_better", "no cut keeps more of the good samples than of the others", *counts)
+    return RatedThreshold(
+        "ok",
+        None,
+        *counts,
+        at_least=cut.value,
+        kept_good=cut.counts.true_positive / cut.counts.n_positive,
+        kept_others=cut.counts.false_positive / (cut.counts.n - cut.counts.n_positive),
+    )
+
+
+class _RatedScores(NamedTuple):
+    """The samples with a score and a rating, of those of the mask `kept`; least: the least rating of a good one.
+
+    least is None, and nothing else is of use, where no sample is rated.
+    """
+
+    kept: BoolArray
+    scores: FloatArray
+    good: BoolArray
+    video: IntArray
+    least: float | None
+
+
+def _select_rated_scores(
+    scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], least_rating: float | None
+) -> _RatedScores:
+    """Check scores and ratings, and take the samples that have both. Raises ValueError as `calibrate_rated_threshold` does."""
+    values, means = _require_scores_and_ratings(scores, ratings, len(videos), least_rating)
+    is_rated = np.isfinite(means)
+    kept = is_rated & np.isfinite(values)
+    video = np.unique(np.asarray(videos)[kept], return_inverse=True)[1].astype(np.int64)
+    if not is_rated.any():
+        return _RatedScores(kept, values[kept], kept[kept], video, None)
+    least = _choose_least_good_rating(means[is_rated]) if least_rating is None else float(least_rating)
+    return _RatedScores(kept, values[kept], means[kept] >= least, video, least)
+
+
+def _require_scores_and_ratings(
+    scores: npt.ArrayLike, ratings: npt.ArrayLike, n_videos: int, least_rating: float | None
+) -> tuple[FloatArray, FloatArray]:
+    """Scores and ratings as arrays (n,). Raises ValueError as `calibrate_rated_threshold` does."""
+    values, means = np.asarray(scores, dtype=np.float64), np.asarray(ratings, dtype=np.float64)
+    if values.ndim != 1 or means.shape != values.shape or n_videos != values.size:
+        raise ValueError(
+            f"scores have shape {values.shape}, ratings {means.shape}, and there are {n_videos} videos: "
+            "give one of each for every sample, (n,)."
+        )
+    if least_rating is not None and not np.isfinite(least_rating):
+        raise ValueError(f"least_rating is {least_rating}: give a finite rating.")
+    return values, means
+
+
+def _choose_least_good_rating(ratings: FloatArray) -> float:
+    """The median, or where nothing is below it, the next rating above it."""
+    median, lowest = float(np.median(ratings)), float(ratings.min())
+    return median if median > lowest else float(ratings[ratings > lowest].min(initial=ratings.max()))
+
+
+def _explain_undefined(scores: FloatArray, least: float, n: int, n_good: int, n_videos: int) -> RatedThreshold | None:
+    """The result where nothing is to be searched."""
+    counts = (least, n, n_good, n_videos)
+    if n < FEWEST_SAMPLES or n_videos < FEWEST_VIDEOS:
+        needed = f"a threshold needs {FEWEST_SAMPLES} of {FEWEST_VIDEOS} videos"
+        samples, videos = f"{n} rated sample{'' if n == 1 else 's'}", f"{n_videos} video{'' if n_videos == 1 else 's'}"
+        has = f"{samples} of {videos} {'has' if n == 1 else 'have'} a score, and {needed}"
+        return RatedThreshold("few_ratings", has if n else f"no rated sample has a score, and {needed}", *counts)
+    if n_good == n:
+        return RatedThreshold("all_good", f"every rating is at least {least:g}: name a higher one", *counts)
+    if n_good == 0:
+        return RatedThreshold("none_good", f"no rating is at least {least:g}: name a lower one", *counts)
+    if scores.min() == scores.max():
+        return RatedThreshold("constant_scores", f"all {n} scores are {scores[0]:g}: no cut tells them apart", *counts)
+    return None
+
+
+def _compute_held_out(
+    scores: FloatArray,
+    good: BoolArray,
+    video_of: IntArray,
+    baselines: Mapping[str, FloatArray],
+    parameters: SearchParameters,
+) -> tuple[YoudenEstimate, tuple[BaselineYouden, ...]]:
+    """What cuts on scores and on baselines reach on videos that they were not found on."""
+    n_videos = int(video_of.max()) + 1
+    part_of_video = np.random.default_rng(parameters.seed).permutation(n_videos) % FOLDS
+    part = part_of_video[video_of]
+    rules = [
+        _decide_held_out([scores], good, part),
+        *[_decide_held_out([each, -each], good, part) for each in baselines.values()],
+    ]
+    # By video: good samples, others, and of each rule the good ones that it keeps and the others that it keeps.
+    columns = [good, ~good, *[side for rule in rules for side in (rule & good, rule & ~good)]]
+    by_video: FloatArray = np.stack([np.bincount(video_of, column, n_videos) for column in columns], axis=1)
+    total = by_video.sum(axis=0, keepdims=True)
+    (exact,), left_out = _youden(total), _youden(total - by_video)
+    held_out = [_build_estimate(exact[rule], left_out[:, rule]) for rule in range(exact.size)]
+    gains = [
+        _build_estimate(exact[0] - exact[rule], left_out[:, 0] - left_out[:, rule], 2.0) for rule in range(exact.size)
+    ]
+    named = zip(baselines, held_out[1:], gains[1:], strict=True)
+    return held_out[0], tuple(BaselineYouden(*each) for each in named)
+
+
+def _decide_held_out(candidates: Sequence[FloatArray], good: BoolArray, part: IntArray) -> BoolArray:
+    """Whether each sample stays (n,), by the best cut on one of the candidates in the other parts."""
+    stays = np.ones(good.size, dtype=np.bool_)
+    for number in range(FOLDS):
+        inside, best = part == number, 0.0
+        for numbers in candidates:
+            found = search_threshold(
+                sort_labelled_scores(numbers[~inside], good[~inside], None)[0], SearchParameters("youden")
+            )
+            reached = found.counts.youden if found.counts else None
+            if found.value is not None and reached is not None and reached > best:
+                best, stays[inside] = reached, numbers[inside] >= found.value
+    return stays
+
+
+def _youden(sums: FloatArray) -> FloatArray:
+    """Youden's J (.., rules) of sums by the columns of `_compute_held_out`; not finite where one kind is missing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: FloatArray = sums[:, 2::2] / sums[:, :1] - sums[:, 3::2] / sums[:, 1:2]
+    return found
+
+
+def _build_estimate(value: float, left_out: FloatArray, most: float = 1.0) -> YoudenEstimate:
+    found = jackknife_estimate(float(value), left_out, bounds=(-most, most))
+    return YoudenEstimate(float(value), found.low, found.high)

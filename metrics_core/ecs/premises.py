@@ -1,0 +1,162 @@
+"""Planning: turns a caption and a checklist into the (premise, hypothesis) pairs that a verifier has to judge."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arrays import IntArray
+from metrics_core.ecs.result import ECSWarning
+from metrics_core.protocols import SentenceSplitter
+from metrics_core.vectors import normalise_rows, require_feature_rows
+
+Pair = tuple[str, str]
+"""(premise, hypothesis): a sentence of the caption and a keypoint."""
+
+MAX_RELIABLE_WORDS = 40
+"""Beyond this number of words NLI models become unreliable, because they were trained on short hypotheses."""
+
+DEFAULT_R = 8
+"""Sentences per keypoint. The paper does not state the number; 8 follows from the passes that it reports."""
+
+FIELD_TAG = re.compile(r"^\s*\[[^\]\t]*\]\t")
+
+
+def split_premises(text: str, splitter: SentenceSplitter) -> list[str]:
+    """Split a predicted caption into its sentences, in order; [] for a text without a letter or digit.
+
+    A line break ends a sentence. A field name at the start of a line, as in "[camera_state]<TAB>Slow pan.", is removed.
+    Short sentences stay, because one word of dialogue may be a keypoint.
+
+    >>> from metrics_core.models.sentence_splitter import RuleSplitter
+    >>> split_premises("[events]\\tA man sits. He waves.\\n[speech]\\tHi!\\n...", RuleSplitter())
+    ['A man sits.', 'He waves.', 'Hi!']
+    """
+    lines = (FIELD_TAG.sub("", line) for line in text.splitlines())
+    sentences = (sentence for line in lines for sentence in splitter.split(line))
+    return [sentence for sentence in sentences if any(character.isalnum() for character in sentence)]
+
+
+def list_usable_keypoints(texts: Sequence[str]) -> list[int]:
+    """Return the positions of the keypoints that are not blank. Repeated keypoints all stay.
+
+    One ECSWarning tells of the blank keypoints and of the keypoints with more than LONG_KEYPOINT words.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     list_usable_keypoints(["A man sits.", " ", "A man sits."])
+    [0, 2]
+    >>> print(caught[0].message)
+    1 keypoint(s) are blank and are left out, the first at position 1.
+    """
+    blank = [i for i, text in enumerate(texts) if not text.strip()]
+    long = [i for i, text in enumerate(texts) if len(text.split()) > MAX_RELIABLE_WORDS]
+    sentences = []
+    if blank:
+        sentences.append(f"{len(blank)} keypoint(s) are blank and are left out, the first at position {blank[0]}.")
+    if long:
+        sentences.append(
+            f"{len(long)} keypoint(s) have more than {MAX_RELIABLE_WORDS} words, the first at position {long[0]}: "
+            "NLI models are weak there, so write several short ones or verify their sentences apart (combine_parts)."
+        )
+    if sentences:
+        warnings.warn("\n".join(sentences), ECSWarning, stacklevel=2)
+    left_out = set(blank)
+    return [i for i in range(len(texts)) if i not in left_out]
+
+
+def rank_nearest_sentences(keypoints: npt.ArrayLike, sentences: npt.ArrayLike, r: int | None = DEFAULT_R) -> IntArray:
+    """Rank the sentences nearest to every keypoint by cosine, best first: indices (n, min(r, m)).
+
+    keypoints: (n, d), sentences: (m, d), embeddings of one text encoder; n and m may be 0. Of equal cosines the lower
+    index comes first, so equal sentences keep their order. r=None ranks all sentences. Raises ValueError for r below 1
+    and for arrays that do not fit together, and BadFeature (a ValueError) for an embedding that is zero or not finite.
+
+    >>> rank_nearest_sentences([[1.0, 0.0]], [[0.0, 1.0], [3.0, 4.0], [2.0, 0.0], [0.6, 0.8]], r=3).tolist()
+    [[2, 1, 3]]
+    """
+    if r is not None and r < 1:
+        raise ValueError(f"r is {r}: give at least 1 sentence for each keypoint, or None for all of them.")
+    left, right = (
+        require_feature_rows("keypoint embeddings", keypoints),
+        require_feature_rows("sentence embeddings", sentences),
+    )
+    if not (len(left) and len(right)):
+        return np.empty((len(left), 0), dtype=np.int64)
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(
+            f"keypoints have {left.shape[1]} dimensions, sentences {right.shape[1]}: embed both with one encoder."
+        )
+    # A matrix product may round equal rows differently and so break their tie; single dot products do not.
+    cosines = np.vecdot(normalise_rows("keypoint", left)[:, None], normalise_rows("sentence", right)[None])
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :r]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPremises:
+    """One keypoint with the sentences to verify it on, best first; without any where the caption has no sentence.
+
+    hypothesis: the keypoint. sentences: indices of the sentences in the caption. premises: their texts, in the same
+    order. text: all sentences of the caption, in its order, for models that weigh the whole text; () where there is
+    nothing beyond the premises.
+    """
+
+    hypothesis: str
+    sentence_indices: tuple[int, ...]
+    premises: tuple[str, ...]
+    all_sentences: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The pairs in order of rank. A pair costs one pass of the verifier."""
+        return [(premise, self.hypothesis) for premise in self.premises]
+
+    @property
+    def n_passes(self) -> int:
+        """The number of pairs, min(r, m). Its sum over the keypoints is the paper's number of NLI passes."""
+        return len(self.premises)
+
+
+def choose_premises(
+    keypoints: Sequence[str], sentences: Sequence[str], nearest: IntArray | None = None
+) -> list[RankedPremises]:
+    """Make one plan for every keypoint of a caption.
+
+    nearest (n, k): the indices of the sentences to verify, best first, one row per keypoint, from `rank_nearest_sentences`.
+    None plans all sentences in the order of the text (exhaustive verification). Raises ValueError for a blank keypoint
+    and where `nearest` does not belong to these keypoints and sentences.
+
+    >>> import numpy as np
+    >>> choose_premises(["Someone sits."], ["A dog.", "He sits."], np.array([[1]]))[0].pairs
+    [('He sits.', 'Someone sits.')]
+    >>> [plan.n_passes for plan in choose_premises(["Someone sits.", "A dog."], ["A dog.", "He sits."])]
+    [2, 2]
+    """
+    blank = next((i for i, keypoint in enumerate(keypoints) if not keypoint.strip()), None)
+    if blank is not None:
+        raise ValueError(f"Keypoint {blank} is blank: leave it out, as usable_keypoints does.")
+    text = tuple(sentences)
+    if nearest is None:
+        return [RankedPremises(keypoint, tuple(range(len(text))), text, text) for keypoint in keypoints]
+    if nearest.ndim != 2 or len(nearest) != len(keypoints):
+        raise ValueError(f"nearest has shape {nearest.shape}: give one row for each of {len(keypoints)} keypoints.")
+    if nearest.size and not 0 <= nearest.min() <= nearest.max() < len(sentences):
+        raise ValueError(f"nearest names a sentence outside 0 to {len(sentences) - 1}: rank these sentences.")
+    return [
+        RankedPremises(keypoint, tuple(ranked), tuple(text[i] for i in ranked), text)
+        for keypoint, ranked in zip(keypoints, nearest.tolist(), strict=True)
+    ]
+
+
+def list_unique_pairs(keypoints: Iterable[RankedPremises]) -> list[Pair]:
+    """List every pair of the plans once, in order of first appearance: one queue for any number of captions.
+
+    >>> list_unique_pairs(choose_premises(["A dog.", "A dog."], ["Dogs.", "Dogs.", "Cats."]))
+    [('Dogs.', 'A dog.'), ('Cats.', 'A dog.')]
+    """
+    return list(dict.fromkeys(pair for plan in keypoints for pair in plan.pairs))

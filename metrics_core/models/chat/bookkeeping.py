@@ -1,0 +1,170 @@
+"""What outlives a run: valid answers by the hash of their request, and every attempt; and who looks there first."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+from metrics_core.models.chat.json_answers import check_json_schema, dump_canonical_json, dump_ordered_json
+from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, MessagePart, TextPart
+from metrics_core.models.server.ledger import AttemptOutcome, CacheMode, Ledger, build_attempt_record
+from metrics_core.models.server.spending import Usage
+from metrics_core.protocols import ModelIdentity
+
+# Raised when what is sent for the same request changes: the schema's instruction, or how parts become messages.
+_FORM = 1
+
+
+class ReplyCache(Protocol):
+    """Stores valid answers. Several threads call it at once."""
+
+    def load(self, keys: Sequence[bytes]) -> Mapping[bytes, Mapping[str, Any]]:
+        """Stored answers by key; a key without an answer is left out."""
+        ...
+
+    def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
+        """Store these answers durably; the newest answer to a request stays.
+
+        Each has its `request_sha256`, the identity of the `model` as plain data, `purpose`, `data`, and the `calls`,
+        `tokens_in`, `tokens_out` and `money` of all attempts.
+        """
+        ...
+
+
+def compute_request_keys(identity: ModelIdentity, request: ChatRequest, n_attempts: int) -> list[bytes]:
+    """SHA-256 of all that decides the answer to each attempt at a request.
+
+    The seed of the request is hashed beside the number of the attempt: attempt 1 at seed 0 and attempt 0 at seed 1
+    send the same, but whoever asks with two seeds wants two independent answers.
+    """
+    asked = {
+        "form": _FORM,
+        "model": identity.as_dict(),
+        "system": request.system,
+        "parts": [_hash_part(part) for part in request.parts],
+        # As text: the order of its members is the order in which a model writes them.
+        "schema": dump_ordered_json(request.schema),
+        "max_tokens": request.max_tokens,
+        "temperature": float(request.temperature),
+        "prompt_version": request.prompt_version,
+        "seed": request.seed,
+    }
+    texts = [dump_canonical_json(asked | {"attempt": attempt}) for attempt in range(n_attempts)]
+    return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+
+
+def _hash_part(part: MessagePart) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"text": part.text}
+    return {"jpeg_sha256": hashlib.sha256(part.jpeg).hexdigest(), "recipe": dict(part.preparation)}
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request without a stored answer. keys: its cache keys, one for each content attempt."""
+
+    request: ChatRequest
+    keys: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Bookkeeping:
+    """What every chat model does around asking: stored answers first, equal requests once, replies in order.
+
+    attempts: content attempts at a request. images: whether the model takes them.
+    """
+
+    identity: ModelIdentity
+    n_attempts: int
+    takes_images: bool
+    cache: ReplyCache | None
+    mode: CacheMode
+    ledger: Ledger | None
+
+    def collect_replies(
+        self, requests: Sequence[ChatRequest], ask: Callable[[list[PendingRequest]], Sequence[ChatReply]]
+    ) -> list[ChatReply]:
+        """One reply for each request, in their order; `ask` answers those that are not settled without the model.
+
+        Raises ValueError for a request whose schema is none or whose max_tokens is below 1.
+        """
+        for request in requests:
+            check_request(request)
+        keys = [compute_request_keys(self.identity, request, self.n_attempts) for request in requests]
+        known = self._load_stored(keys)
+        replies: dict[bytes, ChatReply] = {}
+        pending: dict[bytes, PendingRequest] = {}
+        for request, its_keys in zip(requests, keys, strict=True):
+            settled = self._find_reply(request, its_keys, known)
+            if settled is None:
+                pending[its_keys[0]] = PendingRequest(request, its_keys)
+            else:
+                replies[its_keys[0]] = settled
+        replies |= dict(zip(pending, ask(list(pending.values())) if pending else [], strict=True))
+        return _sort_replies(replies, [its_keys[0] for its_keys in keys])
+
+    def record_attempt(
+        self,
+        pending: PendingRequest,
+        content_attempt: int,
+        outcome: AttemptOutcome,
+        error: str | None,
+        usage: Usage,
+        duration_s: float,
+        *,
+        attempt: int,
+        http_status: int | None = None,
+    ) -> None:
+        """Store an attempt in the ledger, where there is one; see `Ledger.record`."""
+        if self.ledger is not None:
+            how = build_attempt_record(attempt, outcome, error, usage, duration_s, http_status)
+            self.ledger.record({**self._describe_request(pending, content_attempt), **how})
+
+    def store_answer(
+        self, pending: PendingRequest, content_attempt: int, data: Mapping[str, Any], usage: Usage
+    ) -> None:
+        """Store a valid answer in the cache, where there is one. usage: of all attempts at it."""
+        if self.cache is not None:
+            self.cache.store([{**self._describe_request(pending, content_attempt), "data": data, **asdict(usage)}])
+
+    def _describe_request(self, pending: PendingRequest, content_attempt: int) -> dict[str, Any]:
+        key = pending.keys[content_attempt]
+        return {"request_sha256": key, "model": self.identity.as_dict(), "purpose": pending.request.purpose}
+
+    def _load_stored(self, keys: Sequence[Sequence[bytes]]) -> Mapping[bytes, Mapping[str, Any]]:
+        if self.cache is None or self.mode == "refresh":
+            return {}
+        return self.cache.load(list(dict.fromkeys(key for its_keys in keys for key in its_keys)))
+
+    def _find_reply(
+        self, request: ChatRequest, keys: Sequence[bytes], known: Mapping[bytes, Mapping[str, Any]]
+    ) -> ChatReply | None:
+        for key in keys:
+            if key in known:
+                return ChatReply("ok", known[key], is_cached=True)
+        name = self.identity.model_id
+        if self.mode == "offline":
+            remedy = "run once without offline"
+            return ChatReply("error", reason=f"{request.purpose}: no stored answer of {name}: {remedy}")
+        if not self.takes_images and any(isinstance(part, ImagePart) for part in request.parts):
+            return ChatReply("error", reason=f"{request.purpose}: {name} takes no images: name a video model")
+        return None
+
+
+def check_request(request: ChatRequest) -> None:
+    """Raise ValueError for a request that no model can be asked."""
+    check_json_schema(request.schema)
+    if request.max_tokens < 1:
+        raise ValueError(f"{request.purpose}: max_tokens is {request.max_tokens}: give 1 or more")
+
+
+def _sort_replies(replies: Mapping[bytes, ChatReply], keys: Sequence[bytes]) -> list[ChatReply]:
+    """The reply of each key. An equal request later on has cost nothing more."""
+    ordered, seen = [], set()
+    for key in keys:
+        reply = replies[key]
+        ordered.append(replace(reply, usage=Usage(), is_cached=reply.status == "ok") if key in seen else reply)
+        seen.add(key)
+    return ordered

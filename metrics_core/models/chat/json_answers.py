@@ -1,0 +1,138 @@
+"""JSON answers: what a model is told about their form, and how its text becomes an object that fits a schema."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+_END_OF_THOUGHT = "</think>"
+_FENCED = re.compile(r"```\w*\s*\n(.*)```", re.DOTALL)
+# JSON allows both, and no database stores them as text.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class MalformedAnswer(ValueError):
+    """A model's text is no JSON object that fits the schema; the message says why."""
+
+
+def format_schema_instruction(schema: Mapping[str, Any]) -> str:
+    """Tell the model the form of its answer. It is told always, so that an answer does not depend on the server."""
+    return f"Answer with one JSON object and nothing else. It must fit this JSON schema:\n{dump_ordered_json(schema)}"
+
+
+def parse_json_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the object that a model's text contains; raises Malformed where it contains none that fits the schema.
+
+    What precedes `</think>` and a code fence around the answer are dropped, then what stands around the outermost
+    braces. Nothing is repaired.
+
+    >>> schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+    >>> parse_json_answer('Sure! {"answer": "yes"}', schema)
+    {'answer': 'yes'}
+    """
+    found = _parse_object(_find_outermost_object(text))
+    from fastjsonschema import JsonSchemaValueException
+
+    try:
+        _make_validator(dump_ordered_json(schema))(found)
+    except JsonSchemaValueException as error:
+        raise MalformedAnswer(f"the answer does not fit its schema: {error.message}") from None
+    return found
+
+
+def check_json_schema(schema: Mapping[str, Any]) -> None:
+    """Raise ValueError for a schema that no answer could be checked against."""
+    from fastjsonschema import JsonSchemaDefinitionException
+
+    try:
+        _make_validator(dump_ordered_json(schema))
+    except JsonSchemaDefinitionException as error:
+        raise ValueError(f"this is no JSON schema: {error}") from None
+
+
+def dump_canonical_json(value: Any) -> str:
+    """JSON with sorted keys, no spaces and no NaN: equal values give equal text.
+
+    >>> dump_canonical_json({"b": (1, 2), "a": "ä"})
+    '{"a":"ä","b":[1,2]}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def dump_ordered_json(value: Any) -> str:
+    """JSON without spaces and NaN that keeps the order of the members: a model writes them in the schema's order."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def iterate_texts(value: Any) -> Iterator[str]:
+    """Every text of parsed JSON, names of members included, in their order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield name
+            yield from iterate_texts(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from iterate_texts(member)
+
+
+def _find_outermost_object(text: str) -> str:
+    answer = _drop_thoughts(text).strip()
+    # An answer that begins with a brace may hold a fence in one of its texts.
+    fenced = None if answer.startswith("{") else _FENCED.search(answer)
+    if fenced:
+        answer = fenced.group(1)
+    start, end = answer.find("{"), answer.rfind("}")
+    if start < 0 or end < start:
+        raise MalformedAnswer(f"the answer holds no JSON object: {text[:80]!r}")
+    return answer[start : end + 1]
+
+
+def _drop_thoughts(text: str) -> str:
+    """What follows the last `</think>`, unless that stands in a text of the answer itself."""
+    start, end = text.find("{"), text.rfind(_END_OF_THOUGHT)
+    if -1 < start < end:
+        with suppress(ValueError, RecursionError):
+            if json.JSONDecoder(strict=False).raw_decode(text, start)[1] > end:
+                return text
+    return text.rpartition(_END_OF_THOUGHT)[2]
+
+
+def _parse_object(text: str) -> dict[str, Any]:
+    try:
+        # Not strict: the grammars of some servers let a model write a line break into a text as it is.
+        found = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_parse_finite)
+        if any(_UNSTORABLE.search(said) for said in iterate_texts(found)):
+            raise ValueError("it holds a character that cannot be stored")
+    except (ValueError, RecursionError) as error:
+        reason = "it is too deep" if isinstance(error, RecursionError) else str(error)
+        raise MalformedAnswer(f"the answer is no JSON ({reason}): {text[:80]!r}") from None
+    # The text began with a brace, so that it is an object.
+    assert isinstance(found, dict)
+    return found
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _parse_finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is too great")
+    return number
+
+
+@lru_cache(maxsize=256)
+def _make_validator(schema: str) -> Callable[[Any], Any]:
+    import fastjsonschema
+
+    # Defaults would be written into the answer, which must stay what the model said.
+    validator: Callable[[Any], Any] = fastjsonschema.compile(json.loads(schema), use_default=False)
+    return validator

@@ -1,0 +1,230 @@
+"""What the sentences of a context say of a statement, and where they tell of an event."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from metrics_core.arrays import FloatArray
+from metrics_core.ecs.verify import EntailmentCache
+from metrics_core.models.lexical_verifier import compute_word_recall
+from metrics_core.models.nli_inputs import HypothesisTooLong
+from metrics_core.models.word_tokenizer import split_words
+from metrics_core.protocols import EntailmentModel, TextEncoder
+from metrics_core.qeva.replies import has_same_words
+from metrics_core.vectors import normalise_rows
+
+# When something happens, which may stand before the subject of a sentence.
+_WHEN = (
+    r"(?:(?:at|in|toward|towards|near|by) the (?:very )?(?:end|start|beginning|close)|after (?:that|this)|all at once|"
+    r"then|next|now|later|again|first|finally|lastly|suddenly|slowly|meanwhile|afterwards|eventually)"
+)
+_OPENING = rf"(?:{_WHEN},? (?:and )?)*"
+_HOW = (
+    r"(?:hand|held|handheld|shaky|unsteady|steady|static|fixed|moving|still|first|second|last|next|opening|final|whole|"
+    r"entire|same|wide|close|long|aerial|high|low|overhead|mobile|phone|video|point|of)"
+)
+_PICTURE = r"(?:cameras?|lens|viewpoint|framing|angle|zoom|shot|view|frame|footage|video|clip|film|picture|image)"
+_CAMERA_SUBJECT = re.compile(
+    rf"{_OPENING}(?:the|a|an|this|our) (?:{_HOW}[ -])*{_PICTURE}\b(?!['’-]| (?:man|woman|person|operator|crew)\b)",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(
+    rf"{_OPENING}(?:there (?:is|are|was|were) )?(?:(?:the|an?|this|that|these|those|its|some|several|both|two|three|"
+    r"four|five|\d+)\b ?)*(\w+)",
+    re.IGNORECASE,
+)
+
+
+def is_about_camera(sentence: str) -> bool:
+    """Whether the subject of a sentence is the camera, or the picture that it takes.
+
+    >>> [is_about_camera(text) for text in ("Then the camera pans left.", "A man looks at the camera.")]
+    [True, False]
+    """
+    return _CAMERA_SUBJECT.match(sentence.strip()) is not None
+
+
+def can_prove(sentence: str, statement: str) -> bool:
+    """Whether a sentence may prove a statement. What the camera does tells little of what a person does.
+
+    A sentence about the camera may prove a statement about the camera. It may prove another one only where it names
+    the subject, and where the statement does not speak of the camera: that the camera follows a woman does not say that
+    she looks at it.
+
+    >>> [can_prove("The camera turns to the crowd.", text) for text in ("He turns to the crowd.", "The crowd waits.")]
+    [False, True]
+    >>> can_prove("The camera follows a woman.", "The woman looks at the camera.")
+    False
+    """
+    if not is_about_camera(sentence) or is_about_camera(statement):
+        return True
+    subject = _SUBJECT.match(statement.strip())
+    is_named = subject is None or subject[1].lower() in split_words(sentence)
+    return is_named and not {"camera", "cameras"} & set(split_words(statement))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatementEvidence:
+    """What m sentences say of one statement.
+
+    likeness (m,): how alike each sentence and the statement are, at most 1. probability (m,): P(entailment) of the
+    statement, in [0, 1]; NaN for a sentence that was not verified, because others are nearer or because it speaks of
+    the camera and the statement of something else.
+    """
+
+    similarities: FloatArray
+    probabilities: FloatArray
+
+    @property
+    def best_sentence(self) -> int | None:
+        """The sentence with the greatest probability, of equal ones the first; None where none was verified."""
+        return None if np.isnan(self.probabilities).all() else int(np.nanargmax(self.probabilities))
+
+    @property
+    def best_probability(self) -> float:
+        """The greatest probability; 0 where no sentence was verified."""
+        return 0.0 if self.best_sentence is None else float(self.probabilities[self.best_sentence])
+
+
+def gather_evidence(
+    asked: Sequence[tuple[str, Sequence[str]]], model: EntailmentModel, encoder: TextEncoder | None, r: int
+) -> list[StatementEvidence | None]:
+    """Find the evidence for statements, each with the sentences of its context, in order.
+
+    Of every context the r sentences most alike that may prove the statement (`can_prove`) are verified. All
+    pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
+    without being asked. Without an encoder likeness is the
+    share of the statement's content words that the sentence contains. None for a statement too long for the model.
+
+    >>> from metrics_core.models.lexical_verifier import LexicalVerifier
+    >>> found, = gather_evidence([("A dog runs.", ["A cat sits.", "A dog runs", "A dog."])], LexicalVerifier(), None, r=2)
+    >>> found.best_sentence, found.probability.tolist()
+    (1, [nan, 1.0, 0.5])
+    """
+    likeness = compute_sentence_similarities(asked, encoder)
+    nearest = [
+        [place for place in np.argsort(-row, kind="stable").tolist() if can_prove(sentences[place], statement)][:r]
+        for (statement, sentences), row in zip(asked, likeness, strict=True)
+    ]
+    answers = EntailmentCache(model)
+    too_long = ask_fitting_pairs(
+        answers,
+        [
+            (sentences[place], statement)
+            for (statement, sentences), places in zip(asked, nearest, strict=True)
+            for place in places
+            if not has_same_words(statement, sentences[place])
+        ],
+    )
+    gathered: list[StatementEvidence | None] = []
+    for (statement, sentences), row, places in zip(asked, likeness, nearest, strict=True):
+        unknown = [place for place in places if not has_same_words(statement, sentences[place])]
+        if unknown and statement in too_long:
+            gathered.append(None)
+            continue
+        probability = np.full(len(sentences), np.nan)
+        probability[places] = 1.0
+        for place in unknown:
+            probability[place] = answers.probability_by_pair[sentences[place], statement]
+        gathered.append(StatementEvidence(row, probability))
+    return gathered
+
+
+def ask_fitting_pairs(answers: EntailmentCache, pairs: Sequence[tuple[str, str]]) -> frozenset[str]:
+    """Have (premise, hypothesis) pairs judged; returns the hypotheses too long for the model, whose pairs are not."""
+    too_long: frozenset[str] = frozenset()
+    while True:
+        try:
+            answers.ask([pair for pair in pairs if pair[1] not in too_long])
+        except HypothesisTooLong as error:
+            if too_long.issuperset(error.hypotheses):
+                raise
+            too_long = too_long.union(error.hypotheses)
+        else:
+            return too_long
+
+
+def compute_sentence_similarities(
+    asked: Sequence[tuple[str, Sequence[str]]], encoder: TextEncoder | None
+) -> list[FloatArray]:
+    """How alike every statement and each sentence of its context are: cosines, or shares of content words."""
+    if encoder is None:
+        return [
+            np.array([compute_word_recall(sentence, statement) for sentence in sentences], dtype=np.float64)
+            for statement, sentences in asked
+        ]
+    vectors = encode_unit_vectors((text for statement, sentences in asked for text in (statement, *sentences)), encoder)
+    # Rounded, so that neither the form of the product nor the batch that a vector was made in decides between two
+    # sentences that are equally alike.
+    return [
+        np.array([vectors[statement] @ vectors[sentence] for sentence in sentences], dtype=np.float64).round(5)
+        for statement, sentences in asked
+    ]
+
+
+def encode_unit_vectors(texts: Iterable[str], encoder: TextEncoder) -> dict[str, FloatArray]:
+    """The unit vector of every distinct text. Raises BadFeature for a text without a direction."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return {}
+    rows = normalise_rows("text", np.asarray(encoder.encode(distinct), dtype=np.float64))
+    return dict(zip(distinct, rows, strict=True))
+
+
+SIMILARITY_SPREAD = 0.1
+"""A sentence whose likeness is less by this much weighs e times less."""
+
+ENTAILMENT_WEIGHT = 0.2
+"""The power of the odds of entailment in a sentence's weight. Two wordings of one event seldom entail each other."""
+
+PROBABILITY_FLOOR = 1e-3
+"""Stands for a probability of 0, also of a sentence that was not verified, and added to every probability."""
+
+SAME_PLACE = 1e-4
+"""Places that differ by less are the same: a vector differs in its last digits with the batch it was made in."""
+
+MENTION_THRESHOLD = 0.2
+"""An event whose likeness to every sentence is less, and that none entails, is not told by the text."""
+
+
+def locate_event(evidence: StatementEvidence, threshold: float, forced: bool = False) -> float | None:
+    """Where the sentences tell of an event: a number from 0 to m - 1, the mean of their places by weight.
+
+    A sentence weighs exp(likeness / SPREAD) times the odds of entailment to the power of WEIGHT_OF_ENTAILMENT. None
+    where there is no sentence, or none that mentions the event: its probability is below the threshold and its
+    likeness below MENTIONED. A forced answer has a place wherever there is a sentence.
+
+    >>> told = StatementEvidence(np.array([0.2, 0.8, 0.2]), np.array([0.0, 0.9, 0.0]))
+    >>> round(locate_event(told, threshold=0.5), 2)
+    1.0
+    >>> locate_event(StatementEvidence(np.array([0.1]), np.array([0.0])), threshold=0.5) is None
+    True
+    """
+    if evidence.best_sentence is None:
+        return None
+    highest = evidence.similarities.max()
+    if highest < MENTION_THRESHOLD and evidence.best_probability < threshold and not forced:
+        return None
+    probability = np.nan_to_num(evidence.probabilities, nan=0.0)
+    odds = (probability + PROBABILITY_FLOOR) / (1 - probability + PROBABILITY_FLOOR)
+    weights = np.exp((evidence.similarities - highest) / SIMILARITY_SPREAD) * odds**ENTAILMENT_WEIGHT
+    return float(weights @ np.arange(len(weights)) / weights.sum())
+
+
+def sort_events(places: Sequence[float | None]) -> tuple[int, ...] | None:
+    """The numbers of the events in the order of their places; None where a place is missing or two are the same.
+
+    Places that differ by less than SAME are the same.
+
+    >>> sort_events([2.0, 0.0, 1.5]), sort_events([1.0, 1.0]), sort_events([1.0, None])
+    ((1, 2, 0), None, None)
+    """
+    known = [place for place in places if place is not None]
+    order = sorted(range(len(known)), key=known.__getitem__)
+    apart = all(known[later] - known[earlier] > SAME_PLACE for earlier, later in pairwise(order))
+    return tuple(order) if apart and len(known) == len(places) else None

@@ -1,0 +1,125 @@
+"""Scores pairs of one shape: precision and recall apart, then both joined into VCS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics_core.arithmetic import harmonic_mean
+from metrics_core.arrays import FloatArray
+from metrics_core.vcs.checks import VCSParameters
+from metrics_core.vcs.geometry import ShapeGeometry, WalkDirection, build_geometry
+from metrics_core.vcs.matches import Matches, find_best_matches
+from metrics_core.vcs.order import compute_nas_d, compute_nas_l
+from metrics_core.vcs.result import DistanceDetail, LineDetail, VCSResult
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionScore:
+    """The scores of one pair in one direction, precision or recall."""
+
+    las: float
+    nas_d: float
+    nas_l: float
+    match_indices: tuple[int, ...]
+    distance_detail: DistanceDetail
+    line_detail: LineDetail
+
+
+def score_stack(stack: FloatArray, gas: Sequence[float], parameters: VCSParameters) -> list[list[VCSResult]]:
+    """Score every pair of a stack (pairs, R, G). The result has one list of all pairs for each of `parameters.lcts`.
+
+    Matches do not depend on the tolerance, so chunks are matched once for all tolerances.
+    """
+    geometry = build_geometry(*stack.shape[1:])
+    context = parameters.context_cutoff, parameters.context_window_control
+    precision = find_best_matches(stack.transpose(0, 2, 1), geometry.precision.window_cells, *context)
+    recall = find_best_matches(stack, geometry.recall.window_cells, *context)
+    return [
+        [
+            combine_directions(*pair, geometry, parameters.short_text)
+            for pair in zip(
+                gas,
+                score_direction(precision, geometry.precision, lct, parameters.short_text),
+                score_direction(recall, geometry.recall, lct, parameters.short_text),
+                strict=True,
+            )
+        ]
+        for lct in parameters.lcts
+    ]
+
+
+def score_direction(matches: Matches, direction: WalkDirection, lct: float, short_text: bool) -> list[DirectionScore]:
+    """Compute LAS, NAS-D and NAS-L of every pair in one direction."""
+    # One memory layout means one order of addition: a pair's mean has the same last bit in every stack.
+    similarity = np.ascontiguousarray(matches.similarity)
+    distances, distance_details = compute_nas_d(matches.offset, direction, lct, short_text)
+    lines, line_details = compute_nas_l(matches.index, direction, lct)
+    return [
+        DirectionScore(*columns)
+        for columns in zip(
+            (similarity.sum(axis=1) / similarity.shape[1]).tolist(),
+            distances,
+            lines,
+            map(tuple, matches.index.tolist()),
+            distance_details,
+            line_details,
+            strict=True,
+        )
+    ]
+
+
+def combine_directions(
+    gas: float, precision: DirectionScore, recall: DirectionScore, geometry: ShapeGeometry, short_text: bool
+) -> VCSResult:
+    """Take the harmonic means of both directions, and compute SAS, NAS and VCS from them."""
+    las = harmonic_mean(precision.las, recall.las)
+    distance = harmonic_mean(precision.nas_d, recall.nas_d)
+    line = harmonic_mean(precision.nas_l, recall.nas_l)
+    nas_f1 = harmonic_mean(distance, line)
+    # A regulariser of 1 means that the windows allow every match, so there is nothing to regularise.
+    regularizer = 0.0 if short_text and geometry.window_regularizer == 1.0 else geometry.window_regularizer
+    sas = lower_and_rescale(gas, las)
+    nas = compute_nas(nas_f1, regularizer)
+    return VCSResult(
+        vcs=lower_and_rescale(min(sas, nas), max(sas, nas)),
+        gas=gas,
+        sas=sas,
+        las=las,
+        las_precision=precision.las,
+        las_recall=recall.las,
+        nas=nas,
+        nas_f1=nas_f1,
+        nas_d=distance,
+        nas_d_precision=precision.nas_d,
+        nas_d_recall=recall.nas_d,
+        nas_l=line,
+        nas_l_precision=precision.nas_l,
+        nas_l_recall=recall.nas_l,
+        window_regularizer=regularizer,
+        window_area=geometry.window_area,
+        windows_precision=geometry.precision.window_pairs,
+        windows_recall=geometry.recall.window_pairs,
+        match_precision=precision.match_indices,
+        match_recall=recall.match_indices,
+        nas_d_detail_precision=precision.distance_detail,
+        nas_d_detail_recall=recall.distance_detail,
+        nas_l_detail_precision=precision.line_detail,
+        nas_l_detail_recall=recall.line_detail,
+    )
+
+
+def lower_and_rescale(score: float, other: float) -> float:
+    """Lower `score` by 1 - `by` and rescale it: (score - (1 - by)) / by, or 0 where this is negative.
+
+    SAS = modulated(GAS, LAS); VCS = modulated(the smaller of SAS and NAS, the larger).
+    """
+    remainder = score - (1 - other)
+    return remainder / other if other > 0 and remainder > 0 else 0.0
+
+
+def compute_nas(nas_f1: float, regularizer: float) -> float:
+    """Compute NAS: NAS-F1 rescaled so that a NAS-F1 equal to the window regulariser becomes 0."""
+    return (nas_f1 - regularizer) / (1 - regularizer) if nas_f1 > regularizer else 0.0

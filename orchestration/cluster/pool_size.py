@@ -1,0 +1,96 @@
+"""Which actors a run on Ray gets, from the machines, the metrics and the settings; knows no Ray."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from assets.scores.registry import list_source_classes
+
+
+class ActorSizeError(ValueError):
+    """No machine has room for an actor of the size that settings name."""
+
+    plain = True
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine of the cluster offers."""
+
+    cpus: float
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    """How many actors, and how many cores and GPUs each takes of its machine."""
+
+    n: int
+    cpus: float
+    gpus: float = 0.0
+
+
+class ActorSettings(Protocol):
+    """The settings that sizes follow from; None is as many as fit."""
+
+    ray_actors: int | None
+    ray_cpus: float
+    ray_gpu_actors: int | None
+    ray_gpus: float
+
+
+def choose_pool_sizes(
+    machines: Sequence[Machine], metrics: Iterable[str], settings: ActorSettings
+) -> dict[str, PoolSize]:
+    """The actors without a GPU ("cpu") and with one ("gpu"). Where there is one kind alone, it does all.
+
+    An actor has one process and loads a model once, whichever metrics need it. So by default a GPU is one actor's, and
+    half a GPU for each means two copies of the models on it. Metrics without models get no GPU. Where a GPU's actors
+    take all cores, none is left without. Raises BadSize.
+    """
+    slots = [_count_parts(machine.cpus, settings.ray_cpus) for machine in machines]
+    if not any(slots):
+        most = max((machine.cpus for machine in machines), default=0)
+        raise ActorSizeError(
+            f"REELSIEVE_RAY_CPUS asks for {settings.ray_cpus:g} cores an actor, and the largest machine has {most:g}: "
+            "lower it"
+        )
+    n_gpu = 0
+    if any("pytorch" in kind.kinds for kind in list_source_classes(metrics).values()) and settings.ray_gpu_actors != 0:
+        fitting = [
+            min(room, _count_actors_on_gpus(machine.gpus, settings.ray_gpus))
+            for room, machine in zip(slots, machines, strict=True)
+        ]
+        _check_gpus(machines, fitting, settings)
+        # Those that were asked for without a GPU must find cores too.
+        left = max(1, sum(slots) - (settings.ray_actors or 0))
+        n_gpu = min(sum(fitting), left) if settings.ray_gpu_actors is None else settings.ray_gpu_actors
+    n_cpu = max(0, sum(slots) - n_gpu) if settings.ray_actors is None else settings.ray_actors
+    sizes = {"cpu": PoolSize(n_cpu, settings.ray_cpus), "gpu": PoolSize(n_gpu, settings.ray_cpus, settings.ray_gpus)}
+    return {kind: size for kind, size in sizes.items() if size.n}
+
+
+def _check_gpus(machines: Sequence[Machine], fitting: Sequence[int], settings: ActorSettings) -> None:
+    if settings.ray_gpus > 1 and settings.ray_gpus % 1:
+        raise ActorSizeError(
+            f"REELSIEVE_RAY_GPUS is {settings.ray_gpus:g}: give a part of one GPU, or a whole number of them"
+        )
+    most = max(machine.gpus for machine in machines)
+    if not any(fitting) and (most or settings.ray_gpu_actors):
+        raise ActorSizeError(
+            f"no machine has room for an actor with {settings.ray_gpus:g} GPUs and {settings.ray_cpus:g} cores, the most "
+            f"GPUs are {most:g}: lower REELSIEVE_RAY_GPUS or REELSIEVE_RAY_CPUS, or set REELSIEVE_RAY_GPU_ACTORS to 0"
+        )
+
+
+def _count_actors_on_gpus(gpus: float, each: float) -> int:
+    """How many actors GPUs have room for: an actor's part lies on one GPU."""
+    return int(gpus) * _count_parts(1, each) if each < 1 else _count_parts(gpus, each)
+
+
+def _count_parts(whole: float, part: float) -> int:
+    # 0.3 goes three times into 0.9, although the quotient of floats is smaller.
+    return math.floor(whole / part + 1e-9)

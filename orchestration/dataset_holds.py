@@ -1,0 +1,40 @@
+"""Work on datasets that nobody drops or renames meanwhile: of a command, and of a run, whoever started it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+from sqlalchemy.engine import Engine
+
+from assets.curation import Curation
+from assets.datasets import require_dataset
+from assets.leases import hold_datasets
+from db.manifest.datasets import Dataset
+from orchestration.requests import list_run_datasets
+
+
+@contextmanager
+def hold_dataset(engine: Engine, name: str) -> Iterator[Dataset]:
+    """Look a dataset up, and keep others from dropping or renaming it until the block ends. Raises UnknownDataset.
+
+    Waits while a drop or a renaming of it is under way.
+    """
+    with hold_datasets(engine, name):
+        yield require_dataset(engine, name)
+
+
+@contextmanager
+def hold_run_datasets(curation: Curation, context: dg.InitResourceContext) -> Iterator[None]:
+    """Keep others from dropping or renaming the datasets of a run until the block ends.
+
+    context: of a resource. Where it is made for a schedule or a sensor instead of a run, nothing is kept.
+    """
+    run, instance = context.run, context.instance
+    names = list_run_datasets(instance, [run]) if run and instance else set()
+    if names:
+        with hold_datasets(curation.engine, *names):
+            yield
+    else:
+        yield

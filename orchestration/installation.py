@@ -1,0 +1,235 @@
+"""This installation, put together from its settings: database, Dagster instance and the resource of the assets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy.engine import URL, Engine
+
+from assets.curation import Curation
+from assets.home_files import create_home_folder
+from assets.own_home import open_home
+from assets.scores.installed_metrics import BrokenMetric
+from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
+from assets.settings import SettingsError
+from db.schema.migrate import is_schema_current, migrate
+from db.schema.views import explain_refused_metrics, has_current_views
+from db.server.embedded import find_or_start_server
+from db.server.engine import open_engine
+from db.server.leases import hold_lease
+from db.server.processes import has_embedded_data
+from db.server.urls import DAGSTER, DatabaseUnavailable, build_sibling_url, format_psycopg2_url
+from orchestration.second_server import explain_second_server
+from orchestration.settings import get_settings
+from orchestration.settings.files import is_home_chosen_by_user
+from orchestration.settings.groups import Settings
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+
+PROJECT_FOLDER = Path(__file__).resolve().parents[1]
+# How often tables and views are brought up to date before they are taken as they are.
+_MIGRATIONS = 3
+
+
+class Installation:
+    """A home with its settings, and what commands and assets need of it, made when it is first asked for."""
+
+    def __init__(self, read_settings: Callable[[], Settings]) -> None:
+        self._read_settings = read_settings
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the home. Raises SettingsError for one that cannot be used."""
+        return self._read_settings()
+
+    @cached_property
+    def home(self) -> Path:
+        """The home folder, made where it is missing. Raises UntrustedHome for one that somebody else may have made."""
+        if note := open_home(self.settings.home_folder, is_named_by_user=is_home_chosen_by_user(self.settings)):
+            self._print_note(note)
+        return self.settings.home_folder
+
+    @cached_property
+    def database_url(self) -> URL:
+        """The curation database's URL. Starts the embedded server where no other one is configured."""
+        # First of all: nothing in somebody else's home is read.
+        home = self.home
+        self._warn_of_second_server(is_read_only=False)
+        return find_or_start_server(home, self.settings.database_url)
+
+    def find_database_url(self) -> URL | None:
+        """The URL of the curation database where this process has asked for it."""
+        return self.__dict__.get("database_url")
+
+    def has_database(self) -> bool:
+        """Whether there can be data: in a home without an embedded server nobody has ingested anything.
+
+        Starts nothing.
+        """
+        if self.settings.database_url is not None or has_embedded_data(self.settings.home_folder):
+            return True
+        self._warn_of_second_server(is_read_only=True)
+        return False
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine of the curation database, whose tables and views are brought up to date first.
+
+        A metric of an installed package whose inputs Postgres refuses is left out.
+        """
+        opened = open_migrated_engine(self.database_url)
+        with opened.connect() as connection:
+            for metric, reason in explain_refused_metrics(connection, METRIC_INPUTS).items():
+                self.curation.leave_out_metric(metric, f"Postgres refuses its inputs ({reason})")
+        return opened
+
+    @cached_property
+    def curation(self) -> Curation:
+        """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
+        return Curation(lambda: self.home, self.settings, lambda: self.engine, SCORERS, self._warn_of_broken_metric)
+
+    @property
+    def usable_metrics(self) -> list[str]:
+        """The metrics that can be computed here, in order. Opens the database, which may refuse the inputs of some."""
+        _ = self.engine
+        return self.curation.metrics
+
+    @cached_property
+    def instance(self) -> dg.DagsterInstance:
+        """The Dagster instance of dagster.yaml, on the same server as the data."""
+        from assets.sources.pool import MODEL_POOL
+
+        found = self._make_instance()
+        reuse_connections(found)
+        storage = found.event_log_storage
+        # Two processes that make the pool at once would make one of them fail.
+        with hold_lease(build_sibling_url(self.database_url, DAGSTER), "storage"):
+            if MODEL_POOL not in storage.get_concurrency_keys():
+                storage.initialize_concurrency_limit_to_default(MODEL_POOL)
+        return found
+
+    def build_dagster_environment(self) -> dict[str, str]:
+        """The variables that dagster.yaml and Dagster's own programs need.
+
+        A DAGSTER_HOME of the operator's counts; without one Dagster's instance is that of this project's dagster.yaml.
+        """
+        chosen = os.environ.get("DAGSTER_HOME")
+        if chosen and not (Path(chosen) / "dagster.yaml").is_file():
+            raise SettingsError(
+                f"DAGSTER_HOME is {chosen}, which has no dagster.yaml: put one there, such as "
+                "docs/examples/dagster.yaml, or unset the variable"
+            )
+        if not chosen and not (PROJECT_FOLDER / "dagster.yaml").is_file():
+            raise SettingsError(
+                f"{PROJECT_FOLDER / 'dagster.yaml'} is missing: install Reelsieve from a checkout with make setup"
+            )
+        folder = create_home_folder(self.home, "dagster")
+        return {
+            "DAGSTER_HOME": chosen or str(PROJECT_FOLDER),
+            # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file
+            # and from sending the files of the folder `logs`.
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+            # Materialisations of the partitions of a run are stored together, by far fewer statements.
+            "DAGSTER_EVENT_BATCH_SIZE": "1000",
+            "REELSIEVE_HOME": str(self.home),
+            "REELSIEVE_DAGSTER_DIR": str(folder),
+        }
+
+    def close(self) -> None:
+        """Give up the connections to both databases."""
+        for name in ("instance", "engine"):
+            if name in self.__dict__:
+                getattr(self, name).dispose()
+
+    def _make_instance(self) -> dg.DagsterInstance:
+        import dagster as dg
+
+        theirs = os.environ.get("DAGSTER_HOME")
+        os.environ.update(self.build_dagster_environment())
+        try:
+            return dg.DagsterInstance.get()
+        except Exception as error:
+            # Imported late: with it come the drivers of the database.
+            from orchestration.cli.errors import explain_user_error
+
+            if not theirs or explain_user_error(error) is not None:
+                raise
+            # Whatever is wrong with their file, it is no fault of ours.
+            why = " ".join(str(error).split())[:200]
+            raise SettingsError(
+                f"DAGSTER_HOME is {theirs}, whose dagster.yaml makes no instance ({why}): unset the variable, or "
+                "correct it"
+            ) from error
+
+    def _warn_of_second_server(self, *, is_read_only: bool) -> None:
+        if self.settings.database_url is not None or self.settings.is_home_named:
+            return
+        if note := explain_second_server(self.settings.home_folder, is_read_only=is_read_only):
+            self._print_note(note)
+
+    def _warn_of_broken_metric(self, metric: BrokenMetric) -> None:
+        # Imported late: it imports Dagster, and most commands have nothing to warn of.
+        from orchestration.terminal import warn_of_broken_metrics
+
+        warn_of_broken_metrics([metric])
+
+    def _print_note(self, note: str) -> None:
+        # Imported late: it imports Dagster, and a command that only looks starts at once.
+        from orchestration.terminal import print_line
+
+        print_line("note", note)
+
+
+@lru_cache(maxsize=1)
+def get_installation() -> Installation:
+    """Return the installation of this process, the same one at every call.
+
+    For the entries of the process only, which hand it down: command line, definitions, actors and Dagster's storage.
+    """
+    return Installation(get_settings)
+
+
+def open_migrated_engine(url: URL) -> Engine:
+    """The engine of a curation database, whose tables and views are brought up to date first."""
+    # Again where somebody imported a new metric while the views were made: he saw those of before, and left them.
+    for _ in range(_MIGRATIONS):
+        if _is_migrated(url):
+            break
+        migrate(url, METRIC_INPUTS, SOURCE_TABLES)
+    return open_engine(url)
+
+
+def reuse_connections(instance: dg.DagsterInstance) -> None:
+    """Let an instance use connections again that it has.
+
+    By itself it opens a new one for every statement: more than four for each event of a run, of some milliseconds each.
+    """
+    # A connection that was not used for a minute may be gone; no statement of Dagster's is ended for its length.
+    instance.optimize_for_webserver(statement_timeout=0, pool_recycle=60, max_overflow=10)
+
+
+def create_dagster_tables(url: URL) -> None:
+    """Make Dagster's tables in a database that has none."""
+    from dagster_postgres.storage import DagsterPostgresStorage
+
+    # It keeps no connection.
+    DagsterPostgresStorage(format_psycopg2_url(url))
+
+
+def _is_migrated(url: URL) -> bool:
+    try:
+        # One attempt: `migrate` waits for a server that is starting.
+        opened = open_engine(url, attempts=1)
+    except DatabaseUnavailable:
+        return False
+    try:
+        with opened.connect() as connection:
+            return is_schema_current(connection) and has_current_views(connection, METRIC_INPUTS, SOURCE_TABLES)
+    finally:
+        opened.dispose()
