@@ -1,7 +1,7 @@
-"""Sampled frames of a video, and facts about its file. Decoding has a process of its own.
+"""Read sampled frames of a video and facts about its file. Decoding runs in a child process with a time limit.
 
-`read_frames` returns the sampled frames of a file, `probe_video` says what the file is and whether it is whole.
-Both decode in a child process with a time limit, because native decoders hang or crash on some files.
+`read_frames` returns the sampled frames of a file. `probe_video` returns facts such as length, size and codec, and
+whether the file is damaged. The child process exists because native decoders hang or crash on some files.
 """
 
 from metrics_core.frames.decoding import DecodingWorker, compute_content_sha256, probe_video, read_frames

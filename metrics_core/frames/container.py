@@ -1,4 +1,4 @@
-"""Opening a media file with PyAV: only containers that hold their own pictures, and only from disk."""
+"""Open a media file with PyAV and read its packets. Playlists and network addresses are refused."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ALLOWED_DEMUXERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,mxf,rm,nut,ivf,obu,h264,hevc,gif,dv"
 )
 
-# (offset, bytes) at the beginning of video containers. They tell a broken video from another kind of file.
+# (offset, bytes) at the beginning of video containers. They distinguish a broken video from a file of another type.
 VIDEO_SIGNATURES = (
-    *((4, kind) for kind in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")),
+    *((4, box) for box in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")),
     (0, b"\x1a\x45\xdf\xa3"),  # Matroska, WebM
     (8, b"AVI "),
     (0, b"FLV\x01"),
@@ -42,7 +42,7 @@ VIDEO_SIGNATURES = (
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Time stamps of the packets to show, read without decoding.
+    """The time stamps and key frames of one video stream, read from its packets without decoding.
 
     Attributes:
         times_s: float64, shape (n,), sorted, seconds since the first frame.
@@ -50,11 +50,12 @@ class Timeline:
         key_frames: int64, shape (k,), increasing: numbers, from 0, of the key frames that are shown after all packets
             before them; empty if time stamps are missing or repeated, or if some packets are not to be shown.
         codec: name of the codec.
-        bits: bits per colour component.
-        closed_groups: whether the stream begins with a key frame and no packet behind a key frame is shown before it.
-            Such a packet needs the group before the key frame (x265 writes such open groups by default).
-        n_missing: number of packets that the container's index lists but that cannot be read.
-        fully_indexed: whether the index lists every packet that was read (in MP4 and AVI), so that no loss is hidden.
+        bits_per_component: bits per colour component.
+        has_closed_groups: whether the stream begins with a key frame and no packet behind a key frame is shown before
+            it. Such a packet needs the group before the key frame (x265 writes such open groups by default).
+        n_missing_packets: number of packets that the container's index lists but that cannot be read.
+        is_fully_indexed: whether the index lists every packet that was read (in MP4 and AVI), so that no loss is
+            hidden.
     """
 
     times_s: NDArray[np.float64]
@@ -69,9 +70,10 @@ class Timeline:
 
 @contextmanager
 def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Open the container and its main video stream, set to decode in one thread.
+    """Open a video file for decoding, and yield its container and its main video stream. Both close after the block.
 
-    With more threads, the frames of a damaged stream would depend on the number of cores.
+    The stream decodes in one thread. With more threads, the frames of a damaged stream would depend on the number of
+    cores.
 
     Raises:
         NotAVideo: there is no video stream in the file.
@@ -88,14 +90,14 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     except av.error.FFmpegError as error:
         if _has_video_signature(path):
             raise FrameReadError(path, f"the container cannot be opened ({error.strerror})") from error
-        raise NotAVideo(path, "this is no video container") from error
+        raise NotAVideo(path, "it is not a video container") from error
     with container:
         stream = container.streams.best("video")
         # A still picture inside a sound file, its cover, counts as a stream too.
         if not isinstance(stream, VideoStream) or stream.disposition & Disposition.attached_pic:
             raise NotAVideo(path, "the file holds no video stream")
         if stream.codec_context is None:
-            raise FrameReadError(path, "there is no decoder for its video stream")
+            raise FrameReadError(path, "no decoder is available for its video stream")
         try:
             check_picture_size(stream.codec_context.width, stream.codec_context.height)
         except PictureRefused as refused:
@@ -107,7 +109,9 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 
 
 def read_packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-    """Yield the packets of ``stream`` in decoding order, up to the place where the file breaks off."""
+    """Yield the packets of ``stream`` in decoding order. Ends without an error where the rest of the file cannot be
+    read.
+    """
     import av
 
     try:
@@ -119,7 +123,10 @@ def read_packets(container: InputContainer, stream: VideoStream) -> Iterator[Pac
 
 
 def read_timeline(path: Path) -> Timeline:
-    """Read the packets of the whole file without decoding them. Raises as `open_video` does."""
+    """Read all packets of a video file without decoding them, and return their times, key frames and codec.
+
+    Raises as `open_video` does, and `FrameReadError` for a stream without packets to show.
+    """
     with open_video(path) as (container, stream):
         packets = [(p.pts, p.is_keyframe, p.is_discard) for p in read_packets(container, stream)]
         stamps = [pts for pts, _, is_discard in packets if not is_discard]
@@ -151,7 +158,7 @@ def _has_closed_groups(packets: list[tuple[int | None, bool]]) -> bool:
 
 
 def _find_key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np.int64]:
-    """Find `Timeline.key_frames`, given packets (time stamp, is key, is discarded) in decoding order."""
+    """Return `Timeline.key_frames` for packets (time stamp, is key, is discarded) in decoding order."""
     stamps = np.array([pts for pts, _, _ in packets if pts is not None], dtype=np.int64)
     if len(set(stamps.tolist())) < len(packets) or any(is_discard for _, _, is_discard in packets):
         return np.empty(0, dtype=np.int64)
@@ -161,10 +168,10 @@ def _find_key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np
 
 
 def compute_presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoStream) -> NDArray[np.float64]:
-    """Convert the time stamps of frames into seconds since the first frame, shape (n,).
+    """Convert frames' time stamps to sorted seconds since the first frame: float64, shape (n,).
 
-    Frames are shown in the order of their stamps, so the stamps are sorted (in AVI they are attached to the wrong
-    frames). If a stamp is missing, all times follow from the frame rate.
+    Sorting is right because frames are shown in the order of their stamps, and AVI attaches stamps to the wrong frames.
+    If a stamp is missing, all times are computed from the frame rate. Raises FrameReadError without stamps and rate.
     """
     known = [stamp for stamp in stamps if stamp is not None]
     if len(known) == len(stamps) and stream.time_base is not None:
@@ -177,17 +184,17 @@ def compute_presentation_times(path: Path, stamps: Sequence[int | None], stream:
 
 
 def count_indexed_packets(stream: VideoStream) -> int:
-    """Count the packets in the container's index. MP4 and AVI list all packets, others key frames or nothing."""
+    """Count the packets in the container's index. MP4 and AVI list all packets, others key frames or none."""
     return sum(entry.size > 0 for entry in stream.index_entries)
 
 
 def find_frame_rate(stream: VideoStream) -> Fraction | None:
-    """Return the frames per second that the container states; None where it states none."""
+    """Return the frames per second that the container gives or FFmpeg guesses; None where neither is known."""
     return stream.average_rate or stream.guessed_rate or None
 
 
 def count_quarter_turns(frame: VideoFrame) -> int:
-    """Count the turns by 90 degrees, anticlockwise, that make ``frame`` upright."""
+    """Return the number of turns by 90 degrees, anticlockwise, that make ``frame`` upright, from its rotation flag."""
     return round(frame.rotation / 90)
 
 

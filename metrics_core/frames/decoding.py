@@ -1,4 +1,4 @@
-"""Reading and probing videos in a separate process with a time limit."""
+"""Read and probe videos in a child process with a time limit."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from metrics_core.frames.sampling import choose_frame_indices
 
 
 class DecodingWorker:
-    """Decodes in a child process, which starts when it is first needed and is replaced when it hangs or crashes.
+    """A child process that decodes videos. It starts at the first request and is replaced when it hangs or crashes.
 
-    Threads may share a worker; their requests then wait for each other. Use several workers to decode in parallel.
+    Threads may share a worker; their requests then wait for one another. Use several workers to decode in parallel.
 
     Examples:
         >>> with DecodingWorker() as worker:
         ...     try:
-        ...         worker.read(Path("reject_missing_target.mp4"))
+        ...         worker.read_frames(Path("no_such.mp4"))
         ...     except FrameReadError as error:
         ...         print(error)
         no_such.mp4: there is no such file
@@ -53,7 +53,7 @@ class DecodingWorker:
         self.close()
 
     def close(self) -> None:
-        """End the child process. A later request starts a new one."""
+        """End the child process, if it runs. A later request starts a new one."""
         with self._lock:
             if self._process is not None:
                 self._process.close()
@@ -69,7 +69,10 @@ class DecodingWorker:
         timeout_s: float = 60.0,
         readers: Sequence[str] | None = None,
     ) -> DecodedFrames:
-        """See `read_frames`."""
+        """Return the sampled frames of a video, in the order shown, decoded in this worker's process.
+
+        Arguments and errors are those of the function `read_frames`.
+        """
         names = [reader.name for reader in make_default_readers()] if readers is None else list(readers)
         _check_arguments(every, cap, names)
         _check_file(path)
@@ -92,8 +95,11 @@ class DecodingWorker:
         raise error(path, f"no reader can read its frames ({'; '.join(reasons)})")
 
     def probe_video(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
-        """See `probe_video`."""
-        path.stat()  # raises for a missing file, which is an error of the caller and no fact about a video
+        """Return facts about a video file, such as duration, size, codec and damage, checked in this worker's process.
+
+        Errors are those of the function `probe_video`.
+        """
+        path.stat()  # raises for a missing file, which is an error of the caller, not a fact about a video
         if not path.is_file():
             raise NotAVideo(path, "this is not a file")
         request = {"task": "probe", "path": str(path.absolute())}
@@ -109,7 +115,7 @@ class DecodingWorker:
         return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
 
     def measure_video(self, path: Path, *, timeout_s: float = 60.0) -> tuple[PictureFacts, bool]:
-        """Measure the frames of a video, those that decode; returns the facts, and whether it has a sound track.
+        """Measure the frames of a video that decode, in the child process; returns (picture facts, has a sound track).
 
         Raises:
             FrameReadError: no frame decodes, or as `DecoderFailed`, the decoder crashed or ran out of time.
@@ -148,21 +154,24 @@ def read_frames(
     timeout_s: float = 60.0,
     readers: Sequence[str] | None = None,
 ) -> DecodedFrames:
-    """Read the sampled frames of a video, decoded in a separate process. All calls of this process share it.
+    """Decode the sampled frames of a video, in the order shown, in a child process that all calls of this process
+    share.
+
+    The readers are tried in order until one succeeds.
 
     Args:
         path: the video file.
-        every: see `choose_frame_indices`; so is ``cap``.
+        every: the distance between two sampled frames, see `choose_frame_indices`.
         cap: the greatest number of frames, None for no limit. All sampled frames are held in memory at once, up to
-            `metrics_core.frames.pictures.MOST_BYTES`.
+            `metrics_core.frames.pictures.MAX_FRAMES_BYTES`.
         fit: the part of a frame to keep as soon as it is decoded; None keeps whole frames.
         timeout_s: how long one reader may take.
-        readers: names of the readers to try in this order: ``decord``, ``pyav`` or ``module:attribute`` of your own.
+        readers: names of the readers to try in this order: ``decord``, ``pyav`` or your own ``module:attribute``.
             By default the readers of `make_default_readers`.
 
     Raises:
-        FrameReadError: no reader can read the file. The reason lists every reader's own (it cannot decode the file,
-            crashed, or exceeded the limit of time or memory).
+        FrameReadError: no reader can read the file. The reason lists the error of every reader (it cannot decode the
+            file, crashed, or exceeded the limit of time or memory).
         ValueError: an argument is out of its range, or a reader is unknown.
     """
     return _make_process_worker(os.getpid()).read_frames(
@@ -171,9 +180,10 @@ def read_frames(
 
 
 def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
-    """Collect facts about a video file in a separate process; `metrics_core.frames.probe.examine` lists the checks.
+    """Return facts about a video file, such as duration, size, codec and damage, checked in a child process.
 
-    If the decoder hangs or crashes, the video is ``undecodable``, and ``error`` holds the reason.
+    `metrics_core.frames.probe.collect_probe_fields` lists the checks. If the decoder hangs or crashes, the video counts
+    as ``undecodable``, and ``error`` holds the reason.
 
     Raises:
         NotAVideo: the file holds no video stream.
@@ -184,7 +194,7 @@ def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
 
 @functools.cache
 def _make_process_worker(process_id: int) -> DecodingWorker:
-    """Return the worker of this process. After a fork, the child must not talk to its parent's worker."""
+    """Return the one worker of this process. After a fork, the child must not use its parent's worker."""
     worker = DecodingWorker()
     atexit.register(worker.close)
     return worker
@@ -210,7 +220,7 @@ def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> Non
 
 
 def compute_content_sha256(path: Path) -> str:
-    """Compute the SHA-256 of a file's bytes, in hexadecimal. Raises OSError where the file cannot be read."""
+    """Return the SHA-256 of a file's bytes as 64 hexadecimal digits. Raises OSError where the file cannot be read."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -1,4 +1,4 @@
-"""Reads frames with decord, which is fast but unmaintained, so it is used only on files where it can be checked."""
+"""Read frames with decord. It is fast but unmaintained, so it is used only on files where it can be checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ MAX_BYTES_AHEAD = 512 << 20
 
 
 class DecordReader:
-    """Seeks to the sampled frames with decord, and refuses files in which decord would return wrong frames.
+    """A `FrameReader` that seeks to the sampled frames with decord. It refuses files of which decord returns wrong
+    frames.
 
     decord takes the number of packets for the number of frames, and counts from the key frame before a frame to find
     it. So it silently returns another frame of some files, even healthy ones. Therefore PyAV reads the packets first,
@@ -42,7 +43,11 @@ class DecordReader:
     name = "decord"
 
     def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None = None) -> DecodedFrames:
-        """See `FrameReader.read`. Times come from PyAV, because decord's times are wrong for AVI."""
+        """Return the sampled frames of ``path``, decoded by decord, in the order shown; raise FrameReadError for a
+        refused file.
+
+        Arguments are those of `FrameReader.read`. Times come from PyAV, because decord's times are wrong for AVI.
+        """
         timeline = read_timeline(path)
         n_frames = len(timeline.times_s)
         indices = choose_frame_indices(n_frames, every, cap)
@@ -69,7 +74,7 @@ class DecordReader:
 def _check_agreement(path: Path, timeline: Timeline, n_decord: int) -> None:
     n_frames = len(timeline.times_s)
     if n_decord != n_frames:
-        raise FrameReadError(path, f"decord counts {n_decord} frames where the stream shows {n_frames}")
+        raise FrameReadError(path, f"decord counts {n_decord} frames, but the stream shows {n_frames}")
     if timeline.n_missing_packets:
         raise FrameReadError(path, f"{timeline.n_missing_packets} packets cannot be read, so decord could miscount")
     if not timeline.has_closed_groups:

@@ -1,4 +1,4 @@
-"""Turns video files into features of their sampled frames; the next ones are decoded while the encoder works."""
+"""Compute image features of the sampled frames of videos. The next videos are decoded while the encoder works."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from metrics_core.frames.records import DecodedFrames, DecoderFailed, FrameReadE
 from metrics_core.frames.sampling import choose_frame_indices
 from metrics_core.protocols import ImageEncoder, ModelIdentity
 
-# Bytes for all videos that are being decoded or wait for the encoder. A video that needs more is decoded alone.
+# The most bytes for all videos that are being decoded or wait for the encoder. A video that needs more is decoded by
+# itself.
 MAX_BYTES_IN_FLIGHT = 4 << 30
-
 
 Key = TypeVar("Key")
 
-# The greatest number of decoders beside one encoder.
+# The greatest number of decoders for one encoder.
 MAX_DECODERS = 8
 # Decoding a minute of 720p takes seconds; a film in 4K takes about as long as it plays.
 TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
@@ -37,7 +37,7 @@ TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class FrameEncoder:
-    """An image encoder with the rule that samples the frames of a video, see `choose_frame_indices`."""
+    """An image encoder together with the rule that samples the frames of a video, see `choose_frame_indices`."""
 
     image_encoder: ImageEncoder
     every: int = 30
@@ -45,7 +45,9 @@ class FrameEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The identity of encoder and sampling together, because other frames have other features."""
+        """Return the identity of the encoder with the sampling rule among its parameters: other frames have other
+        features.
+        """
         encoder = self.image_encoder.identity
         params = {**encoder.params, "features": "frames", "every": self.every, "cap": self.cap}
         return ModelIdentity(encoder.model_id, encoder.revision, params)
@@ -53,11 +55,12 @@ class FrameEncoder:
 
 @dataclass(frozen=True, slots=True)
 class VideoToEncode(Generic[Key]):
-    """A video file to encode; `key` is returned with its features.
+    """One video file to compute features of; `key` is any value, which is returned with the features.
 
-    `duration_s` limits the time of decoding. `n_frames` and `pixels` (of one picture) estimate its memory, which limits
-    the number of videos decoded at once. An unknown number counts as the greatest possible. `held` opens the file where
-    that takes more than its path: it gives the place to read from during a block, or raises a FrameReadError.
+    `duration_s` limits the time of decoding. `n_frames` and `n_pixels` (of one picture) estimate its memory, which
+    limits the number of videos decoded at once. An unknown number counts as the greatest possible. `open_path` makes
+    the file readable where its path is not enough: a context manager that gives the path to read, or raises a
+    FrameReadError.
     """
 
     key: Key
@@ -70,9 +73,9 @@ class VideoToEncode(Generic[Key]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameFeatures:
-    """Features of a video's sampled frames: `indices` (T,), `times_s` (T,) in seconds and raw `features` (T, dim).
+    """Image features of one video's sampled frames: `indices` (T,), `times_s` (T,) in seconds, raw `features` (T, dim).
 
-    `n_frames` counts the decodable frames of the video; `reader` names the decoder that gave the pixels.
+    `n_frames` counts the decodable frames of the video; `reader` is the name of the reader that decoded it.
     """
 
     indices: NDArray[np.int64]
@@ -96,12 +99,12 @@ class _PreparedFrames:
 def compute_frame_features(
     encoder: FrameEncoder, videos: Iterable[VideoToEncode[Key]], *, n_decoders: int | None = None
 ) -> Iterator[tuple[Key, FrameFeatures | FrameReadError]]:
-    """Encode the sampled frames of videos: yields (key, features) in the order of the videos, or (key, error).
+    """Encode the sampled frames of videos: yields (key, FrameFeatures) in the order of the videos, or (key, error).
 
     Decoding and preprocessing run in `n_decoders` threads (by default half of the cores) while this thread encodes.
-    Every decoding thread has a process of its own. A batch is filled with frames of consecutive videos. At most two
-    videos per decoder are in memory, as preprocessed images, and fewer where they would take more than
-    `BUDGET`. The model loads when the first video is known.
+    Every decoding thread has a child process. A batch is filled with frames of consecutive videos. At most two videos
+    per decoder are in memory, as preprocessed images, and fewer where they would take more than `MAX_BYTES_IN_FLIGHT`.
+    The model loads before the first video is decoded; without a video it does not load.
 
     An error of reading, decoding or preprocessing one video is yielded in place of its features. Raises the errors of
     the encoder, and RuntimeError where a decoder process does not start.
@@ -136,7 +139,7 @@ def compute_frame_features(
 def _pop_complete(
     waiting: deque[tuple[Key, _PreparedFrames | FrameReadError]], rows: deque[NDArray[np.float32]]
 ) -> Iterator[tuple[Key, FrameFeatures | FrameReadError]]:
-    """Yield the videos at the head of `waiting` whose features are complete."""
+    """Remove from `waiting` the first videos whose features are complete, and yield them in order."""
     while waiting:
         key, decoded = waiting[0]
         if isinstance(decoded, FrameReadError):

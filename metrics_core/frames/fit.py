@@ -1,6 +1,6 @@
-"""Cutting a picture down to the part that an image encoder sees, in the process that decoded it.
+"""Cut a picture down to the part that an image encoder sees, in the process that decoded it.
 
-The steps are the ones of open_clip's transform for inference up to its normalisation, with the same bytes as result:
+The steps are those of open_clip's transform for inference up to its normalisation, with the same bytes as result:
 resizing with Pillow, then a crop or a border. So the transform treats the result as it would treat the whole picture.
 """
 
@@ -17,12 +17,15 @@ MAX_PIXELS = 8192 * 4352
 
 
 class PictureRefused(Exception):
-    """An array is no picture, or a picture is too large or too narrow; the message names the remedy."""
+    """Raised for an array that is no picture, or a picture that is too large or too narrow; the message names the
+    remedy.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class PictureFit:
-    """The part of a picture that an encoder sees, and its size. The fields are fields of open_clip's PreprocessCfg.
+    """How to resize and crop a picture to the part that an encoder sees. The fields are those of open_clip's
+    PreprocessCfg.
 
     Attributes:
         height, width: size of the result, in pixels.
@@ -39,7 +42,7 @@ class PictureFit:
     fill: int = 0
 
     def __call__(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Cut a picture, uint8 (H, W, 3), down to uint8 (height, width, 3).
+        """Resize a picture, uint8 (H, W, 3), and crop or border it to uint8 (height, width, 3).
 
         Raises:
             PictureRefused: the resized picture would be larger than `MAX_PIXELS`, or empty.
@@ -58,7 +61,7 @@ class PictureFit:
         return self._crop_or_pad(picture)
 
     def compute_resized_size(self, height: int, width: int) -> tuple[int, int]:
-        """Return height and width of a picture of this size after resizing, before cropping or bordering."""
+        """Return (height, width) of a picture of this height and width after resizing, before cropping or bordering."""
         if self.resize_mode == "squash":
             return self.height, self.width
         if self.resize_mode == "shortest" and self.height == self.width:
@@ -77,7 +80,7 @@ class PictureFit:
         return Image.Resampling.BICUBIC if always_bicubic else Image.Resampling[self.interpolation.upper()]
 
     def _crop_or_pad(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Cut out the centre of the picture, and add a border where the picture is smaller than the frame."""
+        """Cut out the centre of the picture, and add a border where the picture is smaller than the target."""
         rows, framed_rows = _find_centre(picture.shape[0], self.height)
         columns, framed_columns = _find_centre(picture.shape[1], self.width)
         # torchvision's crop always fills with black.
@@ -88,7 +91,7 @@ class PictureFit:
 
 
 def _find_centre(have: int, want: int) -> tuple[slice, slice]:
-    """Return the slice to take of one side of the picture, and its place in the frame."""
+    """Return the slice to take of one side of the picture, and the slice of the target that it fills."""
     if have >= want:
         start = round((have - want) / 2)
         return slice(start, start + want), slice(0, want)

@@ -1,26 +1,23 @@
-"""Find places where a video lacks pictures, by time stamps only."""
+"""Find times at which a video lacks pictures, from time stamps only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    pass
-
 # A stream is steady when at least this share of its steps is equal. In a steady stream, a step is a gap if it is longer
-# than GAP_S seconds and than GAP_STEPS usual steps. Recordings with a variable rate omit frames on purpose.
+# than MIN_GAP_S seconds and than MIN_GAP_STEPS usual steps. Recordings with a variable rate omit frames on purpose.
 MIN_STEADY_SHARE = 0.95
 MIN_GAP_S = 0.5
 MIN_GAP_STEPS = 5
 
 
 def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]) -> list[float]:
-    """Find the times of packets to show that gave no picture, unless a picture is less than a frame away.
+    """List the times of packets that gave no picture, in increasing order; [] for fewer than two decoded pictures.
 
-    The exception is for the hidden frames of VP8 and the half pictures of interlaced video.
+    A packet counts as having a picture if one is less than a frame away, because of the hidden frames of VP8 and the
+    half pictures of interlaced video.
 
     Args:
         shown_s: times of the packets, in any order.
@@ -40,7 +37,9 @@ def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[flo
 
 
 def list_gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
-    """Find stretches of half a second or more without a packet in a steady stream: (begin, end) in seconds.
+    """List pauses without a packet in a steady stream: (begin, end) in seconds, in order; [] if the rate varies.
+
+    A pause is a gap if it is longer than half a second and longer than five usual steps.
 
     Examples:
         >>> list_gaps([0.25 * k for k in range(100) if not 40 <= k < 48])

@@ -1,4 +1,4 @@
-"""Estimate the memory that a video takes on its way from the file to the encoder."""
+"""Estimate the memory that a video takes between its file and the encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BYTES_PER_NUMBER = 1 + 1 + 4
 
 
 def estimate_video_bytes(pixels: int | None, n_sampled: int | None, fit: PictureFit | None) -> int:
-    """Estimate, as an upper bound, the bytes that a video takes until it is encoded.
+    """Return an upper bound of the bytes of memory that a video takes until its frames are encoded.
 
     Args:
         pixels: pixels of one picture; None counts as the greatest number that is decoded.

@@ -1,4 +1,4 @@
-"""Messages between a process and its decoding worker: a JSON header with raw arrays, never a pickle."""
+"""Messages between a process and its decoding worker: a JSON header followed by raw arrays, never a pickle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("!I")
 
 
 def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: NDArray[Any]) -> None:
-    """Send ``header`` (JSON values) and the arrays.
+    """Send ``header`` (JSON values) and the arrays over a socket, as one message that `receive_message` reads.
 
     Raises:
         OSError: the other side is gone.
@@ -29,7 +29,7 @@ def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: 
 
 
 def receive_message(channel: socket.socket, deadline: float | None = None) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Wait for the next message, and return its header and its arrays.
+    """Wait for the next message on a socket, and return its header and its list of arrays.
 
     Args:
         channel: one end of a connected pair.

@@ -16,7 +16,7 @@ MAX_FRAMES_BYTES = 1 << 30
 
 
 class PictureBuffer:
-    """Memory for the pictures of a video's sampled frames, which are added one after the other.
+    """One array for the sampled pictures of one video, which are checked and cut down one by one as they are added.
 
     Args:
         path: the video, for errors.
@@ -32,11 +32,11 @@ class PictureBuffer:
         self._pixels: NDArray[np.uint8] | None = None
 
     def add(self, picture: NDArray[np.uint8]) -> None:
-        """Keep one more picture.
+        """Check one more picture, cut it down by the fit, and append it.
 
         Raises:
             FrameReadError: the picture is not uint8 (H, W, 3), is too large or too narrow, or differs in size from the
-                first one; or all pictures together would take more than `MOST_BYTES`.
+                first one; or all pictures together would take more than `MAX_FRAMES_BYTES`.
         """
         try:
             check_picture(picture)
@@ -52,7 +52,7 @@ class PictureBuffer:
         self._kept += 1
 
     def require_pixels(self) -> NDArray[np.uint8]:
-        """Return all pictures added so far, shape (T, H, W, 3).
+        """Return all pictures added so far, uint8 (T, H, W, 3), in the order added; raise if there is none.
 
         Raises:
             FrameReadError: no picture was added.
@@ -63,14 +63,16 @@ class PictureBuffer:
 
 
 def check_picture(picture: NDArray[np.uint8]) -> None:
-    """Raise `PictureRefused` unless the array is a picture: uint8 (H, W, 3), within the limit of size."""
+    """Raise `PictureRefused` unless the array is a picture: uint8 (H, W, 3), not empty, at most `MAX_PIXELS` pixels."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
-        raise PictureRefused(f"a picture comes out as {picture.dtype} {picture.shape}, not as uint8 (height, width, 3)")
+        raise PictureRefused(
+            f"the decoder returned a picture of {picture.dtype} {picture.shape}, not of uint8 (height, width, 3)"
+        )
     check_picture_size(picture.shape[1], picture.shape[0])
 
 
 def check_picture_size(width: int, height: int) -> None:
-    """Raise `PictureRefused` where a picture of this size is over the limit."""
+    """Raise `PictureRefused` where a picture of this size has more than `MAX_PIXELS` pixels."""
     if width * height > MAX_PIXELS:
         raise PictureRefused(
             f"a picture of {width} x {height} is over the limit of {MAX_PIXELS:,} pixels (8192 x 4352): "
@@ -79,7 +81,7 @@ def check_picture_size(width: int, height: int) -> None:
 
 
 def check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
-    """Raise `FrameReadError` where n pictures take more memory than one video may take."""
+    """Raise `FrameReadError` where n pictures take more memory than `MAX_FRAMES_BYTES`, the limit for one video."""
     if n * bytes_per_picture > MAX_FRAMES_BYTES:
         raise FrameReadError(
             path,
@@ -89,9 +91,11 @@ def check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
 
 
 def check_frames(path: Path, frames: DecodedFrames) -> None:
-    """Raise `FrameReadError` unless there is a frame, and all shapes and types are as `SampledFrames` says."""
+    """Raise `FrameReadError` if a reader returned no frame, or arrays of other types or shapes than `DecodedFrames`
+    asks.
+    """
     n = len(frames.indices)
     actual = [f"{array.dtype} {array.shape}" for array in (frames.indices, frames.times_s, frames.pixels)]
     promised = [f"int64 {(n,)}", f"float64 {(n,)}", f"uint8 {(n, *frames.pixels.shape[1:3], 3)}"]
     if actual != promised or not frames.pixels.size:
-        raise FrameReadError(path, f"indices, times and pixels come out as {', '.join(actual)}")
+        raise FrameReadError(path, f"the reader returned indices, times and pixels of {', '.join(actual)}")

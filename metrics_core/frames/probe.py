@@ -1,4 +1,4 @@
-"""Facts about a video file from one pass over its packets. Runs in the decoding worker."""
+"""Collect facts about a video file in one pass over its packets. Runs in the decoding worker."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ UNKNOWN_FIELDS: dict[str, object] = dict.fromkeys(("duration_s", "fps", "n_frame
 
 
 def collect_probe_fields(path: Path) -> dict[str, object]:
-    """Collect the fields of `VideoProbe`, without the hash.
+    """Check a video file, and return facts, status and error by name: the fields of `VideoProbe` except
+    `content_sha256`.
 
-    Every packet is read, so counts and duration are exact. The first 300 packets are decoded, and of the rest at most
-    one key frame per second. ``damaged`` means: a packet does not decode, a picture is broken, a packet gives no
-    picture, a steady stream pauses for half a second, reading fails, or the file is shorter than its header or index
-    says. Damage between later key frames, and wrong pictures in a valid stream, remain undetected.
+    An unknown fact is None. Every packet is read, so counts and duration are exact. The first 300 packets are decoded,
+    and of the rest at most one key frame per second. ``damaged`` means: a packet does not decode, a picture is broken,
+    a packet gives no picture, a steady stream pauses for half a second, reading fails, or the file is shorter than its
+    header or index says. Damage between later key frames, and wrong pictures in a valid stream, remain undetected.
 
     Raises:
         NotAVideo: the file holds no video stream.
@@ -54,7 +55,7 @@ def collect_probe_fields(path: Path) -> dict[str, object]:
 
 @dataclass
 class _PacketScan:
-    """The facts that one pass collects; times are seconds on the container's clock."""
+    """The facts that one pass over the packets collects; times are seconds on the container's clock."""
 
     stream: VideoStream
     n_packets: int = 0
@@ -173,7 +174,7 @@ class _PacketScan:
         return self.stream.codec_context.codec.canonical_name
 
     def build_fields(self) -> dict[str, object]:
-        """Return the fields of `VideoProbe`, without the hash."""
+        """Return the fields of `VideoProbe` by name, without `content_sha256`."""
         if not self.shown_s:
             return {
                 **UNKNOWN_FIELDS,

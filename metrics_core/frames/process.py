@@ -1,4 +1,4 @@
-"""Starts, asks and ends the child process that decodes; messages and arrays go over a socket."""
+"""Start, ask and end the child process that decodes. Messages and arrays go over a socket."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ START_TIMEOUT_S = 60.0
 
 
 class WorkerFailed(Exception):
-    """The child process died, or was killed because it took too long; the message says which."""
+    """Raised when the child process died, or was killed because it took too long; the message says which."""
 
 
 class WorkerProcess:
-    """One running ``python -m metrics_core.frames.worker``. It cannot be used again once `request` has raised.
+    """One child process, ``python -m metrics_core.frames.worker``, started on creation; unusable after `request`
+    raises.
 
     Raises:
         RuntimeError: the process does not start. The installation is broken; no video is at fault.
@@ -57,11 +58,13 @@ class WorkerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the child still runs. It may have been killed between two requests, for instance for its memory."""
+        """Whether the child process still runs. It may have been killed between two requests, for instance for its
+        memory.
+        """
         return self._process.poll() is None
 
     def request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-        """Send a request and return the child's answer.
+        """Send a request to the child process, wait for its answer, and return the answer's header and arrays.
 
         Raises:
             WorkerFailed: no answer came within ``timeout_s``; the child is dead.
@@ -74,7 +77,7 @@ class WorkerProcess:
         return self._receive(timeout_s)
 
     def close(self) -> None:
-        """Kill the child. A second call does nothing."""
+        """Kill the child process and free its socket and log. A second call does nothing."""
         self._process.kill()
         self._process.wait()
         self._channel.close()

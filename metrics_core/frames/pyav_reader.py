@@ -1,4 +1,4 @@
-"""Reads frames with PyAV (FFmpeg): every codec, and damaged files as far as they decode."""
+"""Read frames with PyAV (FFmpeg): of every codec, and of damaged files the frames that decode."""
 
 from __future__ import annotations
 
@@ -29,14 +29,10 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
-if TYPE_CHECKING:
-    from av.container import InputContainer
-    from av.video.frame import VideoFrame
-    from av.video.stream import VideoStream
 
 
 class PyAVReader:
-    """Decodes the stream in order and keeps the sampled frames. A packet that fails is skipped.
+    """A `FrameReader` that decodes with FFmpeg and skips packets that fail to decode.
 
     Parts without a sampled frame are skipped where the key frames allow it, see `choose_stretches`. If anything
     unexpected comes up on the way, the whole stream is decoded instead.
@@ -45,7 +41,11 @@ class PyAVReader:
     name = "pyav"
 
     def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None = None) -> DecodedFrames:
-        """See `FrameReader.read`. In memory are the sampled frames, cut down by ``fit``, and a few whole frames."""
+        """Return the sampled frames of ``path``, decoded by PyAV, in the order shown. Arguments are those of
+        `FrameReader.read`.
+
+        In memory are the sampled frames, cut down by ``fit``, and a few whole frames.
+        """
         timeline = read_timeline(path)
         n_packets = len(timeline.times_s)
         wanted = choose_frame_indices(n_packets, every, cap)
@@ -54,7 +54,7 @@ class PyAVReader:
             try:
                 pixels = _decode_stretches(path, timeline, stretches, wanted, fit)
             except SeekingFailed:
-                pass  # only decoding the whole stream tells which frames there are
+                pass  # only decoding the whole stream shows which frames there are
             else:
                 return DecodedFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
         pixels, times_s = decode_whole_stream(path, wanted, fit)
@@ -69,10 +69,13 @@ class PyAVReader:
 def decode_whole_stream(
     path: Path, wanted: NDArray[np.int64], fit: PictureFit | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Decode all frames: returns the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all frames.
+    """Decode a whole video, and return the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all
+    frames.
+
+    Times are seconds since the first frame.
 
     Raises:
-        FrameReadError: no frame can be decoded, or `Pictures` refuses a wanted frame.
+        FrameReadError: no frame can be decoded, or `PictureBuffer` refuses a wanted frame.
     """
     stamps: list[int | None] = []
 
@@ -96,7 +99,7 @@ def _decode_stretches(
 def _collect_pixels(
     path: Path, frames: Iterable[tuple[int, VideoFrame]], wanted: NDArray[np.int64], fit: PictureFit | None
 ) -> NDArray[np.uint8]:
-    """Keep the wanted frames of a stream of (number, frame), and return their upright pixels."""
+    """Return the upright pixels (T, H, W, 3) of the wanted frames of a stream of (number, frame), in their order."""
     pictures = PictureBuffer(path, len(wanted), fit)
     to_come = deque(wanted.tolist())
     width = height = turns = 0
@@ -112,7 +115,7 @@ def _collect_pixels(
 
 
 def decode_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
-    """Yield all frames that decode, in the order in which they are shown."""
+    """Yield all frames that decode, in the order in which they are shown. Packets that fail to decode are skipped."""
     import av
 
     decoder = stream.codec_context

@@ -1,4 +1,4 @@
-"""The readers, found by name."""
+"""Registry of frame readers: decord, PyAV, or ``module:attribute``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ READERS: dict[str, type[FrameReader]] = {"decord": DecordReader, "pyav": PyAVRea
 
 
 def make_default_readers() -> tuple[FrameReader, ...]:
-    """Return decord's reader where decord is installed, then PyAV's. Their native libraries are not imported here."""
+    """Return the readers to try, in order: decord's if decord is installed, then PyAV's. Neither library is imported
+    here.
+    """
     return (DecordReader(), PyAVReader()) if find_spec("decord") else (PyAVReader(),)
 
 
 def check_reader_name(name: str) -> None:
-    """Raise `ValueError` unless ``name`` is a key of `READERS` or has the form ``module:attribute``."""
+    """Raise `ValueError` unless ``name`` is "decord" or "pyav" or contains a colon, as ``module:attribute`` does."""
     if name not in READERS and ":" not in name:
         raise ValueError(f"unknown reader {name!r}: use one of {', '.join(READERS)}, or 'module:attribute'")
 
 
 def make_reader(name: str) -> FrameReader:
-    """Make a reader by its name; ``module:attribute`` names a class or function of your own without arguments."""
+    """Make a frame reader from its name: "decord", "pyav", or ``module:attribute``, which is imported and called.
+
+    The attribute is a class or function that takes no arguments. Raises ValueError for an unknown name.
+    """
     check_reader_name(name)
     if name in READERS:
         return READERS[name]()

@@ -13,7 +13,7 @@ from metrics_core.frames.fit import PictureFit
 
 
 class FrameReadError(Exception):
-    """No frame can be read from ``path``, for ``reason``."""
+    """Raised when the frames of the video at ``path`` cannot be read; ``reason`` says why."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, reason)
@@ -25,22 +25,22 @@ class FrameReadError(Exception):
 
 
 class DecoderFailed(FrameReadError):
-    """A decoder crashed, ran out of time or met an unexpected error on ``path``. The file may be healthy."""
+    """Raised when a decoder crashed, ran out of time or met an unexpected error. The file may be healthy."""
 
 
 class NotAVideo(FrameReadError):
-    """The file holds no video stream: it is empty, text, sound or a still picture."""
+    """Raised for a file without a video stream: it is empty, text, sound or a still picture."""
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedFrames:
-    """The sampled frames of one video, in the order in which they are shown.
+    """The decoded pixels of one video's sampled frames, with their positions and times, in the order shown.
 
     Attributes:
         indices: int64, shape (T,): positions of the frames among all decodable frames of the video.
         times_s: float64, shape (T,): seconds since the first frame of the video.
         pixels: uint8, shape (T, H, W, 3): RGB, upright (a rotation flag is applied), in stored pixels (non-square
-            pixels are not stretched); cut down where a `Fit` was given.
+            pixels are not stretched); cut down where a `PictureFit` was given.
         n_frames: number of decodable frames of the whole video, at least 1.
         reader: name of the reader that decoded the frames.
     """
@@ -53,14 +53,14 @@ class DecodedFrames:
 
 
 class FrameReader(Protocol):
-    """A decoder that can sample a video. Readers give the same frames for the same healthy file."""
+    """A decoder that reads sampled frames of a video. All readers give the same frames for the same healthy file."""
 
     @property
     def name(self) -> str:
-        """The short name that is stored with all features of the frames."""
+        """Return the reader's short name, which is stored with all features of the frames that it read."""
 
     def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
-        """Read the frames ``choose_frame_indices(n_frames, every, cap)`` of ``path``, cut down by ``fit`` when decoded.
+        """Return the decoded frames ``choose_frame_indices(n_frames, every, cap)`` of ``path``, cut down by ``fit``.
 
         Raises:
             FrameReadError: this reader cannot decode the file or cannot guarantee the right frames, or the frames
@@ -71,7 +71,8 @@ class FrameReader(Protocol):
 
 @dataclass(frozen=True)
 class VideoProbe:
-    """Facts about a video file. An unknown fact is None, never 0.
+    """Facts about a video file, such as duration, size, codec, and whether it is damaged. An unknown fact is None,
+    never 0.
 
     Attributes:
         duration_s: time from the first frame shown to the end of the last one, from the packets' time stamps.

@@ -1,4 +1,4 @@
-"""The rule that samples the frames of a video."""
+"""The rule that chooses which frames of a video are sampled."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 
 def choose_frame_indices(n_frames: int, every: int = 30, cap: int | None = None) -> NDArray[np.int64]:
-    """Return the frame numbers 0, l, 2l, ... up to ``n_frames - 1`` with l = ``every`` (EVQAScore, section 3).
+    """Return the frame numbers 0, l, 2l, ... up to ``n_frames - 1`` with l = ``every``, thinned evenly to at most
+    ``cap``.
 
-    If there are m such numbers and m is above ``cap``, the numbers at positions ``floor(i * m / cap)`` for
-    i = 0 .. cap - 1 are kept. They begin ``cap`` equal stretches of the video. So the first frame is always sampled, no
-    frame is sampled twice, and a cap that is not reached changes nothing.
+    The step is EVQAScore's (section 3). If there are m such numbers and m is above ``cap``, the numbers at positions
+    ``floor(i * m / cap)`` for i = 0 .. cap - 1 are kept. They begin ``cap`` equal stretches of the video. So the first
+    frame is always sampled, no frame is sampled twice, and a cap that is not reached changes nothing.
 
     Args:
         n_frames: number of frames; 0 gives an empty result.

@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.frames.container import (
-    Timeline,
-    read_packets,
-)
+from metrics_core.frames.container import Timeline, read_packets
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.packet import Packet
     from av.video.codeccontext import VideoCodecContext
-    from av.video.frame import VideoFrame
-    from av.video.stream import VideoStream
-
-if TYPE_CHECKING:
-    from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
@@ -35,11 +27,13 @@ SKIPPABLE_CODECS = ("h264",)
 
 
 class SeekingFailed(Exception):
-    """The stream differs from its timeline: only decoding the whole stream tells which frames it has."""
+    """Raised when a stream differs from its timeline: only decoding all of it shows which frames it has."""
 
 
 class Stretch(NamedTuple):
-    """Packets ``start`` (a key frame) to ``end - 1``. Frames ``start`` to ``stop - 1`` must be decoded."""
+    """A part of a stream: packets ``start`` (a key frame) to ``packet_stop - 1``, frames to decode up to ``frame_stop -
+    1``.
+    """
 
     start: int
     frame_stop: int
@@ -47,7 +41,7 @@ class Stretch(NamedTuple):
 
 
 def choose_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stretch]:
-    """Cut the stream at key frames, so that as few unwanted frames as possible are decoded.
+    """Split a stream at key frames into parts, in order, so that as few unwanted frames as possible are decoded.
 
     A restart of the decoder costs less than decoding one frame. So a stretch begins at the last key frame up to a
     wanted frame, unless this key frame directly follows the wanted frame before. The whole stream is one stretch where
@@ -64,16 +58,16 @@ def choose_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stre
         ...     ticks=np.arange(48),
         ...     key_frames=np.array([0, 12, 24, 36]),
         ...     codec="h264",
-        ...     bits=8,
+        ...     bits_per_component=8,
         ...     has_closed_groups=True,
-        ...     n_missing=0,
+        ...     n_missing_packets=0,
         ...     is_fully_indexed=True,
         ... )
         >>> for stretch in choose_stretches(timeline, np.array([0, 10, 30, 40])):
         ...     print(stretch)
-        Stretch(start=0, stop=11, end=24)
-        Stretch(start=24, stop=31, end=36)
-        Stretch(start=36, stop=41, end=48)
+        Stretch(start=0, frame_stop=11, packet_stop=24)
+        Stretch(start=24, frame_stop=31, packet_stop=36)
+        Stretch(start=36, frame_stop=41, packet_stop=48)
     """
     starts, stops = [0], []
     if timeline.codec in SKIPPABLE_CODECS and timeline.has_closed_groups and _is_complete(timeline):
@@ -89,7 +83,7 @@ def choose_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stre
 
 
 def _is_complete(timeline: Timeline) -> bool:
-    """Whether no packet is lost, as far as the container's index or an even rate can tell."""
+    """Whether no packet is lost, judged by the container's index or by an even rate."""
     steps = np.diff(timeline.ticks)
     is_even = len(steps) > 0 and bool(steps.max() < 1.5 * np.median(steps))
     return not timeline.n_missing_packets and (timeline.is_fully_indexed or is_even)
@@ -98,7 +92,7 @@ def _is_complete(timeline: Timeline) -> bool:
 def decode_stretches(
     container: InputContainer, stream: VideoStream, timeline: Timeline, stretches: Iterable[Stretch]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (number, frame) for the frames of the stretches, in the order in which they are shown.
+    """Yield (number, frame) for all frames to decode of the stretches, in the order in which they are shown.
 
     There is no seeking in the file: packets that are not needed are read and skipped. That is cheap, works in every
     container, and lets the decoder see their headers.
@@ -117,7 +111,7 @@ def decode_stretches(
         for number, tick in enumerate(ticks.tolist(), start):
             picture = next(pictures, None)
             if picture is None or picture.pts != tick:
-                raise SeekingFailed(f"frame {number} does not come out in its place")
+                raise SeekingFailed(f"frame {number} is not decoded in its place")
             yield number, picture
         deque(pictures, maxlen=0)  # so that the skipped packets are checked too
 
@@ -125,10 +119,11 @@ def decode_stretches(
 def decode_until_needed(
     decoder: VideoCodecContext, packets: Iterable[Packet[VideoStream]], needed: NDArray[np.int64]
 ) -> Iterator[VideoFrame]:
-    """Decode packets until all with the time stamps ``needed`` are decoded, and skip the rest.
+    """Decode packets until all those with the time stamps ``needed`` are decoded, and skip the rest; yields the
+    pictures.
 
-    Yields all pictures that were made: the needed ones, and others before the last needed one in decoding order. The
-    decoder is ready for a key frame afterwards.
+    Besides the needed pictures, it yields others that come before the last needed one in decoding order. The decoder is
+    ready for a key frame afterwards.
 
     Raises:
         SeekingFailed: a packet, decoded or skipped, is damaged, or a picture is broken.

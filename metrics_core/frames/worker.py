@@ -26,7 +26,10 @@ GRACE_S = 5.0
 
 
 def answer_requests(channel: socket.socket) -> None:
-    """Answer requests on ``channel`` until it closes."""
+    """Read requests from the socket and send an answer to every one, until the other side closes it.
+
+    A request that runs past its own time limit ends this process.
+    """
     send_message(channel, {"ready": True})
     while True:
         try:

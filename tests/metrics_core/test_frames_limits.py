@@ -57,7 +57,7 @@ def test_pictures_of_another_shape_than_promised_go_to_the_next_reader(worker: D
     clip = encode(tmp_path / "clip.mp4", 9)
     frames = worker.read_frames(clip, every=4, readers=["frames_fakes:FourChannelsReader", "pyav"])
     assert (frames.reader, [shown_number(picture) for picture in frames.pixels]) == ("pyav", [0, 4, 8])
-    with pytest.raises(FrameReadError, match=r"indices, times and pixels come out as .* uint8 \(1, 2, 2, 4\)"):
+    with pytest.raises(FrameReadError, match=r"indices, times and pixels of .* uint8 \(1, 2, 2, 4\)"):
         worker.read_frames(clip, readers=["frames_fakes:FourChannelsReader"])
 
 

@@ -111,7 +111,7 @@ def test_files_that_cannot_be_read(worker: DecodingWorker, tmp_path: Path) -> No
     text.write_text("no video")
     empty.write_bytes(b"")
     for path in (text, empty):
-        with pytest.raises(FrameReadError, match=rf"{path.name}: no reader .*pyav: this is no video container"):
+        with pytest.raises(FrameReadError, match=rf"{path.name}: no reader .*pyav: it is not a video container"):
             worker.read_frames(path)
     with pytest.raises(FrameReadError, match="holds no video stream"):
         worker.read_frames(encode_sound(tmp_path / "sound.m4a"))
