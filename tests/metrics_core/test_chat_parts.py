@@ -20,7 +20,7 @@ from metrics_core.models.chat.wire import Dialect, DialectMemory, parse_completi
 from metrics_core.models.server.answers import is_same_model, parse_complaint
 from metrics_core.models.server.concurrency import ConcurrencyLimit
 from metrics_core.models.server.endpoint import TimeSource
-from metrics_core.models.server.retries import RetryPolicy, parse_retry_after
+from metrics_core.models.server.retries import RetryPolicy, parse_retry_delay
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage, compute_call_usage
 from metrics_core.models.server.threads import run_in_threads
 from metrics_core.protocols import ModelIdentity
@@ -64,13 +64,13 @@ def test_the_end_of_a_thought_inside_a_text_stays(before: str) -> None:
         ('["answer"]', "no JSON object"),
         ("} {", "no JSON object"),
         ('{"answer": "x"', "no JSON object"),
-        ('{"answer": "x",}', "no JSON"),
-        ("{'answer': 'x'}", "no JSON"),
-        ('{"answer": NaN}', "no number"),
+        ('{"answer": "x",}', "not JSON"),
+        ("{'answer': 'x'}", "not JSON"),
+        ('{"answer": NaN}', "not a number"),
         ('{"answer": 1e999}', "too great"),
         ('{"answer": "\\u0000"}', "cannot be stored"),
         ('{"answer": "\\ud800"}', "cannot be stored"),
-        ('{"a":' * 100_000 + "1" + "}" * 100_000, "no JSON"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "not JSON"),
         ('{"answer": 1}', "does not fit"),
         ('{"answer": null}', "does not fit"),
         ("{}", "does not fit"),
@@ -233,8 +233,8 @@ def test_usage_that_means_nothing_is_unknown(usage: Any) -> None:
 
 def test_a_date_to_wait_for_counts_from_the_servers_clock() -> None:
     date, later = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:09 GMT"
-    assert parse_retry_after({"retry-after": later, "date": date}) == 9.0
-    assert parse_retry_after({"retry-after": date, "date": later}) == 0.0
+    assert parse_retry_delay({"retry-after": later, "date": date}) == 9.0
+    assert parse_retry_delay({"retry-after": date, "date": later}) == 0.0
     for headers in (
         {},
         {"retry-after": later},
@@ -244,7 +244,7 @@ def test_a_date_to_wait_for_counts_from_the_servers_clock() -> None:
         {"retry-after": "Wed, 21 Oct 99999999999 07:28:00 GMT", "date": date},
         {"retry-after": "Wed, 21 Oct 2015 07:28:00 +99999999999999999999", "date": date},
     ):
-        assert parse_retry_after(headers) is None
+        assert parse_retry_delay(headers) is None
 
 
 @given(st.integers(0, 40), st.floats(0, 1, exclude_max=True))
@@ -434,7 +434,7 @@ def test_modes_of_the_cache() -> None:
         (after,) = model_at(server.url, cache=cache).chat([ask("a")])
     assert (offline.data, offline.is_cached) == ({"answer": "0"}, True)
     assert (missing.status, len(server.asked)) == ("error", 2)
-    assert "no stored answer of tiny: run once without offline" in str(missing.reason)
+    assert "tiny has no stored answer: run once without offline" in str(missing.reason)
     assert (fresh.data, fresh.is_cached) == ({"answer": "1"}, False)
     assert (after.data, after.is_cached) == ({"answer": "1"}, True)
 

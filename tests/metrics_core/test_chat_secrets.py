@@ -210,7 +210,7 @@ def test_an_address_with_a_secret_is_refused_without_quoting_it(url: str) -> Non
 
 @pytest.mark.parametrize("url", ["host:8000/v1", "ftp://host/v1", "http://", "", "http://host:99999/v1"])
 def test_an_address_of_no_server_is_named(url: str) -> None:
-    with pytest.raises(ServerUnusable, match="is no address"):
+    with pytest.raises(ServerUnusable, match="is not the address"):
         Server(url)
 
 

@@ -1,4 +1,4 @@
-"""Language and video models that answer with JSON: by any server of /v1/chat/completions, or in this process.
+"""Chat models that answer with JSON objects, asked through any server of /v1/chat/completions.
 
-`client.make_chat_model` builds one from plain values.
+`presets.make_chat_model` builds one from plain values.
 """

@@ -1,4 +1,4 @@
-"""What a server's answer means: valid, to be asked again, refused, or an error that no repetition mends."""
+"""Classify a server's answer: valid, to be asked again, refused, or an error that no repetition mends."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from metrics_core.models.server.ledger import AttemptOutcome
 from metrics_core.models.server.post import HttpAnswer, hide_key, shorten_text
 from metrics_core.models.server.retries import is_retried_status
 
-# Characters of a reason: the server's words and ours.
+# The most characters of a reason, with the server's words and ours.
 _MAX_REASON_CHARACTERS = 1000
 # Statuses of a server that does not understand a field of the request.
 _NOT_UNDERSTOOD = frozenset({400, 422, 501})
 _REMEDIES = {**REMEDIES, 403: ". Check that the key may use this model"}
 # Statuses that every other request to this server and model would get too.
-_LASTING = frozenset({401, 404})
+_AFFECTS_ALL = frozenset({401, 404})
 # Statuses of a request that this server and model cannot take, such as one with too many frames for the context.
-_OF_REQUEST = frozenset({400, 413, 422})
+_REQUEST_FAULT = frozenset({400, 413, 422})
 # Some servers answer 400 to a wrong key, an empty account or a wrong model too, which may be mended.
-_OF_SETTINGS = re.compile(
+_SETTINGS_FAULT = re.compile(
     r"api.?key|credential|billing|credit|quota|balance|invalid model|not (?:found|exist|loaded)", re.IGNORECASE
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """What became of a call. reason: for every outcome but "ok".
+    """The outcome of one attempt at a request: data for "ok", else a reason, and whether another attempt can help.
 
-    tokens: (in, out), None where the server does not say. not_understood: the request may pass in another dialect.
-    lasting: other requests to this server and model would end alike. of_request: only this one ends so, and always.
+    tokens: (in, out), None where the server does not report them. is_not_understood: the request may pass in another
+    dialect. affects_all_requests: other requests to this server and model would end in the same way. is_request_fault:
+    only this one ends so, and always.
     """
 
     outcome: AttemptOutcome
@@ -48,15 +49,16 @@ class AttemptResult:
 
 
 def classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> AttemptResult:
-    """Judge a server's answer to a request for this model. No text of the judgement holds the server's key.
+    """Classify a server's HTTP answer to a request for this model: valid data, or a failure with its reason.
 
-    Judging joins the parts of an answer and reads JSON within JSON: the key may appear only now.
+    No text of the result holds the server's key. It is searched for here too, because joining the parts of an answer
+    and reading JSON within JSON may bring it about.
     """
-    judgement = _classify_answer(answer, request, model)
-    if answer.key and any(answer.key in text for text in iterate_texts(judgement.data)):
-        return AttemptResult("malformed", "the model's answer holds the key of the server", tokens=judgement.tokens)
-    reason = judgement.reason and shorten_text(hide_key(judgement.reason, answer.key), _MAX_REASON_CHARACTERS)
-    return replace(judgement, reason=reason)
+    result = _classify_answer(answer, request, model)
+    if answer.key and any(answer.key in text for text in iterate_texts(result.data)):
+        return AttemptResult("malformed", "the model's answer holds the key of the server", tokens=result.tokens)
+    reason = result.reason and shorten_text(hide_key(result.reason, answer.key), _MAX_REASON_CHARACTERS)
+    return replace(result, reason=reason)
 
 
 def _classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> AttemptResult:
@@ -64,7 +66,7 @@ def _classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> At
         return _classify_error(answer)
     completion = parse_completion(answer.body)
     if completion is None:
-        reason = "the server's answer is no chat completion: check the address, which ends in /v1"
+        reason = "the server's answer is not a chat completion: check the address, which ends in /v1"
         return AttemptResult("malformed", reason)
     if completion.model and not is_same_model(model, completion.model):
         reason = (
@@ -94,19 +96,19 @@ def _classify_error(answer: HttpAnswer) -> AttemptResult:
     if code == "content_filter":
         return AttemptResult("refused", reason)
     # llama.cpp's Python server answers 500 to a form of answer that it does not know.
-    not_understood = answer.status in _NOT_UNDERSTOOD or (answer.status == 500 and is_about_json_mode(complaint))
-    if is_retried_status(answer.status) and not not_understood:
+    is_not_understood = answer.status in _NOT_UNDERSTOOD or (answer.status == 500 and is_about_json_mode(complaint))
+    if is_retried_status(answer.status) and not is_not_understood:
         return AttemptResult("unreachable", reason)
     remedy = _REMEDIES.get(answer.status, "")
-    lasting = answer.status in _LASTING
+    affects_all = answer.status in _AFFECTS_ALL
     # A form of answer that a server does not know is the same for every request.
-    of_request = (
-        answer.status in _OF_REQUEST and not is_about_json_mode(complaint) and not _OF_SETTINGS.search(complaint)
+    is_request_fault = (
+        answer.status in _REQUEST_FAULT and not is_about_json_mode(complaint) and not _SETTINGS_FAULT.search(complaint)
     )
     return AttemptResult(
         "rejected",
         reason + remedy,
-        is_not_understood=not_understood,
-        affects_all_requests=lasting,
-        is_request_fault=of_request,
+        is_not_understood=is_not_understood,
+        affects_all_requests=affects_all,
+        is_request_fault=is_request_fault,
     )

@@ -1,4 +1,4 @@
-"""What outlives a run: valid answers by the hash of their request, and every attempt; and who looks there first."""
+"""Keep valid answers by the hash of their request, record every attempt, and look for stored answers before asking."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from metrics_core.models.server.ledger import AttemptOutcome, CacheMode, Ledger,
 from metrics_core.models.server.spending import Usage
 from metrics_core.protocols import ModelIdentity
 
-# Raised when what is sent for the same request changes: the schema's instruction, or how parts become messages.
+# Increased when the text sent for a request changes: the schema's instruction, or how parts become messages.
 _FORM = 1
 
 
 class ReplyCache(Protocol):
-    """Stores valid answers. Several threads call it at once."""
+    """A store of valid answers by the hash of their request. Several threads call it at once."""
 
     def load(self, keys: Sequence[bytes]) -> Mapping[bytes, Mapping[str, Any]]:
-        """Stored answers by key; a key without an answer is left out."""
+        """Return the stored answers (parsed JSON objects) by key; a key without an answer is left out."""
         ...
 
     def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
-        """Store these answers durably; the newest answer to a request stays.
+        """Store these answers durably; a newer answer to the same request replaces an older one.
 
-        Each has its `request_sha256`, the identity of the `model` as plain data, `purpose`, `data`, and the `calls`,
-        `tokens_in`, `tokens_out` and `money` of all attempts.
+        An answer has its `request_sha256`, the identity of the `model` as plain data, `purpose`, `data`, and the
+        `calls`, `tokens_in`, `tokens_out` and `money` of all attempts.
         """
         ...
 
 
 def compute_request_keys(identity: ModelIdentity, request: ChatRequest, n_attempts: int) -> list[bytes]:
-    """SHA-256 of all that decides the answer to each attempt at a request.
+    """Return the cache keys of a request, one per content attempt: the SHA-256 of all that decides the answer.
 
-    The seed of the request is hashed beside the number of the attempt: attempt 1 at seed 0 and attempt 0 at seed 1
-    send the same, but whoever asks with two seeds wants two independent answers.
+    The seed of the request is hashed with the number of the attempt: attempt 1 at seed 0 and attempt 0 at seed 1 send
+    the same, but a caller who asks with two seeds wants two independent answers.
     """
-    asked = {
+    content = {
         "form": _FORM,
         "model": identity.as_dict(),
         "system": request.system,
@@ -51,7 +51,7 @@ def compute_request_keys(identity: ModelIdentity, request: ChatRequest, n_attemp
         "prompt_version": request.prompt_version,
         "seed": request.seed,
     }
-    texts = [dump_canonical_json(asked | {"attempt": attempt}) for attempt in range(n_attempts)]
+    texts = [dump_canonical_json(content | {"attempt": attempt}) for attempt in range(n_attempts)]
     return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
 
 
@@ -63,7 +63,7 @@ def _hash_part(part: MessagePart) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request without a stored answer. keys: its cache keys, one for each content attempt."""
+    """A request without a stored answer. keys: its cache keys, one per content attempt."""
 
     request: ChatRequest
     keys: list[bytes]
@@ -71,9 +71,9 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Bookkeeping:
-    """What every chat model does around asking: stored answers first, equal requests once, replies in order.
+    """Looks up stored replies for a chat model, removes repeated requests, and stores new answers and attempts.
 
-    attempts: content attempts at a request. images: whether the model takes them.
+    n_attempts: content attempts at a request. takes_images: whether the model takes images.
     """
 
     identity: ModelIdentity
@@ -86,9 +86,11 @@ class Bookkeeping:
     def collect_replies(
         self, requests: Sequence[ChatRequest], ask: Callable[[list[PendingRequest]], Sequence[ChatReply]]
     ) -> list[ChatReply]:
-        """One reply for each request, in their order; `ask` answers those that are not settled without the model.
+        """Return one reply per request, in their order: from the cache, or else from `ask`, which gets the distinct
+        open requests.
 
-        Raises ValueError for a request whose schema is none or whose max_tokens is below 1.
+        Offline, and for images that the model does not take, the reply is an error. Raises ValueError for a request
+        whose schema is not a JSON schema or whose max_tokens is below 1.
         """
         for request in requests:
             check_request(request)
@@ -96,14 +98,14 @@ class Bookkeeping:
         known = self._load_stored(keys)
         replies: dict[bytes, ChatReply] = {}
         pending: dict[bytes, PendingRequest] = {}
-        for request, its_keys in zip(requests, keys, strict=True):
-            settled = self._find_reply(request, its_keys, known)
-            if settled is None:
-                pending[its_keys[0]] = PendingRequest(request, its_keys)
+        for request, request_keys in zip(requests, keys, strict=True):
+            reply = self._find_reply(request, request_keys, known)
+            if reply is None:
+                pending[request_keys[0]] = PendingRequest(request, request_keys)
             else:
-                replies[its_keys[0]] = settled
+                replies[request_keys[0]] = reply
         replies |= dict(zip(pending, ask(list(pending.values())) if pending else [], strict=True))
-        return _sort_replies(replies, [its_keys[0] for its_keys in keys])
+        return _sort_replies(replies, [request_keys[0] for request_keys in keys])
 
     def record_attempt(
         self,
@@ -117,15 +119,15 @@ class Bookkeeping:
         attempt: int,
         http_status: int | None = None,
     ) -> None:
-        """Store an attempt in the ledger, where there is one; see `Ledger.record`."""
+        """Store one attempt at a request in the ledger, if there is one; see `Ledger.record`."""
         if self.ledger is not None:
-            how = build_attempt_record(attempt, outcome, error, usage, duration_s, http_status)
-            self.ledger.record({**self._describe_request(pending, content_attempt), **how})
+            record = build_attempt_record(attempt, outcome, error, usage, duration_s, http_status)
+            self.ledger.record({**self._describe_request(pending, content_attempt), **record})
 
     def store_answer(
         self, pending: PendingRequest, content_attempt: int, data: Mapping[str, Any], usage: Usage
     ) -> None:
-        """Store a valid answer in the cache, where there is one. usage: of all attempts at it."""
+        """Store a valid answer in the cache, if there is one. usage: of all attempts at it."""
         if self.cache is not None:
             self.cache.store([{**self._describe_request(pending, content_attempt), "data": data, **asdict(usage)}])
 
@@ -136,7 +138,7 @@ class Bookkeeping:
     def _load_stored(self, keys: Sequence[Sequence[bytes]]) -> Mapping[bytes, Mapping[str, Any]]:
         if self.cache is None or self.mode == "refresh":
             return {}
-        return self.cache.load(list(dict.fromkeys(key for its_keys in keys for key in its_keys)))
+        return self.cache.load(list(dict.fromkeys(key for request_keys in keys for key in request_keys)))
 
     def _find_reply(
         self, request: ChatRequest, keys: Sequence[bytes], known: Mapping[bytes, Mapping[str, Any]]
@@ -147,21 +149,21 @@ class Bookkeeping:
         name = self.identity.model_id
         if self.mode == "offline":
             remedy = "run once without offline"
-            return ChatReply("error", reason=f"{request.purpose}: no stored answer of {name}: {remedy}")
+            return ChatReply("error", reason=f"{request.purpose}: {name} has no stored answer: {remedy}")
         if not self.takes_images and any(isinstance(part, ImagePart) for part in request.parts):
             return ChatReply("error", reason=f"{request.purpose}: {name} takes no images: name a video model")
         return None
 
 
 def check_request(request: ChatRequest) -> None:
-    """Raise ValueError for a request that no model can be asked."""
+    """Raise ValueError for a request whose schema is not a JSON schema, or whose max_tokens is below 1."""
     check_json_schema(request.schema)
     if request.max_tokens < 1:
         raise ValueError(f"{request.purpose}: max_tokens is {request.max_tokens}: give 1 or more")
 
 
 def _sort_replies(replies: Mapping[bytes, ChatReply], keys: Sequence[bytes]) -> list[ChatReply]:
-    """The reply of each key. An equal request later on has cost nothing more."""
+    """Return the reply to every key, in order. A repeated request's reply has no usage, since it cost nothing more."""
     ordered, seen = [], set()
     for key in keys:
         reply = replies[key]

@@ -1,4 +1,4 @@
-"""JSON answers: what a model is told about their form, and how its text becomes an object that fits a schema."""
+"""JSON answers of chat models: the instruction that asks for a schema, and parsing a model's text into an object."""
 
 from __future__ import annotations
 
@@ -17,46 +17,50 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class MalformedAnswer(ValueError):
-    """A model's text is no JSON object that fits the schema; the message says why."""
+    """Raised when a model's text holds no JSON object that fits the schema; the message says why."""
 
 
 def format_schema_instruction(schema: Mapping[str, Any]) -> str:
-    """Tell the model the form of its answer. It is told always, so that an answer does not depend on the server."""
+    """Return the instruction that asks a model for one JSON object of this schema.
+
+    It is part of every request, so that an answer does not depend on the server.
+    """
     return f"Answer with one JSON object and nothing else. It must fit this JSON schema:\n{dump_ordered_json(schema)}"
 
 
 def parse_json_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the object that a model's text contains; raises Malformed where it contains none that fits the schema.
+    """Parse the JSON object that a model's text contains; raises MalformedAnswer where none fits the schema.
 
-    What precedes `</think>` and a code fence around the answer are dropped, then what stands around the outermost
-    braces. Nothing is repaired.
+    Text before `</think>` and a code fence around the answer are dropped, then all text around the outermost braces.
+    Nothing is repaired.
 
     >>> schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
     >>> parse_json_answer('Sure! {"answer": "yes"}', schema)
     {'answer': 'yes'}
     """
-    found = _parse_object(_find_outermost_object(text))
+    answer = _parse_object(_find_outermost_object(text))
     from fastjsonschema import JsonSchemaValueException
 
     try:
-        _make_validator(dump_ordered_json(schema))(found)
+        _make_validator(dump_ordered_json(schema))(answer)
     except JsonSchemaValueException as error:
         raise MalformedAnswer(f"the answer does not fit its schema: {error.message}") from None
-    return found
+    return answer
 
 
 def check_json_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError for a schema that no answer could be checked against."""
+    """Raise ValueError unless `schema` is a JSON schema that answers can be checked against."""
     from fastjsonschema import JsonSchemaDefinitionException
 
     try:
         _make_validator(dump_ordered_json(schema))
     except JsonSchemaDefinitionException as error:
-        raise ValueError(f"this is no JSON schema: {error}") from None
+        raise ValueError(f"this is not a JSON schema: {error}") from None
 
 
 def dump_canonical_json(value: Any) -> str:
-    """JSON with sorted keys, no spaces and no NaN: equal values give equal text.
+    """Return JSON with sorted keys, no spaces and no NaN, so that equal values give equal text. Raises ValueError for
+    NaN.
 
     >>> dump_canonical_json({"b": (1, 2), "a": "ä"})
     '{"a":"ä","b":[1,2]}'
@@ -65,12 +69,14 @@ def dump_canonical_json(value: Any) -> str:
 
 
 def dump_ordered_json(value: Any) -> str:
-    """JSON without spaces and NaN that keeps the order of the members: a model writes them in the schema's order."""
+    """Return JSON without spaces and NaN that keeps the order of the members: a model writes them in the schema's
+    order.
+    """
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def iterate_texts(value: Any) -> Iterator[str]:
-    """Every text of parsed JSON, names of members included, in their order."""
+    """Yield every text in parsed JSON, names of members included, in their order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -95,7 +101,7 @@ def _find_outermost_object(text: str) -> str:
 
 
 def _drop_thoughts(text: str) -> str:
-    """What follows the last `</think>`, unless that stands in a text of the answer itself."""
+    """Return the text after the last `</think>`; the whole text if that occurs inside a text of the answer itself."""
     start, end = text.find("{"), text.rfind(_END_OF_THOUGHT)
     if -1 < start < end:
         with suppress(ValueError, RecursionError):
@@ -107,19 +113,19 @@ def _drop_thoughts(text: str) -> str:
 def _parse_object(text: str) -> dict[str, Any]:
     try:
         # Not strict: the grammars of some servers let a model write a line break into a text as it is.
-        found = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_parse_finite)
-        if any(_UNSTORABLE.search(said) for said in iterate_texts(found)):
+        answer = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_parse_finite)
+        if any(_UNSTORABLE.search(member) for member in iterate_texts(answer)):
             raise ValueError("it holds a character that cannot be stored")
     except (ValueError, RecursionError) as error:
         reason = "it is too deep" if isinstance(error, RecursionError) else str(error)
-        raise MalformedAnswer(f"the answer is no JSON ({reason}): {text[:80]!r}") from None
+        raise MalformedAnswer(f"the answer is not JSON ({reason}): {text[:80]!r}") from None
     # The text began with a brace, so that it is an object.
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(answer, dict)
+    return answer
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _parse_finite(digits: str) -> float:
@@ -133,6 +139,6 @@ def _parse_finite(digits: str) -> float:
 def _make_validator(schema: str) -> Callable[[Any], Any]:
     import fastjsonschema
 
-    # Defaults would be written into the answer, which must stay what the model said.
+    # Defaults would be written into the answer, which must stay as the model wrote it.
     validator: Callable[[Any], Any] = fastjsonschema.compile(json.loads(schema), use_default=False)
     return validator

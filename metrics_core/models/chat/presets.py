@@ -1,4 +1,4 @@
-"""Servers of chat models by name: where they listen and what they understand to begin with; and a model behind one."""
+"""Presets of chat model servers by name, and a function that makes a chat model from plain values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from metrics_core.models.server.spending import Prices, SpendingLimit
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """url: where the server listens on this machine by default; None for a hosted one, whose address the user gives.
+    """Defaults for one make of server: its address on this machine and the request format to try first.
 
-    dialect: what is tried first; the client goes down from there by itself. images: what images need, for `doctor`.
+    url: None for a hosted server, whose address the user gives. dialect: where the server does not understand it, the
+    client chooses a simpler one. image_needs: what the server needs to take images, for `doctor`.
     """
 
     url: str | None
@@ -31,18 +32,22 @@ PRESETS = {
     "sglang": Preset("http://127.0.0.1:30000/v1", "a vision model"),
     "ollama": Preset("http://127.0.0.1:11434/v1", "a vision model; its num_ctx must hold all frames"),
     "llama.cpp": Preset("http://127.0.0.1:8080/v1", "--mmproj with the projector of the model"),
-    # Its type of the field knows json_object alone, with a schema beside it.
+    # Its response_format takes only json_object, with a schema next to it.
     "llama-cpp-python": Preset(
         "http://127.0.0.1:8000/v1", "a chat handler with a projector", Dialect("json_object_schema")
     ),
-    # No field for the form of an answer at all.
+    # It has no field for the form of an answer.
     "transformers": Preset("http://127.0.0.1:8000/v1", "a vision model", Dialect("prompt")),
     "hosted": Preset(None, "a vision model; the frames leave this machine"),
 }
 
 
 def build_server(model: str, address: str | None, key_variable: str | None) -> Server:
-    """The server of a model at an address. Raises ServerUnusable for none, and for one that cannot be used."""
+    """Build the server record from an address and the name of the key's environment variable, which is not read yet.
+
+    Raises ServerUnusable without an address, and for an address or variable that cannot be used. model: for the
+    message.
+    """
     if address is None:
         raise ServerUnusable(f"model {model} needs a server: give its address, which ends in /v1, or a preset")
     return Server(address, key_variable)
@@ -66,7 +71,7 @@ def make_chat_model(
     ledger: Ledger | None = None,
     time: TimeSource | None = None,
 ) -> HttpChatModel:
-    """Build a chat model from plain values: an address, a preset, or a preset at another address.
+    """Make a chat model from plain values: an address, a preset, or a preset at another address. Asks no server yet.
 
     key_variable: the environment variable that holds the key; it is read when a request is sent. Raises ServerUnusable
     for an address, preset or key variable that cannot be used, ValueError for a number that makes no sense.

@@ -1,4 +1,4 @@
-"""What a chat model is asked and what it answers. Any object with the members of ChatModel will do."""
+"""Requests to chat models, their replies, and the protocol ChatModel, which any object with its members fulfils."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from metrics_core.protocols import ModelIdentity
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A stretch of text in a message."""
+    """A piece of text in a message to a chat model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A JPEG image in a message. recipe: how it was made, a part of the cache key beside the hash of the bytes."""
+    """A JPEG image in a message to a chat model. preparation: how it was made; part of the cache key with the bytes'
+    hash.
+    """
 
     jpeg: bytes = field(repr=False)
     preparation: Mapping[str, Any] = field(default_factory=dict)
@@ -30,7 +32,7 @@ MessagePart: TypeAlias = TextPart | ImagePart
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One question to a model, which is to answer with a JSON object that fits a schema.
+    """One question to a chat model, which is to answer with a JSON object that fits a schema.
 
     purpose: names the step, such as "factuality questions", for progress, cost and errors. parts: the user's message,
     context first and question last, so that a server can keep the prefix. schema: a flat, bounded JSON schema.
@@ -49,12 +51,13 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The answer to a request: an object that fits its schema exactly where status is "ok".
+    """The reply to one chat request: for status "ok" `data` is an object that fits the request's schema, else `reason`
+    is set.
 
     malformed: no valid JSON after all content retries. refused: the model declined, or the server rejected this
     request, such as one too long for the model; asking again does not help. error: transport, deadline or
     configuration. stopped: not asked, or not to the end, because the spending stop was reached. reason: one sentence,
-    for every status but "ok". cached: taken from the cache, so that `usage` is empty.
+    for every status but "ok". is_cached: taken from the cache, so that `usage` is empty.
     """
 
     status: Literal["ok", "malformed", "refused", "error", "stopped"]
@@ -65,13 +68,15 @@ class ChatReply:
 
 
 class ChatModel(Protocol):
-    """Answers requests with JSON objects. Knowing its identity needs no server and loads nothing."""
+    """A model that answers requests with JSON objects. Reading its identity asks no server and loads nothing."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """Model and parameters that change the answers; neither URL nor key."""
+        """Return the model and the parameters that change its answers; neither URL nor key."""
         ...
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply for each request, in their order, several at a time. What one request causes is its status."""
+        """Return one reply per request, in their order, asking several at a time. A failed request is a status, not an
+        error.
+        """
         ...

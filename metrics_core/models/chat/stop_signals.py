@@ -1,4 +1,4 @@
-"""When asking ends early, since going on cannot help: a wrong key, a wrong model, a server that is gone."""
+"""Stop asking a server where going on cannot help: a wrong key, a wrong model, a server that is gone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class StopSignal:
-    """Blows when told, and ends one call of `chat`. Threads share it."""
+    """A signal that ends one call of `chat`; its threads share it. Once set, it stays set."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
@@ -14,17 +14,17 @@ class StopSignal:
 
     @property
     def reason(self) -> str | None:
-        """Why nothing more is asked; None while asking goes on."""
+        """Return why no more requests are sent; None while asking goes on."""
         return self._reason
 
     def stop(self, reason: str) -> None:
-        """Ask nothing more, for the first reason given."""
+        """Set the signal, so that no more requests are sent. The first reason given is kept."""
         with self._lock:
             self._reason = self._reason or reason
 
 
 class SilenceCounter:
-    """Ends asking after `most` requests in a row without an answer, in as many calls of `chat` as share it."""
+    """Counts requests in a row without an answer, and stops asking at `most`. Threads and `chat` calls may share it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,16 +34,16 @@ class SilenceCounter:
 
     @property
     def reason(self) -> str | None:
-        """Why nothing more is asked; None while asking goes on."""
+        """Return why no more requests are sent; None while asking goes on."""
         return self._reason
 
     def reset(self) -> None:
-        """Note that the server lives."""
+        """Start counting from 0 again, since the server answered. A reason that is set already stays."""
         with self._lock:
             self._n = 0
 
     def count_silence(self, reason: str) -> None:
-        """Count a request to which no answer came after all retries."""
+        """Count a request without an answer after all retries; at `most` in a row, set the reason to stop."""
         with self._lock:
             self._n += 1
             if self._n >= self._most:

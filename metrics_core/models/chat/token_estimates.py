@@ -1,4 +1,4 @@
-"""How many tokens a request takes, by a rule of thumb."""
+"""Estimate how many tokens a chat request takes, by a rule of thumb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ TEMPLATE_TOKENS = 16
 
 
 def estimate_tokens(request: ChatRequest) -> int:
-    """Return the tokens of a request: one for 4 bytes of text in UTF-8, one for 28 x 28 pixels of an image."""
+    """Return about how many tokens a request takes: one per 4 bytes of text in UTF-8, one per 28 x 28 pixels of an
+    image.
+    """
     around = (
         estimate_text_tokens(request.system)
         + estimate_text_tokens(format_schema_instruction(request.schema))

@@ -1,4 +1,4 @@
-"""The wire format of /v1/chat/completions: what is sent, what of it a server may lack, and what its answer means."""
+"""The wire format of /v1/chat/completions: request bodies, variants for servers that lack a field, parsed answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePar
 from metrics_core.models.server.answers import is_credible_count
 
 JsonMode: TypeAlias = Literal["json_schema", "json_object_schema", "json_object", "prompt"]
-"""How a server is asked for JSON. json_object_schema: type json_object with a schema beside it, as in llama.cpp."""
+"""How a server is asked for JSON. json_object_schema: type json_object with a schema next to it, as in llama.cpp."""
 
 JSON_MODES: tuple[JsonMode, ...] = ("json_schema", "json_object_schema", "json_object", "prompt")
 _ABOUT_JSON_MODE = re.compile(
@@ -24,16 +24,20 @@ _ABOUT_JSON_MODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a server understands of the wire format."""
+    """A variant of the request format, for a server that does not understand every field.
+
+    json_mode: how JSON is asked for. limit_field: the name of the field with the most tokens of an answer.
+    """
 
     json_mode: JsonMode = "json_schema"
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     sends_seed: bool = True
 
     def find_next_dialect(self, complaint: str) -> Dialect | None:
-        """The dialect to try after a server's error 400 with this message; None where another one would not help.
+        """Return the dialect to try after a server's error 400 with this message; None where another one would not
+        help.
 
-        >>> Dialect().find_next_dialect("unknown field: response_format").rung
+        >>> Dialect().find_next_dialect("unknown field: response_format").json_mode
         'json_object_schema'
         >>> Dialect().find_next_dialect("the prompt is too long") is None
         True
@@ -48,17 +52,20 @@ class Dialect:
 
 
 class DialectMemory:
-    """The dialect that a server was last seen to understand. Threads share it."""
+    """The request format that one server is known to understand so far, changed by its complaints. Threads share it."""
 
     def __init__(self, first: Dialect) -> None:
         self.dialect = first
         self._lock = threading.Lock()
 
     def learn_from_complaint(self, used: Dialect, complaint: str) -> bool:
-        """Whether to send the request again, in a dialect learned from the server's complaint about the one used."""
+        """Change `dialect` after a server's complaint about the one used; returns whether to send the request again.
+
+        Also True where another thread has changed it meanwhile.
+        """
         with self._lock:
             if self.dialect != used:
-                # Another request has learned meanwhile.
+                # Another thread has changed it meanwhile.
                 return True
             learned = used.find_next_dialect(complaint)
             self.dialect = learned or used
@@ -66,12 +73,12 @@ class DialectMemory:
 
 
 def is_about_json_mode(complaint: str) -> bool:
-    """Whether a server complains about the form of answer that it was asked for."""
+    """Whether a server's complaint is about the form of answer that it was asked for, such as `response_format`."""
     return bool(_ABOUT_JSON_MODE.search(complaint))
 
 
 def build_request_body(request: ChatRequest, model: str, dialect: Dialect, seed: int) -> dict[str, Any]:
-    """The JSON body of a request."""
+    """Build the JSON body of a chat request, with the fields that the dialect allows."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [
@@ -118,7 +125,9 @@ def _build_response_format(request: ChatRequest, rung: JsonMode) -> dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A server's answer. tokens: (in, out), model: the model that answered, each where the server says so credibly."""
+    """The parsed answer of a chat server. tokens: (in, out), model: the model that answered; None where not credibly
+    given.
+    """
 
     text: str = ""
     finish_reason: str | None = None
@@ -128,7 +137,7 @@ class Completion:
 
 
 def parse_completion(body: Any) -> Completion | None:
-    """What a parsed body of status 200 says; None for a body of another form."""
+    """Parse a JSON body of status 200 into a Completion; None for a body that is no chat completion."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
