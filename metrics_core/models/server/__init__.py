@@ -1,1 +1,1 @@
-"""How a model behind an HTTP server is asked: its address and key, one call, retries, and what calls cost."""
+"""Ask models behind HTTP servers: requests, retries, limits, spending and the record of every call."""

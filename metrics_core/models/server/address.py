@@ -8,19 +8,20 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-# The key is cut out of what a server answers. A shorter one, such as a placeholder, might be a word of the answer.
+# The key is removed from a server's answers. A shorter one, such as a placeholder, might be a word of the answer.
 MIN_KEY_CHARACTERS = 8
 
 
 class ServerUnusable(ValueError):
-    """A server's address or key that cannot be used; the message says how to mend it."""
+    """Raised for a server's address or key that cannot be used; the message says how to mend it."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Address up to and with /v1, and the name of the environment variable that holds the key, where one is needed.
+    """A server's address, up to and with /v1, and the name of the environment variable with its key; None without a
+    key.
 
     Raises ServerUnusable for an address that holds a secret, or that would send the key in the clear to another host.
     """
@@ -36,18 +37,20 @@ class Server:
                 "a server's address holds no password, query or fragment: name the environment variable of the key"
             )
         if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_good_port(self.url):
-            raise ServerUnusable(f"{self.url!r} is no address of a server: give one like http://127.0.0.1:8000/v1")
+            raise ServerUnusable(f"{self.url!r} is not the address of a server: give one like http://127.0.0.1:8000/v1")
         if self.key_variable and parts.scheme == "http" and not self.is_local:
             raise ServerUnusable(
                 f"{self.url} would send the key of {self.key_variable} unencrypted: use https, or name no key variable"
             )
         if self.key_variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
             # Not quoted either: it may be the key itself, given by mistake.
-            raise ServerUnusable("the key variable is no name of an environment variable: give its name, not the key")
+            raise ServerUnusable(
+                "the key variable is not the name of an environment variable: give its name, not the key"
+            )
 
     @property
     def is_local(self) -> bool:
-        """Whether the server is on this machine, by its address."""
+        """Whether the address is of this machine: localhost or a loopback address. Names are not looked up."""
         host = urlsplit(self.url).hostname or ""
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -55,7 +58,11 @@ class Server:
             return host == "localhost" or host.endswith(".localhost")
 
     def read_key(self) -> str | None:
-        """Read the key from the environment; None where none is needed. Raises ServerUnusable where it is missing."""
+        """Read the key from the environment variable; None if the server needs none. Raises ServerUnusable if it is
+        missing.
+
+        Also raised for a key that is too short or holds a character that no key has.
+        """
         if self.key_variable is None:
             return None
         key = os.environ.get(self.key_variable, "").strip()
@@ -65,8 +72,8 @@ class Server:
             raise ServerUnusable(f"environment variable {self.key_variable} holds a character that no key has")
         if len(key) < MIN_KEY_CHARACTERS:
             raise ServerUnusable(
-                f"environment variable {self.key_variable} holds fewer than {MIN_KEY_CHARACTERS} characters: give a longer "
-                "key, or name no key variable where the server needs none"
+                f"environment variable {self.key_variable} holds fewer than {MIN_KEY_CHARACTERS} characters: "
+                "give a longer key, or name no key variable where the server needs none"
             )
         return key
 

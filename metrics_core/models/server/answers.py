@@ -1,4 +1,4 @@
-"""What the answers of all servers of models have in common: complaints, counts of tokens and the name of the model."""
+"""Read the parts that answers of all model servers have in common: complaints, token counts and the model's name."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any, TypeGuard
 
 from metrics_core.models.server.post import HttpAnswer, shorten_text
 
-# Of one call: no model takes or writes nearly as many.
+# The most tokens of one call: no model takes or writes nearly as many.
 MAX_CREDIBLE_TOKENS = 1_000_000_000
-# What helps after an error of this HTTP status, as the end of its sentence.
+# The remedy for an error of this HTTP status, as the end of its sentence.
 REMEDIES = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
 
 
 def is_credible_count(count: Any) -> TypeGuard[int]:
-    """Whether a server's count of tokens may be one."""
+    """Whether a server's count of tokens is an integer from 0 to 1,000,000,000."""
     return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_CREDIBLE_TOKENS
 
 
 def parse_complaint(body: Any) -> tuple[str, str | None]:
-    """Return the message and the code in the parsed body of an error, in the forms that servers use; "" for none.
+    """Return the message and the code in the parsed body of an error, in the forms that servers use; ("", None) for
+    none.
 
     >>> parse_complaint({"error": {"message": "No such model", "code": "model_not_found"}})
     ('No such model', 'model_not_found')
@@ -33,13 +34,13 @@ def parse_complaint(body: Any) -> tuple[str, str | None]:
 
 
 def explain_error(answer: HttpAnswer) -> str:
-    """Return the beginning of a sentence with the status and the complaint of an error, without a remedy."""
+    """Return the start of a sentence with the HTTP status and the complaint of an error answer, without a remedy."""
     complaint, _ = parse_complaint(answer.body)
     return f"the server answered {answer.status}: {complaint or 'no reason given'}"
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Whether a server's name of a model means the model that was asked for.
+    """Whether the model name in a server's answer means the model that was asked for.
 
     Servers add an organisation, a folder, a file's ending, or the date, tag or revision of a version.
 

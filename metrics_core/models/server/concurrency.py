@@ -1,4 +1,4 @@
-"""How many calls to a server run at once: halved when it answers 429, and raised again slowly."""
+"""Limit how many calls to a server run at once: the limit halves when it answers 429, and rises again slowly."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 
 class ConcurrencyLimit:
-    """At most `maximum` calls at once. Threads share it.
+    """A limit of the calls that run at once, at most `maximum`, which adapts to the server. Threads share it.
 
-    A 429 halves the limit, to 1 at least. Calls that were under way when it was halved do not halve it again: they
-    were too many for the same reason. After as many good calls as the limit, it rises by 1.
+    A 429 halves the limit, to 1 at least. Calls that were under way when it was halved do not halve it again: they were
+    too many for the same reason. After as many good calls as the limit, it rises by 1.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -26,12 +26,14 @@ class ConcurrencyLimit:
 
     @property
     def limit(self) -> int:
-        """Calls that may run at once now."""
+        """Return the number of calls that may run at once now."""
         return self._limit
 
     @contextmanager
     def hold_slot(self) -> Iterator[int]:
-        """Wait for a place among the running calls. Yields a mark for `halve_limit`."""
+        """Wait until fewer calls run than the limit, and count as one during the block. Yields a number for
+        `halve_limit`.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._running < self._limit)
             self._running += 1
@@ -44,7 +46,7 @@ class ConcurrencyLimit:
                 self._changed.notify_all()
 
     def halve_limit(self, mark: int) -> None:
-        """Halve the limit, unless it was halved since the call with this mark began."""
+        """Halve the limit, unless it was halved after the call that got this number from `hold_slot` began."""
         with self._changed:
             if mark == self._halvings:
                 self._limit = max(1, self._limit // 2)
@@ -52,7 +54,7 @@ class ConcurrencyLimit:
                 self._good = 0
 
     def count_success(self) -> None:
-        """Count a call that the server answered; raise the limit by 1 after as many as it allows at once."""
+        """Count a call that the server answered; after as many as the limit, raise it by 1, up to the maximum."""
         with self._changed:
             self._good += 1
             if self._good >= self._limit < self.maximum:

@@ -1,4 +1,4 @@
-"""A model behind a server, and how it is asked: what a chat model and a text encoder behind one share."""
+"""A model behind a server and how it is asked, shared by chat models and text encoders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimeSource:
-    """Where time and chance come from; tests give their own. clock: seconds that only grow."""
+    """The clock, sleep and random functions that requests use; tests give others. clock: seconds that only grow."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -30,11 +30,12 @@ class TimeSource:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model behind a server.
+    """A model behind a server, with all settings of how it is asked: concurrency, retries, prices, spending limit,
+    ledger.
 
-    model: the name that the server knows. revision: what tells two models of one name apart, such as a commit or a
-    quantisation; a server does not say. concurrency: requests at once. mode: "offline" asks nothing. ledger: stores
-    every call. Raises ValueError for a spending limit without the prices of the model.
+    model: the name that the server knows. revision: distinguishes two models of one name, such as a commit or a
+    quantisation; a server does not report it. concurrency: requests at once. mode: "offline" asks nothing. ledger:
+    stores every call. Raises ValueError for a spending limit without the prices of the model.
     """
 
     model: str
@@ -54,13 +55,13 @@ class Endpoint:
 
     @property
     def stop_reason(self) -> str | None:
-        """Why nothing more may be asked, where the spending limit is reached; else None."""
+        """Return a sentence if the spending limit is reached, so that nothing more may be asked; else None."""
         if self.spending is not None and self.spending.is_reached:
             return f"the spending limit of {self.spending.limit:g} is reached"
         return None
 
     def open_client(self) -> httpx2.Client:
-        """Open an HTTP client with the time limits of the policy."""
+        """Open an HTTP client for this server with the time limits of the policy. The caller closes it."""
         return open_client(self.server, self.policy.connect_s, self.policy.timeout_s)
 
     def post_json(
@@ -71,12 +72,15 @@ class Endpoint:
         deadline: float,
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> HttpAnswer:
-        """Send one request, and read its answer before the deadline of the clock. Raises as `post` does."""
-        left_s = max(deadline - self.time.clock(), 0.0)
-        return post_json(client.stream, self.server, body, left_s, path=path, max_bytes=max_bytes)
+        """Send one request to the server, and return its answer, before the deadline of the clock.
+
+        Raises ServerUnreachable, and ServerUnusable without a key.
+        """
+        timeout_s = max(deadline - self.time.clock(), 0.0)
+        return post_json(client.stream, self.server, body, timeout_s, path=path, max_bytes=max_bytes)
 
     def count_usage(self, tokens_in: int, tokens_out: int) -> Usage:
-        """Return the usage of one call with these tokens, and count it towards the spending limit."""
+        """Return the usage of one call with these tokens, and add its money to the spending limit."""
         usage = compute_call_usage(tokens_in, tokens_out, self.prices)
         if self.spending is not None:
             self.spending.add(usage)

@@ -1,4 +1,4 @@
-"""One HTTP exchange under one wall clock, from the look-up of the server's address to the last byte of its answer."""
+"""Send one HTTP request under one time limit, from looking up the server's address to the last byte of its answer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import httpx2
 
 Result = TypeVar("Result")
-# No answer that fits a schema of ours comes near it.
+# No answer that fits one of our schemas is nearly as long.
 MAX_ANSWER_BYTES = 1 << 20
 
 
 class ServerUnreachable(Exception):
-    """No whole answer came: no connection, silence, or an end in the middle."""
+    """Raised when no whole answer came: no connection, silence, an end in the middle, or an answer that is too long."""
 
 
 def send_request(
@@ -29,26 +29,25 @@ def send_request(
     read: Callable[[httpx2.Response, bytes], Result],
     max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Result:
-    """Send a request, and return what `read` makes of the answer and its whole body.
+    """Send a request, and return the result of `read` for the answer and its whole body.
 
-    stream: method of a client that keeps no connection. request: the arguments of `stream`. left_s: seconds after which
-    this returns, whatever the server does and wherever the exchange is; then the connection is closed. The time between
-    two pieces of an answer is the client's to bound. most_bytes: of an answer. Raises Unreachable, and the client's
-    errors.
+    stream: method of a client that keeps no connection. request: the arguments of `stream`. timeout_s: seconds after
+    which this returns, in every state of server and exchange; then the connection is closed. The client limits the time
+    between two pieces of an answer. max_bytes: of an answer. Raises ServerUnreachable, and the client's errors.
     """
-    line = _Connection()
+    connection = _Connection()
 
     def send(_: None) -> Result:
-        with stream(**request, extensions={"trace": line.keep_socket}) as response:
+        with stream(**request, extensions={"trace": connection.keep_socket}) as response:
             return read(response, _read_body(response, max_bytes))
 
     try:
-        # A thread of its own is left behind where the clock runs out, even while the name of a host is looked up.
+        # When time runs out its thread is left behind, even while the name of a host is looked up.
         return run_in_threads(send, [None], 1, timeout_s=timeout_s)[0]
     except TimeoutError:
         raise ServerUnreachable("the answer was not whole at the deadline") from None
     finally:
-        line.close()
+        connection.close()
 
 
 def _read_body(response: httpx2.Response, max_bytes: int) -> bytes:
@@ -62,30 +61,30 @@ def _read_body(response: httpx2.Response, max_bytes: int) -> bytes:
 
 
 class _Connection:
-    """The connection of an exchange, which another thread can cut while one waits at it."""
+    """The connection of an exchange, which another thread can close while one waits for it."""
 
     def __init__(self) -> None:
         self._sockets: list[socket.socket] = []
-        self._is_cut = False
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def keep_socket(self, event: str, info: Mapping[str, Any]) -> None:
-        """Keep the connection once there is one. The HTTP library calls this at every step."""
+        """Keep the connection's socket once it is made. The HTTP library calls this at every step."""
         if event.endswith("connect_tcp.complete"):
             with self._lock:
-                # A twin stays the same connection when the library wraps its own in TLS.
+                # A duplicate stays the same connection when the library wraps its own socket in TLS.
                 self._sockets.append(info["return_value"].get_extra_info("socket").dup())
-                is_late = self._is_cut
+                is_late = self._is_closed
             if is_late:
                 self.close()
 
     def close(self) -> None:
-        """Close the connection, and those still to be made. A thread that reads or writes it wakes up."""
+        """Close the connection, and any that is made later. A thread that reads or writes it wakes up."""
         with self._lock:
-            self._is_cut = True
+            self._is_closed = True
             sockets, self._sockets = self._sockets, []
-        for twin in sockets:
-            # It may have been closed by either side, which is as good.
+        for duplicate in sockets:
+            # Either side may have closed it, which is as good.
             with suppress(OSError):
-                twin.shutdown(socket.SHUT_RDWR)
-            twin.close()
+                duplicate.shutdown(socket.SHUT_RDWR)
+            duplicate.close()

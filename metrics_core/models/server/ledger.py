@@ -1,4 +1,4 @@
-"""Where every call to a server is stored: how an attempt ended and what it took."""
+"""The record of every call to a server: how an attempt ended and what it took."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ AttemptOutcome: TypeAlias = Literal["ok", "malformed", "truncated", "refused", "
 
 
 class Ledger(Protocol):
-    """Stores attempts. Several threads call it at once."""
+    """A store of attempts at requests. Several threads call it at once."""
 
     def record(self, call: Mapping[str, Any]) -> None:
-        """Store this attempt durably.
+        """Store one attempt durably, given as a mapping of its fields.
 
         It has its `request_sha256`, the identity of the `model` as plain data, `purpose`, the number of the `attempt`
         from 0, transport retries included, `outcome`, `error` and `http_status` (None where there is none),
@@ -30,7 +30,9 @@ class Ledger(Protocol):
 def build_attempt_record(
     attempt: int, outcome: AttemptOutcome, error: str | None, usage: Usage, duration_s: float, http_status: int | None
 ) -> dict[str, Any]:
-    """Return how an attempt ended and what it took, by the names that `Ledger.record` takes."""
+    """Return outcome, error, HTTP status, tokens, money and duration of an attempt by the names that `Ledger.record`
+    takes.
+    """
     return {
         "attempt": attempt,
         "outcome": outcome,

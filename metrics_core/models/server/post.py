@@ -1,4 +1,4 @@
-"""One request to a server of models, and its answer as parsed JSON without the server's key."""
+"""Send one request to a server of models, and return its answer as parsed JSON without the server's key."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     import httpx2
 
 KEY_PLACEHOLDER = "[key]"
-# JSON that is nested deeper is no answer that anybody asked for, and ends what walks through it.
+# JSON that is nested deeper fits no schema of ours, and recursion through it would fail.
 _MAX_LEVELS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Status, headers (in lower case), size in bytes and parsed JSON of an answer; None for a body that is no JSON.
+    """A server's answer: status, headers (names in lower case), size in bytes and parsed JSON; None for a body without
+    JSON.
 
-    Nothing else of an answer is kept, and the key that was sent is cut out of headers and JSON. key: that key, to cut
-    out of what is put together from the answer's pieces.
+    Nothing else of an answer is kept, and the key that was sent is removed from headers and JSON. key: that key, to
+    remove it from texts that are joined from the answer's pieces.
     """
 
     status: int
@@ -37,9 +38,11 @@ class HttpAnswer:
 
 
 def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Client:
-    """Open an HTTP client for one server. It follows no redirect, which could carry the key elsewhere, keeps no cookie.
+    """Open an HTTP client for one server. It follows no redirect, which could carry the key elsewhere, and keeps no
+    cookie.
 
-    Each request has a connection of its own, so that closing one disturbs no other.
+    Every request has a connection of its own, so that closing one disturbs no other. The HTTP library's logs are
+    limited to warnings.
     """
     import httpx2
 
@@ -51,7 +54,7 @@ def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Cl
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         cookies=_NoCookies(),
         follow_redirects=False,
-        # A proxy of the environment would be asked even for a server on this machine.
+        # A proxy from the environment would be used even for a server on this machine.
         trust_env=not server.is_local,
     )
 
@@ -65,10 +68,10 @@ def post_json(
     path: str = "chat/completions",
     max_bytes: int = MAX_ANSWER_BYTES,
 ) -> HttpAnswer:
-    """Send one request, and read its answer in so many seconds.
+    """Send one request with a JSON body, and return the server's answer within `timeout_s` seconds.
 
-    stream: method of a client of `open_client`. path: behind the server's address. most_bytes: of the answer. Raises
-    Unreachable, and ServerUnusable without a key.
+    stream: method of a client of `open_client`. path: after the server's address. max_bytes: of the answer. Reads the
+    key from the environment. Raises ServerUnreachable, and ServerUnusable without a key.
     """
     import httpx2
 
@@ -88,13 +91,13 @@ def post_json(
     try:
         return send_request(stream, request, timeout_s, read, max_bytes)
     except httpx2.RequestError as error:
-        # Only before there is a connection does its text quote nothing that the server sent.
+        # Other errors may quote text that the server sent.
         why = f": {error}" if isinstance(error, httpx2.ConnectError) and str(error) else ""
         raise ServerUnreachable(f"{type(error).__name__}{why}") from None
 
 
 def hide_key(value: Any, key: str | None, levels: int = _MAX_LEVELS) -> Any:
-    """Return parsed JSON with `[key]` in place of the key in all its texts and names.
+    """Return parsed JSON with `[key]` in place of the key in all its texts and names. Without a key, nothing changes.
 
     Raises ValueError where it is nested deeper than 100 levels.
 
@@ -111,12 +114,14 @@ def hide_key(value: Any, key: str | None, levels: int = _MAX_LEVELS) -> Any:
 
 
 def shorten_text(text: str, max_characters: int = 500) -> str:
-    """Return the beginning of a server's text, on one line and without characters that no database stores."""
+    """Return the first `max_characters` of a server's text, on one line; characters that cannot be printed become
+    spaces.
+    """
     return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:max_characters]).strip()
 
 
 class _NoCookies(CookieJar):
-    """Reads no cookie: none is wanted, and the reading prints a traceback for a bad one."""
+    """A cookie jar that reads no cookie: none is wanted, and reading prints a traceback for a bad one."""
 
     def extract_cookies(self, response: object, request: object) -> None:
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""How often and how long a request to a server is tried again."""
+"""Decide how often and after how long a request to a server is tried again."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
-"""Statuses beside 5xx after which the same request may succeed."""
+"""Statuses, in addition to 5xx, after which the same request may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Budgets of one request, in tries and in seconds.
+    """The limits of one request in tries and in seconds.
 
     transport_retries: after no connection, a timeout, 408, 409, 429 or 5xx. content_retries: after an answer that is
-    no valid JSON or was cut at its token limit; each is a fresh request with the next seed. timeout_s: the longest
+    no valid JSON or was cut at its token limit; every one is a fresh request with the next seed. timeout_s: the longest
     silence of a server. deadline_s: for all tries and waits of a request. The wait before transport retry n is drawn
     from [0, min(cap_s, base_s * 2^n)]; Retry-After makes it longer, up to retry_after_cap_s.
     """
@@ -37,9 +37,13 @@ class RetryPolicy:
             raise ValueError("timeout and deadline are more than 0 seconds")
 
     def compute_wait_s(self, retry: int, drawn: float, retry_after: float | None) -> float:
-        """Seconds before transport retry `retry`, counted from 0; drawn: a random number in [0, 1).
+        """Return the seconds to wait before a transport retry: a random share of a limit that doubles, or longer if
+        asked for.
 
-        >>> RetryPolicy().compute_wait_s(3, 0.5, None), RetryPolicy().compute_wait_s(0, 0.5, 7.0), RetryPolicy().compute_wait_s(0, 0.0, 1e6)
+        retry: counted from 0. drawn: a random number in [0, 1). retry_after: seconds that the server asks for, or None.
+
+        >>> policy = RetryPolicy()
+        >>> policy.compute_wait_s(3, 0.5, None), policy.compute_wait_s(0, 0.5, 7.0), policy.compute_wait_s(0, 0.0, 1e6)
         (2.0, 7.0, 60.0)
         """
         jitter = drawn * min(self.cap_s, self.base_s * 2.0**retry)
@@ -47,24 +51,24 @@ class RetryPolicy:
 
 
 def is_retried_status(status: int) -> bool:
-    """Whether the same request may succeed after an answer of this HTTP status."""
+    """Whether the same request may succeed after an answer of this HTTP status: 408, 409, 429 or 500 and above."""
     return status in RETRIED_STATUSES or status >= 500
 
 
-def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks to wait; None where it does not say.
+def parse_retry_delay(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait from an answer's Retry-After header, at least 0; None without one that can be read.
 
-    A date counts from the server's own Date, since our clock may differ. One that no calendar has says nothing.
+    A date counts from the server's own Date, since our clock may differ. A date that no calendar has gives None.
 
-    >>> parse_retry_after({"retry-after": "3"})
+    >>> parse_retry_delay({"retry-after": "3"})
     3.0
     """
-    said = headers.get("retry-after", "").strip()
+    header = headers.get("retry-after", "").strip()
     try:
-        seconds = float(said)
+        seconds = float(header)
     except ValueError:
         try:
-            seconds = (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+            seconds = (parsedate_to_datetime(header) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
         except (ValueError, TypeError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -1,4 +1,4 @@
-"""What calls cost: tokens and money of all attempts, and a limit that several models may share."""
+"""The cost of calls: tokens and money of all attempts, and a spending limit that several models may share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Money for a million tokens, in any currency, as the user's contract has it."""
+    """The money for a million tokens in and out, in any currency, from the user's contract."""
 
     per_million_in: float
     per_million_out: float
@@ -20,7 +20,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of all attempts, failed ones included. money: in the currency of the price table; None without prices."""
+    """The calls, tokens and money of one or more attempts, failed ones included. money: None without prices."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -29,7 +29,7 @@ class Usage:
 
 
 def compute_call_usage(tokens_in: int, tokens_out: int, prices: Prices | None) -> Usage:
-    """Usage of one call; without prices its money is unknown.
+    """Return the usage of one call with these tokens; its money is None without prices.
 
     >>> compute_call_usage(100, 20, Prices(2.5, 10.0)).money
     0.00045
@@ -41,7 +41,7 @@ def compute_call_usage(tokens_in: int, tokens_out: int, prices: Prices | None) -
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
-    """Sum of two usages. Where no call was made, no money is missing; else unknown money makes the sum unknown."""
+    """Return the sum of two usages. Its money is None if either one's is None; a usage without calls adds nothing."""
     if not first.calls:
         return second
     if not second.calls:
@@ -56,10 +56,11 @@ def add_usage(first: Usage, second: Usage) -> Usage:
 
 
 class SpendingLimit:
-    """Money spent so far, and the most that may be spent. Give one object to all models that share a purse.
+    """The money spent so far and a limit to it. Give one object to all models that share the limit; threads may share
+    it.
 
     Once the limit is reached, nothing more is sent. Calls under way are not taken back, so that the sum may pass the
-    limit by the calls that run at once. Threads may share it.
+    limit by the calls that run at once.
     """
 
     def __init__(self, limit: float) -> None:
@@ -71,15 +72,15 @@ class SpendingLimit:
 
     @property
     def money_spent(self) -> float:
-        """Money spent through this object."""
+        """Return the money counted by this object so far."""
         return self._spent
 
     @property
     def is_reached(self) -> bool:
-        """Whether nothing more may be sent."""
+        """Whether the money spent has reached the limit, so that nothing more may be sent."""
         return self._spent >= self.limit
 
     def add(self, usage: Usage) -> None:
-        """Count a call that was made."""
+        """Add the money of a call that was made; unknown money counts as 0."""
         with self._lock:
             self._spent += usage.money or 0.0

@@ -1,4 +1,4 @@
-"""How many tokens texts and images take, by a rule of thumb: no server is asked and no tokenizer is loaded."""
+"""Estimate how many tokens texts and images take, by a rule of thumb: no server is asked, no tokenizer is loaded."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PIXELS_PER_TOKEN = 28
 
 
 def estimate_byte_tokens(n_bytes: int) -> int:
-    """Tokens of a text of so many bytes in UTF-8: a quarter of them, rounded up."""
+    """Return about how many tokens a text of so many bytes in UTF-8 has: a quarter of the bytes, rounded up."""
     return math.ceil(n_bytes / BYTES_PER_TOKEN)
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Tokens of a text: a quarter of its bytes in UTF-8, rounded up.
+    """Return about how many tokens a text has: a quarter of its bytes in UTF-8, rounded up.
 
     >>> estimate_text_tokens("a dog runs"), estimate_text_tokens("")
     (3, 0)
@@ -24,7 +24,8 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def estimate_image_tokens(width: int, height: int) -> int:
-    """Tokens of an image of this size in pixels.
+    """Return about how many tokens an image of this size in pixels takes: one per 28 x 28 pixels, both sides rounded
+    up.
 
     >>> estimate_image_tokens(448, 336)
     192
