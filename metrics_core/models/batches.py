@@ -1,4 +1,4 @@
-"""One loop for every model of this process: batches of like length, the next one prepared while a GPU computes."""
+"""Run any model of this process over batches of similar length; the next batch is prepared while a GPU computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GPU_BATCH_TOKENS = 16384
 
 
 def split_by_tokens(lengths: Sequence[int], max_tokens: int) -> Iterator[RowNumbers]:
-    """Yield batches of rows of like length: at most `max_tokens` after padding, or a single row.
+    """Yield batches of row numbers of similar length: at most `max_tokens` after padding, or a single row.
 
     The longest rows come first, so that a batch that is too large for the memory fails at once.
 
@@ -32,23 +32,26 @@ def split_by_tokens(lengths: Sequence[int], max_tokens: int) -> Iterator[RowNumb
 
 
 def split_by_size(rows: Sequence[int], size: int) -> Iterator[RowNumbers]:
-    """Yield batches of so many rows, in their order."""
+    """Yield the given row numbers in batches of `size`, in their order; the last batch may be smaller."""
     return (list(rows[start : start + size]) for start in range(0, len(rows), size))
 
 
 def move_to_device(tensor: Any, device: Any) -> Any:
-    """The tensor on a device. To a GPU it goes by pinned memory, so that nobody waits for the copy."""
+    """Return a torch tensor on the given device. A copy to a GPU uses pinned memory, so that the caller does not wait
+    for it.
+    """
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def compute_in_batches(
     n: int, batches: Iterable[RowNumbers], compute: Callable[[RowNumbers], Any], memory_message: str = ""
 ) -> npt.NDArray[Any]:
-    """Compute n rows batch by batch, without gradients: float32 (n, ...), in the order of the rows.
+    """Call `compute` batch by batch, without gradients, and return its results: float32 (n, ...), in the order of the
+    rows.
 
-    compute: returns a tensor with a row for each of the given rows. A batch for which a GPU lacks memory is halved, and
-    the ones after it are cut as small; where one row is too much, raises ModelUnusable with the sentence `lacking`,
-    which a model that never leaves the CPU need not give.
+    compute: returns a tensor with one row per given row. A batch for which a GPU lacks memory is halved, and the
+    batches after it are cut as small; where one row is too much, raises ModelUnusable with `memory_message`, which a
+    model that never leaves the CPU need not give.
     """
     computed = np.empty((n, 0), dtype=np.float32)
     waiting: tuple[RowNumbers, Any, Any] | None = None
@@ -73,7 +76,7 @@ def compute_in_batches(
 def _compute_parts(
     batches: Iterable[RowNumbers], compute: Callable[[RowNumbers], Any], memory_message: str
 ) -> Iterator[tuple[RowNumbers, Any, Any]]:
-    """Yield rows, their numbers on their way to the CPU, and the event of their arrival; None where they are there."""
+    """Yield (rows, their numbers on the way to the CPU, the event of their arrival); the event is None on a CPU."""
     import torch
 
     n_parts = 1
@@ -91,7 +94,7 @@ def _compute_parts(
                 n_parts *= 2
                 arriving = None
             if arriving is None:
-                # Not before the error is gone, whose traceback holds what the batch had made.
+                # Only now that the error is gone, whose traceback keeps the batch's tensors alive.
                 torch.cuda.empty_cache()
                 continue
             yield part, arriving, torch.cuda.current_stream().record_event() if numbers.is_cuda else None
@@ -99,8 +102,11 @@ def _compute_parts(
 
 
 def explain_lack_of_memory(model: str, row_name: str, setting: str) -> str:
-    """Say that a GPU is too small for a model; `one` is what a row is, `setting` the variable of its precision."""
+    """Return the error message for a GPU that is too small for a model.
+
+    row_name: the kind of row, such as "text". setting: the environment variable that sets the model's precision.
+    """
     return (
-        f"the GPU lacks memory for {model}, even for one {row_name} at a time: set {setting} to bf16, end what else runs on "
-        "the GPU, or name a smaller model"
+        f"the GPU lacks memory for {model}, even for one {row_name} at a time: set {setting} to bf16, "
+        "end other programs on the GPU, or name a smaller model"
     )

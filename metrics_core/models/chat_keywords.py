@@ -1,4 +1,4 @@
-"""Keywords of a text by a chat model, as EVQAScore's paper has them (arXiv 2411.06908, section 3.2)."""
+"""Extract the keywords of a text with a chat model, as EVQAScore's paper does (arXiv 2411.06908, section 3.2)."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ SCHEMA = {
     "required": ["keywords"],
     "additionalProperties": False,
 }
-# Some ten tokens for each keyword.
+# About ten tokens per keyword.
 MAX_TOKENS = 1200
 
 
 class KeywordExtractionFailed(RuntimeError):
-    """A chat model gave no keywords for a text; the message says why."""
+    """Raised when a chat model returns no keywords for a text because it failed or declined; the message says why."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordExtraction:
-    """What became of extracting the keywords of a text. An "ok" may have no keywords, where the text has none.
+    """The keywords that a chat model returned for one text, or a status and reason without any.
 
-    refused: the model declined. failed: anything else; it may pass another time. reason: for every status but "ok".
+    An "ok" without keywords means that the text has none. refused: the model declined. failed: anything else; a new
+    attempt may succeed. reason: for every status but "ok".
     """
 
     keywords: tuple[str, ...] = ()
@@ -55,7 +56,7 @@ class KeywordExtraction:
 
 @dataclass(frozen=True)
 class ChatKeywordExtractor:
-    """A KeywordExtractor by chat model, at temperature 0. `extract_all` asks about many texts at once.
+    """A KeywordExtractor that asks a chat model, at temperature 0. `extract_all` asks about many texts at once.
 
     A text without a letter or digit is not sent: it has no keyword.
     """
@@ -64,27 +65,34 @@ class ChatKeywordExtractor:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The chat model with the version of the prompt."""
+        """Return the chat model's identity with the version of the prompt among its parameters."""
         model = self.chat_model.identity
         return ModelIdentity(model.model_id, model.revision, {**model.params, "prompt": PROMPT_VERSION})
 
     def extract(self, text: str) -> list[str]:
-        """The keywords of one text; raises NoKeywords where the model gives none because it fails or declines."""
-        (found,) = self.extract_all([text])
-        if found.status != "ok":
-            raise KeywordExtractionFailed(f"{self.chat_model.identity.model_id} gave no keywords: {found.reason}")
-        return list(found.keywords)
+        """Ask the chat model for the keywords of one text, in the text's order; [] if it has none.
+
+        Raises KeywordExtractionFailed where the model fails or declines.
+        """
+        (extraction,) = self.extract_all([text])
+        if extraction.status != "ok":
+            raise KeywordExtractionFailed(f"{self.chat_model.identity.model_id} gave no keywords: {extraction.reason}")
+        return list(extraction.keywords)
 
     def extract_all(self, texts: Sequence[str]) -> list[KeywordExtraction]:
-        """The keywords of each text, in the order of the texts."""
-        asked = [text for text in texts if any(character.isalnum() for character in text)]
-        replies = iter(self.chat_model.chat([build_keyword_request(text) for text in asked]) if asked else [])
-        sent = set(asked)
+        """Ask the chat model for the keywords of many texts, and return one KeywordExtraction per text, in the order of
+        the texts.
+
+        A failure is a status of its text and raises nothing.
+        """
+        worded = [text for text in texts if any(character.isalnum() for character in text)]
+        replies = iter(self.chat_model.chat([build_keyword_request(text) for text in worded]) if worded else [])
+        sent = set(worded)
         return [_build_extraction(next(replies)) if text in sent else KeywordExtraction() for text in texts]
 
 
 def build_keyword_request(text: str) -> ChatRequest:
-    """Ask for the keywords of a text."""
+    """Build the request that asks a chat model for the keywords of a text."""
     return ChatRequest("keywords", SYSTEM, (TextPart(text), TextPart(PROMPT)), SCHEMA, PROMPT_VERSION, MAX_TOKENS)
 
 

@@ -1,9 +1,9 @@
 """Image-text encoders from open_clip: an architecture with a checkpoint file or a tag of open_clip.
 
 A model is named by an architecture and a checkpoint. The architecture is a name that open_clip knows, or the path of a
-JSON model configuration (clip_loading says which files may lie beside it). The checkpoint is a file (.safetensors, or
-.pt/.pth/.bin read with weights_only), or a tag of open_clip such as `laion2b_s34b_b79k`. Fine-tuned CLIP such as PAC-S
-loads in the same way; low-rank adapters in a checkpoint (`*.lora_A`, `*.lora_B`) are merged into their weights.
+JSON model configuration (clip_loading lists the files that may lie next to it). The checkpoint is a file (.safetensors,
+or .pt/.pth/.bin read with weights_only), or a tag of open_clip such as `laion2b_s34b_b79k`. Fine-tuned CLIP such as
+PAC-S loads in the same way; low-rank adapters in a checkpoint (`*.lora_A`, `*.lora_B`) are merged into their weights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Pixels = NDArray[np.uint8]
 
 
 class OpenClipEncoder:
-    """An open_clip model. It is loaded when the first text or image is encoded.
+    """An open_clip model that encodes texts and images into one space. It is loaded when the first of them is encoded.
 
     A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. Features are float32 and not
     normalised, because the metrics normalise them. A feature that is not finite is replaced by zeros, which have no
@@ -66,7 +66,11 @@ class OpenClipEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name, revision of the weights and configuration, and the precision that this machine computes in."""
+        """Return name, revision of the weights, configuration, and the precision that this machine computes in. Loads
+        no weights.
+
+        A local checkpoint's revision is a hash of the file.
+        """
         weights = Path(self._checkpoint).expanduser()
         revision = find_model_revision(self._checkpoint) if weights.exists() else f"open_clip:{self._checkpoint}"
         params: dict[str, str] = {"architecture": Path(self._architecture).stem}
@@ -78,40 +82,45 @@ class OpenClipEncoder:
 
     @property
     def dim(self) -> int:
-        """Numbers per feature."""
+        """Return the number of components of a feature, read from the configuration without loading the model."""
         with convert_load_errors(self._architecture):
             return read_embedding_size(self._architecture)
 
     @property
     def context_length(self) -> int:
-        """The most tokens that a text may have, start and end included."""
+        """Return the most tokens that a text may have, start and end token included."""
         return int(self._tokenizer.context_length)
 
     def count_tokens(self, text: str) -> int:
-        """Count the tokens of an uncut text, start and end included."""
+        """Return the number of tokens of an uncut text, start and end token included."""
         return len(self._tokenizer.encode(text)) + 2
 
     def list_unknown_words(self, text: str) -> list[str]:
-        """The words that the encoder cannot tell from one another; none where its tokenizer takes words apart."""
+        """List the words of a text that are not in the model's word vocabulary; [] for a tokenizer that splits words.
+
+        All unknown words look the same to the model.
+        """
         tokenizer = self._tokenizer
         return tokenizer.list_unknown_words(text) if isinstance(tokenizer, WordTokenizer) else []
 
     def check_files_exist(self) -> None:
-        """Raise ModelNotFound unless architecture and checkpoint exist. Neither is loaded."""
+        """Raise ModelNotFound unless open_clip knows the architecture and the checkpoint is a file or a known tag.
+        Loads neither.
+        """
         check_clip_exists(self._architecture, self._checkpoint)
 
     def load(self) -> None:
-        """Load the model now."""
+        """Load the model now, unless it is loaded already. Weights named by a tag may be downloaded."""
         _ = self._loaded
 
     @property
     def fit(self) -> PictureFit:
-        """How the model's transform resizes and crops a picture. Loads the model."""
+        """Return how the model's transform resizes and crops a picture. Loads the model."""
         fit: PictureFit = self._loaded.fit
         return fit
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts into features (n, dim). A text that is too long is cut, but keeps its end token.
+        """Encode texts into features (n, dim), in their order. A text that is too long is cut, but keeps its end token.
 
         Texts of one length share a batch, on a GPU of like length, and are not padded to the context: the text tower is
         causal, so padding after the end token would not change the feature at the end token.
@@ -123,17 +132,20 @@ class OpenClipEncoder:
         )
 
     def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
-        """Encode RGB images, uint8 (H, W, 3) of any size, into features (n, dim)."""
+        """Encode RGB images, uint8 (H, W, 3) of any size, into features (n, dim), in their order."""
         return self.encode_preprocessed([self.preprocess(image) for image in images])
 
     def preprocess(self, image: Pixels) -> Any:
-        """Prepare an image for the model: a float tensor (3, size, size). Before using other threads, call `load`."""
+        """Resize and normalise an RGB image for the model: a float tensor (3, size, size). Loads the model.
+
+        Before using other threads, call `load`.
+        """
         from PIL import Image
 
         return self._loaded.transform(Image.fromarray(image))
 
     def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """Encode images that went through `preprocess` into features (n, dim)."""
+        """Encode images that went through `preprocess` into features (n, dim), in their order."""
         if not images:
             return np.empty((0, self.dim), np.float32)
         import torch
@@ -165,19 +177,26 @@ class OpenClipEncoder:
 
 
 class ClipTextEncoder:
-    """Makes a TextEncoder of an image-text encoder. Its vectors have length 1, or are zeros without a direction."""
+    """A TextEncoder that uses the text side of an image-text encoder.
+
+    Its vectors have length 1, or are zeros where the model gives no direction.
+    """
 
     def __init__(self, encoder: OpenClipEncoder) -> None:
         self._encoder = encoder
 
     @property
     def identity(self) -> ModelIdentity:
-        """The encoder's identity, with a parameter that tells text vectors from image vectors."""
+        """Return the identity of the image-text encoder with a parameter that distinguishes text vectors from image
+        vectors.
+        """
         whole = self._encoder.identity
         return ModelIdentity(whole.model_id, whole.revision, {**whole.params, "features": "texts"})
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts into vectors (n, dim) of length 1, in their order. Texts are cut to the encoder's context."""
+        """Encode texts into vectors (n, dim) of length 1, in their order. Texts are cut to the encoder's context
+        length.
+        """
         features = self._encoder.encode_texts(texts)
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
         units: NDArray[np.float32] = features / np.where(lengths > 0, lengths, np.float32(1))

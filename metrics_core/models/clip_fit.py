@@ -1,4 +1,4 @@
-"""The part of an open_clip transform that resizes and crops."""
+"""Read how an open_clip image transform resizes and crops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from metrics_core.frames.fit import PictureFit
 
 
 def build_fit(preprocess: Any) -> PictureFit:
-    """How the transform for inference of an open_clip PreprocessCfg resizes and crops a picture."""
+    """Build the PictureFit that resizes and crops as the inference transform of an open_clip PreprocessCfg does."""
     size = preprocess.size
     height, width = (size, size) if isinstance(size, int) else size
     # As open_clip reads it: whatever is not bilinear, "random" and none at all too, is bicubic outside training.

@@ -1,6 +1,6 @@
-"""Loads open_clip models: configuration, weights, adapters, tokenizer and image transform.
+"""Load open_clip models: configuration, weights, adapters, tokenizer and image transform.
 
-Two files may lie beside a JSON configuration NAME.json: NAME.vocab.json lists words for the WordTokenizer, which then
+Two files may lie next to a JSON configuration NAME.json: NAME.vocab.json lists words for the WordTokenizer, which then
 replaces CLIP's tokenizer; NAME.preprocess.json sets fields of open_clip's PreprocessCfg such as resize_mode.
 """
 
@@ -39,7 +39,7 @@ class LoadedClip:
 
 
 def make_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
-    """Build the model and load its weights.
+    """Make an open_clip model and load its weights, onto a GPU where there is one. A tag's weights may be downloaded.
 
     Raises CheckpointMismatch when the weights do not fit, ModelNotFound when architecture or checkpoint is unknown.
     """
@@ -67,7 +67,7 @@ def make_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
 
 
 def _download_weights(name: str, tag: str) -> None:
-    """Bring the weights of a tag into the local cache. Raises ModelNotFound where no hub has them for us."""
+    """Download the weights of a tag into the local cache, unless they are there. Raises ModelNotFound on failure."""
     import open_clip
 
     answers = is_hub_reachable()
@@ -81,14 +81,18 @@ def _download_weights(name: str, tag: str) -> None:
 
 
 def read_embedding_size(architecture: str) -> int:
-    """Read the length of an architecture's features from its configuration. No weights are loaded."""
+    """Return the number of components of an architecture's features, read from its configuration. No weights are
+    loaded.
+    """
     import open_clip
 
     return int(open_clip.get_model_config(_register_architecture(architecture))["embed_dim"])
 
 
 def check_clip_exists(architecture: str, checkpoint: str) -> None:
-    """Raise ModelNotFound unless architecture and checkpoint exist. Neither is loaded."""
+    """Raise ModelNotFound unless open_clip knows the architecture and the checkpoint is a file or a known tag. Loads
+    neither.
+    """
     import open_clip
 
     name = _register_architecture(architecture)
@@ -98,7 +102,11 @@ def check_clip_exists(architecture: str, checkpoint: str) -> None:
 
 
 def make_tokenizer(architecture: str) -> Any:
-    """Load an architecture's tokenizer without weights. Raises CheckpointMismatch when its vocabulary does not fit."""
+    """Make an architecture's tokenizer, without weights; a WordTokenizer if a vocabulary file lies next to its
+    configuration.
+
+    Raises CheckpointMismatch when the vocabulary does not fit the configuration.
+    """
     files = list_configuration_files(architecture)
     if "vocabulary" in files:
         return _make_word_tokenizer(**files)
@@ -111,7 +119,9 @@ def make_tokenizer(architecture: str) -> Any:
 
 
 def _make_word_tokenizer(configuration: Path, vocabulary: Path, **_: Path) -> WordTokenizer:
-    """The tokenizer of a model with words of its own. open_clip, whose import takes seconds, is not needed for it."""
+    """Make the tokenizer of a model with a vocabulary file. open_clip, whose import takes seconds, is not needed for
+    it.
+    """
     text = _read_configuration(configuration)["text_cfg"]
     tokenizer = WordTokenizer.read_vocabulary(vocabulary, text["context_length"])
     if tokenizer.vocab_size != text["vocab_size"]:
@@ -127,28 +137,32 @@ def _read_configuration(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise CheckpointMismatch(f"{file} is no JSON: {error}") from error
+        raise CheckpointMismatch(f"{file} is not JSON: {error}") from error
 
 
 def list_configuration_files(architecture: str) -> dict[str, Path]:
-    """List the files of an architecture: configuration, vocabulary, preprocess. A name of open_clip has none: {}."""
+    """Return the existing files of an architecture given as a JSON path, by kind: configuration, vocabulary,
+    preprocess.
+
+    An architecture that is only a name of open_clip has no files: {}.
+    """
     path = Path(architecture).expanduser()
     if path.suffix != ".json" or not path.is_file():
         return {}
-    beside = {kind: path.with_suffix(f".{ending}.json") for kind, ending in _FILE_ENDINGS.items()}
-    return {"configuration": path} | {kind: file for kind, file in beside.items() if file.is_file()}
+    companions = {kind: path.with_suffix(f".{ending}.json") for kind, ending in _FILE_ENDINGS.items()}
+    return {"configuration": path} | {kind: file for kind, file in companions.items() if file.is_file()}
 
 
 def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
-    """Add low-rank adapters to their weights, W + scale * B @ A, and leave the adapters out of the result.
+    """Return a checkpoint's weights with its low-rank adapters added, W + scale * B @ A, and without the adapters.
 
     Raises CheckpointMismatch for an adapter without a weight, or with only one of A and B.
     """
     halves: dict[str, dict[str, Any]] = {}
     merged = {}
     for key, value in state.items():
-        if found := _ADAPTER.match(key):
-            halves.setdefault(found["target"], {})[found["half"]] = value
+        if adapter := _ADAPTER.match(key):
+            halves.setdefault(adapter["target"], {})[adapter["half"]] = value
         else:
             merged[key] = value
     for target, pair in halves.items():
@@ -178,7 +192,7 @@ def _read_own_preprocess(architecture: str) -> dict[str, Any]:
 
 @contextmanager
 def _hide_warning(beginning: str) -> Iterator[None]:
-    """Keep off the log open_clip's warning of something that is intended here."""
+    """Keep open_clip's warning that begins so out of the log during the block: it is expected there."""
 
     def is_other(record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith(beginning)
@@ -195,20 +209,20 @@ def _load_weights(model: Any, file: Path) -> None:
         state = merge_adapters(_read_state(file))
     except CheckpointMismatch:
         raise
-    except Exception as error:  # each format has errors of its own, and none of them names the file
+    except Exception as error:  # every format has errors of its own, and none of them names the file
         raise CheckpointMismatch(
-            f"{file} holds no weights that can be read ({type(error).__name__}): check it"
+            f"{file} holds no readable weights ({type(error).__name__}): check the file"
         ) from error
-    own = model.state_dict()
+    expected = model.state_dict()
     # Buffers that a checkpoint may or may not carry.
     optional = {"attn_mask", "input_resolution", "context_length", "vocab_size"}
-    missing = [key for key in own if key not in state and key.rpartition(".")[2] not in optional]
-    strange = [key for key in state if key not in own and key.rpartition(".")[2] not in optional]
-    wrong = [key for key in own if key in state and own[key].shape != state[key].shape]
-    if missing or strange or wrong:
-        first = (missing or strange or wrong)[0]
+    missing = [key for key in expected if key not in state and key.rpartition(".")[2] not in optional]
+    unknown = [key for key in state if key not in expected and key.rpartition(".")[2] not in optional]
+    wrong = [key for key in expected if key in state and expected[key].shape != state[key].shape]
+    if missing or unknown or wrong:
+        first = (missing or unknown or wrong)[0]
         raise CheckpointMismatch(
-            f"{file.name} does not fit the architecture: {len(missing)} weights are missing, {len(strange)} unknown, "
+            f"{file.name} does not fit the architecture: {len(missing)} weights are missing, {len(unknown)} unknown, "
             f"{len(wrong)} of another shape, {first!r} for one; name the architecture it was trained with"
         )
     model.load_state_dict(state, strict=False)
@@ -221,6 +235,6 @@ def _read_state(file: Path) -> dict[str, Any]:
     if file.suffix == ".safetensors":
         return load_file(file)
     # weights_only: a checkpoint of unknown origin must not run code.
-    found = torch.load(file, map_location="cpu", weights_only=True)
-    state = found.get("state_dict", found) if isinstance(found, dict) else found
+    loaded = torch.load(file, map_location="cpu", weights_only=True)
+    state = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else loaded
     return {key.removeprefix("module."): value for key, value in state.items()}

@@ -1,4 +1,4 @@
-"""Text features of open_clip models without padding: texts run at their own lengths."""
+"""Compute text features of open_clip models without padding: every text runs at its own length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from metrics_core.models.clip_loading import (
 def encode_clip_texts(
     loaded: LoadedClip, texts: Sequence[str], batch_size: int, memory_message: str
 ) -> NDArray[np.float32]:
-    """Encode texts into features (n, dim) in float32, in the order of the texts."""
+    """Encode texts with a loaded open_clip model into features (n, dim) in float32, in the order of the texts.
+
+    memory_message: of the error for a GPU that lacks memory for one text.
+    """
     tokens = loaded.tokenizer(list(texts))
     lengths = _count_tokens(loaded, tokens)
     encode = encode_unpadded if _can_skip_padding(loaded.model) else type(loaded.model).encode_text
@@ -40,7 +43,7 @@ def encode_clip_texts(
 
 
 def _count_tokens(loaded: LoadedClip, tokens: Any) -> list[int]:
-    """The tokens of every text that the model has to see, to the end token."""
+    """Return for every text the number of tokens, to the end token, that the model has to see."""
     if not _can_skip_padding(loaded.model):
         return [tokens.shape[1]] * len(tokens)
     # Every text has one end token, even a text that was cut.
@@ -49,7 +52,7 @@ def _count_tokens(loaded: LoadedClip, tokens: Any) -> list[int]:
 
 
 def _split_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[RowNumbers]:
-    """Batches without padding, which is what a CPU pays for."""
+    """Yield batches of texts of equal length, which need no padding."""
     groups: dict[int, RowNumbers] = defaultdict(list)
     for row, length in enumerate(lengths):
         groups[length].append(row)
@@ -60,7 +63,8 @@ def _split_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[RowNum
 def encode_unpadded(model: Any, tokens: Any) -> Any:
     """Run open_clip's text tower on tokens (n, length), with positions and causal mask cut to that length.
 
-    The feature is read at the end token, which has the highest number. It does not depend on padding after it.
+    Returns features (n, dim). A feature is read at the end token, which has the highest number. It does not depend on
+    padding after it.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The files of a model on this machine: which it needs, which are missing, how big they are, where they belong."""
+"""The files of a model on this machine: where they lie, which are missing, and how big they are."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _CONFIGURED = ("Pooling", "Dense", "WeightedLayerPooling")
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """folder: where the files lie, or belong. revision: a commit; None for a local path, and where none is known.
+    """The files of one model on this machine: their folder, the missing ones, and their size.
 
-    n_bytes: of all that lies there. others: commits that the local cache has instead.
+    folder: where the files lie, or belong. missing: paths below it. revision: a commit; None for a local path, and
+    where none is known. n_bytes: of all that lies there. other_commits: commits that the local cache has instead.
     """
 
     folder: Path
@@ -40,7 +41,7 @@ class ModelFiles:
 
     @property
     def remedy(self) -> str:
-        """Where the missing files belong."""
+        """Return a sentence that says where to put the missing files, and which other commits the local cache has."""
         instead = f"; there is commit {', '.join(self.other_commits)} instead" if self.other_commits else ""
         main = (
             f", and the commit into {self.folder.parents[1] / 'refs' / 'main'}"
@@ -51,24 +52,28 @@ class ModelFiles:
 
 
 def find_model_files(model: str, *, is_sentence_model: bool = False) -> ModelFiles:
-    """The files of a transformer by local folder or hub id, with or without a commit. Asks no hub.
+    """Return where the files of a transformer lie or belong, which are missing, and their size. Asks no hub.
 
-    of_sentences: whether it is a model of sentence-transformers, which says in modules.json how vectors are made.
+    model: a local folder or a hub id with or without "@commit". is_sentence_model: whether it is a model of
+    sentence-transformers, which needs modules.json.
     """
     folder = Path(model).expanduser()
     if folder.exists():
         return ModelFiles(folder, tuple(_list_missing(folder, False)), _measure_bytes(folder))
-    found = _find_in_cache(model)
-    return replace(found, missing=tuple(_list_missing(found.folder, is_sentence_model)))
+    files = _find_in_cache(model)
+    return replace(files, missing=tuple(_list_missing(files.folder, is_sentence_model)))
 
 
 def find_folder_files(folder: Path) -> ModelFiles:
-    """A folder whose files are all there."""
+    """Return a folder and its size as ModelFiles with no file missing. What a model needs is not checked."""
     return ModelFiles(folder, (), _measure_bytes(folder))
 
 
 def find_checkpoint_files(architecture: str, checkpoint: str) -> ModelFiles:
-    """The files of an open_clip model: a checkpoint file, or what a tag of open_clip means. Asks no hub."""
+    """Return where the files of an open_clip model lie or belong, which are missing, and their size. Asks no hub.
+
+    The checkpoint is a file or a tag of open_clip. Raises ModelNotFound for an unknown architecture or checkpoint.
+    """
     path = Path(checkpoint).expanduser()
     if path.is_file():
         return ModelFiles(path, (), path.stat().st_size)
@@ -83,33 +88,38 @@ def find_checkpoint_files(architecture: str, checkpoint: str) -> ModelFiles:
         path = Path("~/.cache/clip").expanduser() / Path(known["url"]).name
         return ModelFiles(path.parent, () if path.is_file() else (path.name,), _measure_bytes(path))
     name, _, file = known["hf_hub"].rpartition("/")
-    found, wanted = _find_in_cache(name), [file] if file else [HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME]
-    missing = [] if any((found.folder / each).is_file() for each in wanted) else wanted[:1]
-    return replace(found, missing=(*missing, *_list_missing_tokenizer(open_clip.get_model_config(architecture))))
+    cached, weights = _find_in_cache(name), [file] if file else [HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME]
+    missing = [] if any((cached.folder / weight).is_file() for weight in weights) else weights[:1]
+    return replace(cached, missing=(*missing, *_list_missing_tokenizer(open_clip.get_model_config(architecture))))
 
 
 def check_model_files(model: str, *, is_sentence_model: bool = False) -> None:
-    """Raise ModelNotFound where the local cache lacks files of a hub id and no hub can give them."""
+    """Raise ModelNotFound where the local cache lacks files of a hub id and the model hub cannot be reached.
+
+    A local path is not checked.
+    """
     if Path(model).expanduser().exists():
         return
-    found = find_model_files(model, is_sentence_model=is_sentence_model)
-    if found.missing and not is_hub_reachable():
+    files = find_model_files(model, is_sentence_model=is_sentence_model)
+    if files.missing and not is_hub_reachable():
         raise ModelNotFound(
-            f"model {model} is not complete here, and no model hub answers: {found.remedy}; "
-            "`reelsieve doctor --models` lists all that is missing"
+            f"model {model} is not complete here, and no model hub answers: {files.remedy}; "
+            "`reelsieve doctor --models` lists all missing files"
         )
 
 
 def _find_in_cache(model: str) -> ModelFiles:
-    """What the cache has of a hub id; which files are missing is left open."""
+    """Find the cache's folder and commit of a hub id. Which files are missing is not checked."""
     name, commit = split_model_name(model)
     names = list_hub_ids(name)
-    name = next((each for each in names if build_cache_path(each).is_dir()), names[0])
+    name = next((hub_id for hub_id in names if build_cache_path(hub_id).is_dir()), names[0])
     commit = commit or read_cached_commit(name)
     snapshots = build_cache_path(name) / "snapshots"
     folder = snapshots / (commit or UNKNOWN_COMMIT)
     others = (
-        () if folder.is_dir() or not snapshots.is_dir() else tuple(sorted(each.name for each in snapshots.iterdir()))
+        ()
+        if folder.is_dir() or not snapshots.is_dir()
+        else tuple(sorted(snapshot.name for snapshot in snapshots.iterdir()))
     )
     return ModelFiles(folder, (), _measure_bytes(folder), commit, others)
 
@@ -123,17 +133,17 @@ def _list_missing(folder: Path, is_sentence_model: bool) -> Iterator[str]:
         yield from _list_missing_of_transformer(folder, "")
         return
     for module in json.loads(modules.read_text(encoding="utf-8")):
-        kind, place = module["type"].rpartition(".")[2], f"{module['path']}/" if module["path"] else ""
-        if kind == "Transformer":
+        module_type, place = module["type"].rpartition(".")[2], f"{module['path']}/" if module["path"] else ""
+        if module_type == "Transformer":
             yield from _list_missing_of_transformer(folder, place)
-        elif kind in _CONFIGURED and not (folder / f"{place}config.json").is_file():
+        elif module_type in _CONFIGURED and not (folder / f"{place}config.json").is_file():
             yield f"{place}config.json"
 
 
 def _list_missing_of_transformer(folder: Path, place: str) -> Iterator[str]:
     if not (folder / f"{place}config.json").is_file():
         yield f"{place}config.json"
-    # Beside the modules, where the transformer has a folder of its own and no tokenizer in it.
+    # It may lie next to the modules, where the transformer's own folder has no tokenizer.
     if not any((folder / at / name).is_file() for at in {place, ""} for name in _TOKENIZERS):
         yield f"{place}{_TOKENIZERS[0]}"
     index, weights = folder / f"{place}model.safetensors.index.json", ["model.safetensors"]
@@ -143,14 +153,16 @@ def _list_missing_of_transformer(folder: Path, place: str) -> Iterator[str]:
 
 
 def _list_missing_tokenizer(architecture: dict[str, dict[str, str]]) -> Iterator[str]:
-    """The tokenizer of an architecture that takes it from a model of the hub."""
+    """Yield the missing tokenizer file of an architecture that takes its tokenizer from a model of the hub."""
     name = architecture["text_cfg"].get("hf_tokenizer_name")
-    if name and not any((_find_in_cache(name).folder / each).is_file() for each in _TOKENIZERS):
+    if name and not any((_find_in_cache(name).folder / file).is_file() for file in _TOKENIZERS):
         yield f"{_TOKENIZERS[0]} of {name}"
 
 
 def _measure_bytes(place: Path) -> int:
-    """Bytes of a file, or of all files below a folder but code; links of the cache count as what they point to."""
+    """Return the bytes of a file, or of all files below a folder except code; 0 for neither. Links count as their
+    targets.
+    """
     if place.is_file():
         return place.stat().st_size
     paths = (Path(at) / name for at, _, names in os.walk(place) for name in names)

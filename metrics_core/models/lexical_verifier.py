@@ -1,4 +1,4 @@
-"""A verifier that counts common words. It does not know entailment: it is the floor that a model has to beat."""
+"""A verifier that counts common words. It does not know entailment, so a model has to beat it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from metrics_core.vcs.short import STOP_WORDS
 
 
 class LexicalVerifier:
-    """Answers with the share of the hypothesis's content words that the premise contains.
+    """An EntailmentModel without a model: its probability is the share of the hypothesis's content words in the
+    premise.
 
-    A word counts once. It must occur in the same form; upper and lower case do not matter. No model, no download.
+    A word counts once. It must occur in the same form; upper and lower case do not matter. Nothing is downloaded.
 
     >>> LexicalVerifier().entailment([("A man rides a brown horse.", "The man rides a camel.")]).probabilities.round(4)
     array([0.6667])
@@ -22,19 +23,22 @@ class LexicalVerifier:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rule and its version, which is raised by hand when the rule gives other numbers."""
+        """Return the name and version of the rule. The version is raised by hand when the rule gives other numbers."""
         return ModelIdentity("content-word-recall", "1", {"language": "en"})
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """Content-word recall in [0, 1] of (premise, hypothesis) pairs, in their order. No premise is cut."""
+        """Return as P(entailment) the share of the hypothesis's content words in the premise, in the pairs' order.
+
+        No premise is cut.
+        """
         recalls = [compute_word_recall(premise, hypothesis) for premise, hypothesis in pairs]
         return Entailments(np.array(recalls, dtype=np.float64), np.zeros(len(pairs), dtype=np.bool_))
 
 
 def compute_word_recall(premise: str, hypothesis: str) -> float:
-    """Share of the hypothesis's different words that the premise contains. Function words do not count.
+    """Return the share of the hypothesis's distinct content words that the premise contains; 0.0 without any word.
 
-    Where the hypothesis consists of function words alone, they count. Where it has no word, the recall is 0.
+    Function words count only where the hypothesis has no other words.
 
     >>> compute_word_recall("Nobody is there.", "He is there."), compute_word_recall("A dog.", "...")
     (0.6666666666666666, 0.0)

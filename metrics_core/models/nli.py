@@ -1,4 +1,4 @@
-"""Entailment from any NLI classifier: a CrossEncoder of sentence-transformers or a sequence classifier of transformers.
+"""Probabilities of entailment from any NLI classifier of sentence-transformers (CrossEncoder) or transformers.
 
 Both are stored as the same files: configuration, tokenizer and weights of a transformer with a classification head.
 """
@@ -26,10 +26,10 @@ CPU_BATCH_TOKENS = 4096
 
 
 class NliClassifier:
-    """A fine-tuned NLI model. It is loaded when the first pair is judged.
+    """An EntailmentModel that runs a fine-tuned NLI classifier. It is loaded when the first pair is judged.
 
-    `model` is a local folder, a hub id or a "hub id@commit". The names of the classes in its configuration tell which
-    one is entailment.
+    `model` is a local folder, a hub id or a "hub id@commit". The names of the classes in its configuration show
+    which one is entailment.
     A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. A batch holds at most
     `max_tokens` tokens, padding included, and at least one pair; by default as many as suit a CPU or a GPU. Only
     safetensors are read, and no code of the model.
@@ -47,17 +47,21 @@ class NliClassifier:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name, revision, and the precision that this machine computes in."""
+        """Return name, revision, and the precision that this machine computes in. Loads no model, but may ask the hub.
+
+        The hub is asked for the commit of a hub id that is not in the local cache.
+        """
         params = {"precision": choose_precision(self._precision)}
         return ModelIdentity(self._model_id, find_model_revision(self._source), params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """Judge (premise, hypothesis) pairs: P(entailment) in their order, by the softmax over all classes in float64.
+        """Return P(entailment) of (premise, hypothesis) pairs in their order, by the softmax over all classes in
+        float64.
 
         A premise that does not fit into the model is cut at its end and counts as truncated. A hypothesis is never cut:
-        one that leaves no room for a premise raises HypothesisTooLong before any pair is judged. Pairs of like length
-        share a batch, so give many at once. Raises ModelUnusable, quoting the pair, where the model's output is not
-        finite, and ModelUnusable, NoEntailmentClass, CheckpointMismatch or ModelNotFound for a model that cannot be
+        one that leaves no room for a premise raises HypothesisTooLong before any pair is judged. Pairs of similar
+        length share a batch, so give many at once. Raises ModelUnusable, quoting the pair, where the model's output is
+        not finite, and ModelUnusable, NoEntailmentClass, CheckpointMismatch or ModelNotFound for a model that cannot be
         used.
         """
         if not pairs:
@@ -89,7 +93,7 @@ class NliClassifier:
 
 
 def compute_class_probabilities(logits: npt.NDArray[np.float64], index: int) -> npt.NDArray[np.float64]:
-    """Compute the softmax probability (n,) of class `index` from finite logits (n, classes).
+    """Return the softmax probability (n,) of class `index` from finite logits (n, classes).
 
     >>> compute_class_probabilities(np.log([[1.0, 3.0, 1.0]]), 1).round(12).tolist()
     [0.6]

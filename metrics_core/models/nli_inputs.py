@@ -1,4 +1,4 @@
-"""Turns (premise, hypothesis) pairs into a model's input: tokenised, and cut where they are too long."""
+"""Turn (premise, hypothesis) pairs into a model's input: tokenised, and cut where they are too long."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy.typing as npt
 
 
 class HypothesisTooLong(ValueError):
-    """Hypotheses are so long that the model has no room for a premise. `hypotheses` lists them once."""
+    """Raised for hypotheses so long that the model has no room for a premise. `hypotheses` lists the distinct ones."""
 
     def __init__(self, hypotheses: Sequence[str], max_length: int) -> None:
         self.hypotheses = tuple(hypotheses)
+        n = len(self.hypotheses)
         super().__init__(
-            f"{len(self.hypotheses)} hypothesis(es) leave no room for a premise in the {max_length} tokens of the "
-            f"model, the first {self.hypotheses[0][:80]!r}: shorten or split them"
+            f"{n} {'hypothesis leaves' if n == 1 else 'hypotheses leave'} no room for a premise in the {max_length} "
+            f"tokens of the model, the first {self.hypotheses[0][:80]!r}: shorten or split it"
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenizedPairs:
-    """Tokenised pairs: their tokens by column, and whether the premise was cut (n,)."""
+    """Tokenised (premise, hypothesis) pairs: the tokenizer's columns, and whether a premise was cut (n,)."""
 
     tokenizer: Any
     columns: dict[str, list[list[int]]]
@@ -31,17 +32,17 @@ class TokenizedPairs:
 
     @property
     def n_tokens(self) -> list[int]:
-        """The number of tokens of every pair, special tokens included."""
+        """Return the number of tokens of every pair, in the order of the pairs, special tokens included."""
         return [len(tokens) for tokens in self.columns["input_ids"]]
 
     def build_batch(self, rows: Sequence[int]) -> Any:
-        """Build the model's input tensors for the pairs of `rows`, padded to the longest of them."""
+        """Build the model's input tensors for the pairs with these numbers, padded to the longest of them."""
         chosen = {name: [column[row] for row in rows] for name, column in self.columns.items()}
         return self.tokenizer.pad(chosen, return_tensors="pt")
 
 
 def tokenize_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: int) -> TokenizedPairs:
-    """Tokenise one pair or more, and cut premises so that no pair has more than `max_length` tokens.
+    """Tokenise one or more (premise, hypothesis) pairs, and cut premises to at most `max_length` tokens per pair.
 
     Raises HypothesisTooLong where a pair is too long and its hypothesis leaves no room for any token of the premise.
     """
@@ -60,7 +61,7 @@ def tokenize_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length:
 
 
 def check_hypothesis_lengths(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
-    """Raise HypothesisTooLong unless every hypothesis leaves room for one token of a premise."""
+    """Raise HypothesisTooLong unless every hypothesis leaves room for at least one token of a premise."""
     different = list(dict.fromkeys(hypotheses))
     alone = tokenizer([""] * len(different), different, verbose=False)["input_ids"]
     too_long = [text for text, tokens in zip(different, alone, strict=True) if len(tokens) >= max_length]

@@ -17,7 +17,7 @@ UNLIMITED = 10**9
 
 
 class NoEntailmentClass(ValueError):
-    """A classifier does not have exactly one class that means entailment."""
+    """Raised for a classifier that has no class, or several classes, that mean entailment, or only one output."""
 
     plain = True
 
@@ -32,15 +32,18 @@ class LoadedClassifier:
     max_length: int
 
     def compute_logits(self, batch: Any) -> Any:
-        """The model's raw output (n, classes) for a batch of input tensors, on the model's device."""
+        """Return the model's raw output (n, classes) for a batch of input tensors, which are moved to the model's
+        device.
+        """
         device = self.model.device
         return self.model(**{name: move_to_device(tensor, device) for name, tensor in batch.items()}).logits
 
 
 def make_classifier(source: str, revision: str, precision: str) -> LoadedClassifier:
-    """Load a local folder or a hub id, at a revision from `find_model_revision`, in "fp32", "bf16" or "fp16".
+    """Load an NLI classifier from a local folder or hub id, onto a GPU where there is one. It may be downloaded.
 
-    Raises NoEntailmentClass before any weight is read, and CheckpointMismatch for incomplete weights.
+    revision: from `find_model_revision`. precision: "fp32", "bf16" or "fp16". Raises NoEntailmentClass before any
+    weight is read, and CheckpointMismatch for incomplete weights.
     """
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
@@ -71,28 +74,28 @@ def make_classifier(source: str, revision: str, precision: str) -> LoadedClassif
 
 
 def find_entailment_class(id2label: Mapping[int, str], source: str) -> int:
-    """Find the index of the one class whose name begins with "entail", in upper or lower case.
+    """Return the index of the one class whose name begins with "entail", in upper or lower case.
 
-    Models order their classes differently, so only the name tells. "not_entailment" is the other class. Raises
-    NoEntailmentClass unless there is exactly one.
+    Models order their classes differently, so only the name decides. "not_entailment" is the other class. Raises
+    NoEntailmentClass unless there is exactly one, and another class besides.
 
     >>> find_entailment_class({0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}, "some model")
     1
     """
-    found = [index for index, label in id2label.items() if str(label).strip().casefold().startswith("entail")]
+    classes = [index for index, label in id2label.items() if str(label).strip().casefold().startswith("entail")]
     names = ", ".join(str(label) for label in id2label.values())
-    if len(found) != 1:
+    if len(classes) != 1:
         raise NoEntailmentClass(
-            f"{source} has {len(found) or 'no'} classes named entailment; its classes are {names}. "
+            f"{source} has {len(classes) or 'no'} classes named entailment; its classes are {names}. "
             "Give a model trained for NLI, or write the names of its classes into id2label of its config.json"
         )
     if len(id2label) == 1:
-        raise NoEntailmentClass(f"{source} has the single output {names}: give a model with one output for each class")
-    return int(found[0])
+        raise NoEntailmentClass(f"{source} has the single output {names}: give a model with one output per class")
+    return int(classes[0])
 
 
 def find_max_length(model: Any, tokenizer: Any, source: str) -> int:
-    """Tokens that the model takes: the lesser of its positions and of what its tokenizer says.
+    """Return the most tokens that the model takes: the least of the limits that its positions and its tokenizer give.
 
     Raises ValueError where neither is known.
     """

@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN: in float32 as before, at the full speed of every make of CPU."""
+"""Run linear layers with oneDNN: in float32 as before, at the full speed of every make of CPU."""
 
 from __future__ import annotations
 

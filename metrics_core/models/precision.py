@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-# What torch calls them.
+# The names that torch gives them.
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def choose_precision(precision: str) -> str:
-    """Return `precision` ("fp32", "bf16" or "fp16") where there is a GPU, else "fp32"."""
+    """Return `precision` ("fp32", "bf16" or "fp16") if this machine has a GPU, else "fp32"."""
     if precision == "fp32":
         return precision
     import torch
@@ -18,7 +18,7 @@ def choose_precision(precision: str) -> str:
 
 
 def find_torch_dtype(precision: str) -> Any:
-    """Return torch's type for a name from `choose_precision`."""
+    """Return torch's number type for "fp32", "bf16" or "fp16"."""
     import torch
 
     return getattr(torch, DTYPES[precision])

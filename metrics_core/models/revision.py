@@ -16,15 +16,15 @@ HUB_TIMEOUT_S = 5.0
 
 
 class ModelNotFound(FileNotFoundError):
-    """A model is neither a local folder nor known to the hub or its local cache."""
+    """Raised for a model that is neither a local folder nor known to the hub or its local cache."""
 
     plain = True
 
 
 def split_model_name(model: str) -> tuple[str, str | None]:
-    """A local path or hub id as it stands; of "hub id@commit" the hub id and the commit.
+    """Split "hub id@commit" into hub id and commit. A local path, or a hub id without a commit, is returned with None.
 
-    Raises ModelNotFound for a pin that could move.
+    Raises ModelNotFound where the part after the @ is no full commit.
 
     >>> split_model_name("somebody/model@" + "0123456789" * 4)
     ('somebody/model', '0123456789012345678901234567890123456789')
@@ -41,11 +41,11 @@ def split_model_name(model: str) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=32)
 def find_model_revision(model: str) -> str:
-    """Return the revision of a local folder, or of a hub id, behind which a commit may stand: "hub id@commit".
+    """Return a model's immutable revision: "sha256:..." of a local folder's files, or the commit of a hub id.
 
-    A local folder has the revision "sha256:...", a hash of its configuration and weight files. A hub id has its commit,
-    else that of its main branch, in the local cache or else on the hub. Raises ModelNotFound when neither knows the
-    model.
+    A hub id may be given as "hub id@commit"; without a commit, its main branch counts, in the local cache or else on
+    the hub, which is then asked. The result is kept for the life of the process. Raises ModelNotFound when neither
+    knows the model.
     """
     folder = Path(model).expanduser()
     if folder.exists():
@@ -55,7 +55,10 @@ def find_model_revision(model: str) -> str:
 
 
 def compute_folder_sha256(folder: Path) -> str:
-    """Hash the names and contents of a model folder's JSON, text and weight files, or of a single file."""
+    """Return a hash of the names and contents of a model folder's JSON, text and weight files, or of a single file.
+
+    The hash has 64 hexadecimal digits.
+    """
     files = [folder] if folder.is_file() else sorted(f for f in folder.rglob("*") if _affects_output(f))
     digest = hashlib.sha256()
     for file in files:
@@ -65,7 +68,7 @@ def compute_folder_sha256(folder: Path) -> str:
 
 
 def compute_file_sha256(file: Path) -> bytes:
-    """Compute the SHA-256 of a file's contents, read in pieces."""
+    """Return the SHA-256 of a file's contents, as 32 bytes. The file is read in pieces."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
@@ -79,10 +82,10 @@ def _affects_output(file: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def is_hub_reachable() -> bool:
-    """Whether the model hub may be asked and answers within 5 seconds; once per process.
+    """Whether the model hub may be asked and answers within 5 seconds. Asked once per process; the answer is kept.
 
-    Where it does not, the libraries look in the local cache alone from now on: they would ask for every file again and
-    again, for more than a minute.
+    If not, the hub's library is set offline for this process, so that it looks only in the local cache. Otherwise the
+    libraries would ask for every file again and again, for more than a minute.
     """
     from huggingface_hub import constants, get_session
 
@@ -106,19 +109,19 @@ def is_hub_reachable() -> bool:
 
 
 def list_hub_ids(model: str) -> list[str]:
-    """The hub ids that a name may mean: sentence-transformers resolves a bare one inside its own organisation."""
+    """List the hub ids that a model name may mean: a name without a slash may be a model of sentence-transformers."""
     return [model] if "/" in model else [f"sentence-transformers/{model}", model]
 
 
 def build_cache_path(name: str) -> Path:
-    """The folder of a hub id in the local cache, whether it is there or not."""
+    """Return the folder that a hub id has in the local cache, whether it exists or not."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
 
 
 def read_cached_commit(name: str) -> str | None:
-    """The commit of the main branch of a hub id, as the local cache has it."""
+    """Return the commit of a hub id's main branch as the local cache has it; None where the cache has none."""
     main = build_cache_path(name) / "refs" / "main"
     return main.read_text().strip() if main.is_file() else None
 

@@ -14,12 +14,14 @@ from metrics_core.protocols import ModelIdentity, SentenceSplitter
 
 @lru_cache
 def _read_version(package: str) -> str:
-    """The version of an installed package. Reading it parses a file, and an identity is asked for often."""
+    """Return the version of an installed package. Kept, since reading it parses a file and identities are asked for
+    often.
+    """
     return metadata.version(package)
 
 
 class RuleSplitter:
-    """The rules of the Wikimedia library sentencex: no download, no model.
+    """A SentenceSplitter by the rules of the Wikimedia library sentencex: no download, no model.
 
     >>> RuleSplitter().split("Dr. Ray lifts a pan. She smiles!")
     ['Dr. Ray lifts a pan.', 'She smiles!']
@@ -30,11 +32,13 @@ class RuleSplitter:
 
     @property
     def identity(self) -> ModelIdentity:
-        """sentencex, its version and the language."""
+        """Return sentencex, its installed version and the language."""
         return ModelIdentity("sentencex", _read_version("sentencex"), {"language": self._language})
 
     def split(self, text: str) -> list[str]:
-        """Split a text into sentences. A line break always ends a sentence."""
+        """Split a text into sentences, in order, without those that hold no letter or digit. A line break ends a
+        sentence.
+        """
         import sentencex
 
         lines = text.splitlines()
@@ -43,7 +47,7 @@ class RuleSplitter:
 
 
 class SaTSplitter:
-    """Segment any Text from the package wtpsplit, which users of this setting install themselves.
+    """A SentenceSplitter that runs Segment any Text from the package wtpsplit, which is installed separately.
 
     `model` is a name inside the hub's organisation of SaT such as sat-12l-sm, perhaps with "@commit", or a local
     folder. Raises PackageMissing without wtpsplit.
@@ -56,11 +60,11 @@ class SaTSplitter:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The SaT model and its revision."""
+        """Return the name of the SaT model and its revision. Loads no model, but may ask the hub for the revision."""
         return ModelIdentity(f"sat:{self._model_id}", find_model_revision(self._source))
 
     def split(self, text: str) -> list[str]:
-        """Split a text into sentences."""
+        """Split a text into sentences, in order, without empty ones. Loads the model at the first call."""
         if self._model is None:
             try:
                 from wtpsplit import SaT  # type: ignore[import-not-found]  # optional, installed by its users
@@ -68,7 +72,7 @@ class SaTSplitter:
                 if error.name != "wtpsplit":
                     raise
                 raise PackageMissing(
-                    "REELSIEVE_SENTENCE_SPLITTER asks for SaT: install it with `pip install wtpsplit`"
+                    "REELSIEVE_SENTENCE_SPLITTER needs SaT: install it with `pip install wtpsplit`"
                 ) from None
             revision = find_model_revision(self._source)
             where = {} if revision.startswith("sha256:") else {"revision": revision}
@@ -78,7 +82,7 @@ class SaTSplitter:
 
 
 def find_sat_source(model: str) -> str:
-    """The folder or hub id of a SaT model: wtpsplit looks for names in one organisation.
+    """Return the folder or hub id of a SaT model: a name without a folder belongs to the organisation segment-any-text.
 
     >>> find_sat_source("sat-12l-sm")
     'segment-any-text/sat-12l-sm'
@@ -88,7 +92,9 @@ def find_sat_source(model: str) -> str:
 
 @lru_cache(maxsize=4)
 def make_sentence_splitter(name: str) -> SentenceSplitter:
-    """Return the splitter that a setting names: "rules" or "sat:MODEL". Raises ValueError for another name."""
+    """Return the sentence splitter for "rules" or "sat:MODEL", made once per process. Raises ValueError for another
+    name.
+    """
     if name == "rules":
         return RuleSplitter()
     if name.startswith("sat:"):

@@ -19,7 +19,7 @@ from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.exchange import ServerUnreachable
 from metrics_core.models.server.ledger import AttemptOutcome, build_attempt_record
 from metrics_core.models.server.post import HttpAnswer, shorten_text
-from metrics_core.models.server.retries import is_retried_status, parse_retry_after
+from metrics_core.models.server.retries import is_retried_status, parse_retry_delay
 from metrics_core.models.server.spending import Usage, compute_call_usage
 from metrics_core.models.server.threads import run_in_threads
 from metrics_core.models.server.tokens import estimate_text_tokens
@@ -35,12 +35,12 @@ _TOO_MUCH = frozenset({400, 413, 422})
 
 
 class _BatchRefused(Exception):
-    """The server does not take this batch; fewer texts may pass."""
+    """Raised when the server does not take a batch; fewer texts at once may pass."""
 
 
 @dataclass(frozen=True)
 class ServedTextEncoder:
-    """Asks a server for vectors of texts, several batches at once.
+    """A TextEncoder that asks a server for the vectors, several batches at once.
 
     A batch that the server cannot take is halved until one text is left. Texts longer than the model reads are the
     server's to cut or to refuse.
@@ -51,12 +51,13 @@ class ServedTextEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name and revision as given: the same on every server."""
+        """Return the model's name and revision as the endpoint gives them, the same on every server. Asks no server."""
         params = {"normalised": True, "interface": "/v1/embeddings"}
         return ModelIdentity(self.endpoint.model, self.endpoint.revision, params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors (n, dim) in float32, in the order of the texts.
+        """Ask the server for unit vectors (n, dim) in float32, in the order of the texts. Requests are counted and
+        recorded.
 
         Raises ModelUnusable where the server refuses or stays silent, answers with vectors of different lengths or
         without direction, where the spending limit is reached, or offline; ServerUnusable without the key.
@@ -64,23 +65,26 @@ class ServedTextEncoder:
         endpoint = self.endpoint
         if endpoint.mode == "offline" and texts:
             raise ModelUnusable(
-                f"{len(texts)} texts have no stored vector of {endpoint.model}: run once without offline"
+                f"{len(texts)} {'text has' if len(texts) == 1 else 'texts have'} no stored vector of {endpoint.model}: "
+                "run once without offline"
             )
         # By length, so that little is spent on padding where a server pads.
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         with endpoint.open_client() as client:
-            asking = _EncodingCall(self, client, ConcurrencyLimit(endpoint.concurrency))
+            call = _EncodingCall(self, client, ConcurrencyLimit(endpoint.concurrency))
             parts = run_in_threads(
-                lambda batch: asking.encode([texts[place] for place in batch]), batches, endpoint.concurrency
+                lambda batch: call.encode([texts[place] for place in batch]), batches, endpoint.concurrency
             )
         vectors = np.empty((len(texts), parts[0].shape[1] if parts else 0), dtype=np.float32)
         if parts:
-            vectors[order] = asking.join(parts)
+            vectors[order] = call.join(parts)
         return vectors
 
     def estimate_usage(self, texts: Sequence[str]) -> Usage:
-        """About what it takes to encode these texts."""
+        """Estimate the calls, tokens and money (None without prices) that encoding these texts will take. Asks no
+        server.
+        """
         usage = compute_call_usage(sum(map(estimate_text_tokens, texts)), 0, self.endpoint.prices)
         return replace(usage, calls=math.ceil(len(texts) / self.batch_size))
 
@@ -102,11 +106,11 @@ class _EncodingCall:
         return f"{self.endpoint.model} at {self.endpoint.server.url}"
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Vectors of a batch, within the deadline of a request."""
+        """Return the vectors of a batch of texts, within the deadline of a request."""
         return self._encode_or_halve(texts, self.endpoint.time.clock() + self.endpoint.policy.deadline_s)
 
     def join(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Vectors of all parts. Raises ModelUnusable where their lengths differ."""
+        """Join the vectors of all parts, in order. Raises ModelUnusable where their lengths differ."""
         if len({part.shape[1] for part in parts}) > 1:
             raise ModelUnusable(f"{self.name} gave vectors of different lengths: are two models behind it?")
         return np.concatenate(parts)
@@ -121,7 +125,9 @@ class _EncodingCall:
         return self.join([self._encode_or_halve(part, deadline) for part in (texts[:half], texts[half:])])
 
     def _encode_batch(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
-        """Ask until there is an answer, a final failure, or no budget left. Raises _Refused for too large a batch."""
+        """Ask until there is an answer, a final failure, or no time or retry left. Raises _BatchRefused for too large a
+        batch.
+        """
         policy, time, retries = self.endpoint.policy, self.endpoint.time, 0
         while True:
             if why := self.endpoint.stop_reason:
@@ -140,7 +146,7 @@ class _EncodingCall:
             outcome: AttemptOutcome = "unreachable" if is_passing else "rejected"
             self._record(texts, retries, outcome, complaint, Usage(1), status, seconds)
             wait = policy.compute_wait_s(
-                retries, time.random(), None if answer is None else parse_retry_after(answer.headers)
+                retries, time.random(), None if answer is None else parse_retry_delay(answer.headers)
             )
             if not is_passing or retries >= policy.transport_retries or time.clock() + wait > deadline:
                 if answer is not None and (answer.status in _TOO_MUCH or answer.status >= 500):
@@ -150,11 +156,11 @@ class _EncodingCall:
             time.sleep(wait)
 
     def _post(self, texts: list[str], deadline: float) -> tuple[HttpAnswer | None, str]:
-        """The server's answer, None where none came; and what is wrong with it."""
+        """Return the server's answer, None where none came, and its complaint as a sentence."""
         body = {"model": self.endpoint.model, "input": texts, "encoding_format": "float"}
-        most_bytes = MAX_BYTES_PER_TEXT * (len(texts) + 1)
+        max_bytes = MAX_BYTES_PER_TEXT * (len(texts) + 1)
         try:
-            answer = self.endpoint.post_json(self.client, "embeddings", body, deadline, most_bytes)
+            answer = self.endpoint.post_json(self.client, "embeddings", body, deadline, max_bytes)
         except ServerUnreachable as error:
             return None, f"no answer ({error})"
         return answer, f"{explain_error(answer)}{REMEDIES.get(answer.status, '')}"
@@ -191,24 +197,25 @@ class _EncodingCall:
         identity = self.encoder.identity.as_dict()
         request = dump_canonical_json({"model": identity, "texts": texts})
         digest = hashlib.sha256(request.encode("utf-8", "surrogatepass")).digest()
-        how = build_attempt_record(attempt, outcome, error, usage, duration_s, http_status)
-        self.endpoint.ledger.record({"request_sha256": digest, "model": identity, "purpose": "text vectors", **how})
+        record = build_attempt_record(attempt, outcome, error, usage, duration_s, http_status)
+        self.endpoint.ledger.record({"request_sha256": digest, "model": identity, "purpose": "text vectors", **record})
 
     def _count_usage(self, usage: Any, texts: list[str]) -> Usage:
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
         if not is_credible_count(tokens):
-            # The server does not say. A spending stop that counted nothing would never stop.
+            # The server does not report them. A spending limit that counted nothing would never be reached.
             tokens = sum(map(estimate_text_tokens, texts))
         return self.endpoint.count_usage(tokens, 0)
 
 
 def parse_unit_vectors(data: Any, texts: Sequence[str], model_name: str) -> NDArray[np.float32]:
-    """The member `data` of an answer as unit vectors (n, dim), in the order of the texts.
+    """Parse the member `data` of an embeddings answer into unit vectors (n, dim) in float32, in the order of the texts.
 
     Raises ModelUnusable for another number of vectors than texts, for vectors of different lengths, and for a vector
-    that is not finite or has no direction. named: the model, for the message.
+    that is not finite or has no direction. model_name: for the message.
 
-    >>> parse_unit_vectors([{"index": 1, "embedding": [0, 2]}, {"index": 0, "embedding": [3, 4]}], ["a", "b"], "m").tolist()
+    >>> data = [{"index": 1, "embedding": [0, 2]}, {"index": 0, "embedding": [3, 4]}]
+    >>> parse_unit_vectors(data, ["a", "b"], "m").tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
     try:
@@ -217,7 +224,7 @@ def parse_unit_vectors(data: Any, texts: Sequence[str], model_name: str) -> NDAr
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         rows = np.empty(0)
     if rows.ndim != 2 or len(data) != len(texts) or not rows.shape[1]:
-        raise ModelUnusable(f"{model_name} answered with something else than one vector for each of {len(texts)} texts")
+        raise ModelUnusable(f"{model_name} did not answer with one vector per text for {len(texts)} texts")
     lengths = np.linalg.norm(rows, axis=1)
     for text, length in zip(texts, lengths, strict=True):
         if not (math.isfinite(length) and length > 0):

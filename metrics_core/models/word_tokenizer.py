@@ -1,4 +1,4 @@
-"""A tokenizer of whole words with a small vocabulary of its own, used like the tokenizers of open_clip."""
+"""A tokenizer of whole words with a small vocabulary from a file, used like the tokenizers of open_clip."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class WordTokenizer:
-    """Turns words into numbers: 0 is padding, 1 any unknown word; then come the words, the start and the end of a text.
+    """A tokenizer that turns words into numbers: 0 is padding, 1 any unknown word, then the words, the start and the
+    end.
 
     The end has the highest number, because CLIP's text tower reads its feature at the highest number.
 
@@ -32,26 +33,28 @@ class WordTokenizer:
 
     @classmethod
     def read_vocabulary(cls, file: Path, context_length: int) -> WordTokenizer:
-        """Read the vocabulary from a JSON list of different words. Raises ValueError for another file."""
+        """Make a tokenizer whose vocabulary is a JSON file: a list of distinct words. Raises ValueError for another
+        file.
+        """
         words = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ValueError(f'{file.name} is not a JSON list of words: write it as ["red", "star"]')
         if len(set(words)) < len(words):
             repeated = next(word for word in words if words.count(word) > 1)
-            raise ValueError(f"{file.name} holds {repeated!r} more than once: list each word once")
+            raise ValueError(f"{file.name} holds {repeated!r} more than once: list every word once")
         return cls(words, context_length)
 
     @property
     def vocab_size(self) -> int:
-        """The count of all numbers, the four special ones included: vocab_size in the model's configuration."""
+        """Return the count of numbers, the four special ones included: vocab_size in the model's configuration."""
         return len(self._numbers) + 4
 
     def encode(self, text: str) -> list[int]:
-        """Turn the words of a text into numbers, without start and end, uncut."""
+        """Return the numbers of a text's words, in order, without start and end, uncut. An unknown word is 1."""
         return [self._numbers.get(word, 1) for word in split_words(text)]
 
     def list_unknown_words(self, text: str) -> list[str]:
-        """The words of a text that are not in the vocabulary, each once, in their order.
+        """List the distinct words of a text that are not in the vocabulary, in lower case and in their order.
 
         >>> WordTokenizer(["red", "star"], context_length=5).list_unknown_words("a red elephant")
         ['a', 'elephant']
@@ -66,12 +69,12 @@ class WordTokenizer:
         for text in texts:
             row = [self.sot_token_id, *self.encode(text)[: self.context_length - 2], self.eot_token_id]
             rows.append(row + [0] * (self.context_length - len(row)))
-        # One tensor for all: making one for each takes longer than a small model.
+        # One tensor for all: making one per text takes longer than a small model.
         return torch.tensor(rows, dtype=torch.long).reshape(len(texts), self.context_length)
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into its words in lower case.
+    """Split a text into its words of letters and digits, in lower case and in order.
 
     >>> split_words("A five-pointed Star!")
     ['a', 'five', 'pointed', 'star']

@@ -52,7 +52,7 @@ def test_one_row_that_does_not_fit_is_said_in_a_sentence() -> None:
     assert narrow.asked == [4, 2, 1]
     assert str(caught.value) == (
         "the GPU lacks memory for large-v2, even for one text at a time: set REELSIEVE_TEXT_ENCODER_PRECISION to bf16, "
-        "end what else runs on the GPU, or name a smaller model"
+        "end other programs on the GPU, or name a smaller model"
     )
-    with pytest.raises(ModelUnusable, match="end what else runs on the GPU"), convert_load_errors("large-v2"):
+    with pytest.raises(ModelUnusable, match="end other programs on the GPU"), convert_load_errors("large-v2"):
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -298,7 +298,7 @@ def test_hub_models_are_known_by_the_commit_in_the_cache(tmp_path: Path) -> None
         main.write_text(f"{commit}\n")
     # Nothing listens on port 9: a hub that cannot be reached.
     code = """
-from metrics_core.models.revision import ModelNotFound, find_model_revision, is_hub_reachable
+from metrics_core.models.revision import ModelNotFound, find_model_revision
 print(find_model_revision("owner/model"), find_model_revision("short"))
 try:
     find_model_revision("owner/other")
@@ -390,9 +390,9 @@ def test_a_hub_that_never_answers_is_asked_once_and_said_in_one_sentence(tmp_pat
 import sys
 from metrics_core.models import revision
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.revision import ModelNotFound, find_model_revision, is_hub_reachable
+from metrics_core.models.revision import ModelNotFound, find_model_revision
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
-revision.PATIENCE_S = 0.5
+revision.HUB_TIMEOUT_S = 0.5
 def bare(): find_model_revision("bare")
 def cached(): SentenceTransformerEncoder("owner/model").encode(["a"])
 def clip(): OpenClipEncoder("ViT-B-32", "openai").load()
@@ -422,7 +422,7 @@ for use in (bare, cached, clip):
         "REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` says which files belong where",
         "model owner/model is not complete here, and no model hub answers: put modules.json, config.json, "
         f"tokenizer.json, model.safetensors into {main.parents[1] / 'snapshots' / 'c0ffee'}; "
-        "`reelsieve doctor --models` lists all that is missing",
+        "`reelsieve doctor --models` lists all missing files",
         "the weights 'openai' of ViT-B-32 are not in the local cache, and the model hub does not answer: bring them "
         "there, or name a file",
     ]

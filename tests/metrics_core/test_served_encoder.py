@@ -95,11 +95,11 @@ def test_a_passing_error_is_waited_out() -> None:
     [
         (complaint(401, "no key"), "gave no vectors: the server answered 401: no key. Check the key"),
         (complaint(404, "no model"), "404: no model. Check the model's name and the address, which ends in /v1"),
-        (Answer(body=b"<html>"), "something else than one vector for each of 2 texts"),
-        (embedded(["a"]), "something else than one vector for each of 2 texts"),
-        (embedded(["a", "b", "c"]), "something else than one vector for each of 2 texts"),
+        (Answer(body=b"<html>"), "did not answer with one vector per text for 2 texts"),
+        (embedded(["a"]), "did not answer with one vector per text for 2 texts"),
+        (embedded(["a", "b", "c"]), "did not answer with one vector per text for 2 texts"),
         (embedded(["a", "b"], model="other"), "but other answered: name it as the server does"),
-        (embedded([], data=[{"embedding": [1, 2]}, {"embedding": [1]}]), "something else than one vector"),
+        (embedded([], data=[{"embedding": [1, 2]}, {"embedding": [1]}]), "did not answer with one vector"),
         (embedded([], data=[{"embedding": [0, 0]}, {"embedding": [1, 0]}]), "a vector without direction for the text"),
         (embedded([], data=[{"embedding": [1e999, 1]}, {"embedding": [1, 1]}]), "without direction for the text 'a'"),
     ],
@@ -189,5 +189,5 @@ def test_identity_tells_revisions_apart_and_not_servers() -> None:
 
 def test_places_that_repeat_are_refused() -> None:
     data = [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]
-    with pytest.raises(ModelUnusable, match="something else"):
+    with pytest.raises(ModelUnusable, match="did not answer with one vector per text"):
         parse_unit_vectors(data, ["a", "b"], "m")
