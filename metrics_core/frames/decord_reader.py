@@ -76,7 +76,8 @@ def _check_agreement(path: Path, timeline: Timeline, n_decord: int) -> None:
     if n_decord != n_frames:
         raise FrameReadError(path, f"decord counts {n_decord} frames, but the stream shows {n_frames}")
     if timeline.n_missing_packets:
-        raise FrameReadError(path, f"{timeline.n_missing_packets} packets cannot be read, so decord could miscount")
+        packets = "1 packet" if timeline.n_missing_packets == 1 else f"{timeline.n_missing_packets} packets"
+        raise FrameReadError(path, f"{packets} cannot be read, so decord could miscount")
     if not timeline.has_closed_groups:
         raise FrameReadError(path, "it has open groups of pictures, in which decord miscounts")
     if timeline.bits_per_component > 8:

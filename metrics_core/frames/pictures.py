@@ -85,8 +85,9 @@ def check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
     if n * bytes_per_picture > MAX_FRAMES_BYTES:
         raise FrameReadError(
             path,
-            f"its {n:,} sampled frames would take {n * bytes_per_picture >> 20:,} MiB, over the limit of "
-            f"{MAX_FRAMES_BYTES >> 20:,} MiB for one video: lower the cap on its frames or sample them farther apart",
+            f"its {n:,} sampled {'frame' if n == 1 else 'frames'} would take {n * bytes_per_picture >> 20:,} MiB, "
+            f"over the limit of {MAX_FRAMES_BYTES >> 20:,} MiB for one video: "
+            "lower the cap on its frames or sample them farther apart",
         )
 
 

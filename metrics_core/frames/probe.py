@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 
-# The first packets, which are all decoded; behind them, the least distance of two decoded key frames.
+# The number of first packets, which are all decoded, and the least distance of two decoded key frames after them.
 N_FULLY_DECODED = 300
 KEY_FRAME_SPACING_S = 1.0
 
@@ -195,12 +195,12 @@ class _PacketScan:
             "codec": self.codec,
         }
         if self.first_frame is None or self.first_packet_failed:
-            what = self.damage[0][1] if self.damage else "no packet gives a picture"
-            return {**known, "status": "undecodable", "error": f"the first frame cannot be decoded: {what}"}
+            fault = self.damage[0][1] if self.damage else "no packet gives a picture"
+            return {**known, "status": "undecodable", "error": f"the first frame cannot be decoded: {fault}"}
         size = (self.first_frame.width, self.first_frame.height)
         known["width"], known["height"] = size[::-1] if count_quarter_turns(self.first_frame) % 2 else size
         if not self.damage:
             return {**known, "status": "ok", "error": None}
-        time_s, what = min(self.damage)
+        time_s, fault = min(self.damage)
         more = f" ({len(self.damage)} such places in all)" if len(self.damage) > 1 else ""
-        return {**known, "status": "damaged", "error": f"at {time_s - start_s:.2f} s {what}{more}"}
+        return {**known, "status": "damaged", "error": f"at {time_s - start_s:.2f} s {fault}{more}"}
