@@ -103,7 +103,7 @@ class OpenClipEncoder:
         tokenizer = self._tokenizer
         return tokenizer.list_unknown_words(text) if isinstance(tokenizer, WordTokenizer) else []
 
-    def check_files_exist(self) -> None:
+    def check_model_exists(self) -> None:
         """Raise ModelNotFound unless open_clip knows the architecture and the checkpoint is a file or a known tag.
         Loads neither.
         """

@@ -222,8 +222,8 @@ def _load_weights(model: Any, file: Path) -> None:
     if missing or unknown or wrong:
         first = (missing or unknown or wrong)[0]
         raise CheckpointMismatch(
-            f"{file.name} does not fit the architecture: {len(missing)} weights are missing, {len(unknown)} unknown, "
-            f"{len(wrong)} of another shape, {first!r} for one; name the architecture it was trained with"
+            f"{file.name} does not fit the architecture: {len(missing)} missing, {len(unknown)} unknown and "
+            f"{len(wrong)} misshapen weights, {first!r} for one; name the architecture it was trained with"
         )
     model.load_state_dict(state, strict=False)
 

@@ -17,7 +17,7 @@ from metrics_core.models.revision import (
     split_model_name,
 )
 
-# In place of a commit that this machine does not know.
+# The name in place of a commit that this machine does not know.
 UNKNOWN_COMMIT = "COMMIT"
 # Of the files in which a tokenizer may be kept, one is enough.
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
@@ -41,8 +41,9 @@ class ModelFiles:
 
     @property
     def remedy(self) -> str:
-        """Return a sentence that says where to put the missing files, and which other commits the local cache has."""
-        instead = f"; there is commit {', '.join(self.other_commits)} instead" if self.other_commits else ""
+        """Return advice for a model with missing files: where to put them, and which other commits the cache has."""
+        be = "is commit" if len(self.other_commits) == 1 else "are commits"
+        instead = f"; there {be} {', '.join(self.other_commits)} instead" if self.other_commits else ""
         main = (
             f", and the commit into {self.folder.parents[1] / 'refs' / 'main'}"
             if self.folder.name == UNKNOWN_COMMIT

@@ -64,8 +64,8 @@ def make_classifier(source: str, revision: str, precision: str) -> LoadedClassif
         )
     if missing := sorted(report["missing_keys"]):
         raise CheckpointMismatch(
-            f"{source} lacks {len(missing)} weights of the classifier, {missing[0]!r} for one: "
-            "give a model that was fine-tuned for NLI, not the one that it was made from"
+            f"{source} lacks {len(missing)} {'weight' if len(missing) == 1 else 'weights'} of the classifier, "
+            f"{missing[0]!r} for one: give a model that was fine-tuned for NLI, not the one that it was made from"
         )
     tokenizer = AutoTokenizer.from_pretrained(source, truncation_side="right", **where)
     check_tokenizer(tokenizer, source)

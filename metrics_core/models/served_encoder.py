@@ -69,12 +69,12 @@ class ServedTextEncoder:
                 "run once without offline"
             )
         # By length, so that little is spent on padding where a server pads.
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         with endpoint.open_client() as client:
             call = _EncodingCall(self, client, ConcurrencyLimit(endpoint.concurrency))
             parts = run_in_threads(
-                lambda batch: call.encode([texts[place] for place in batch]), batches, endpoint.concurrency
+                lambda batch: call.encode([texts[index] for index in batch]), batches, endpoint.concurrency
             )
         vectors = np.empty((len(texts), parts[0].shape[1] if parts else 0), dtype=np.float32)
         if parts:
@@ -219,8 +219,8 @@ def parse_unit_vectors(data: Any, texts: Sequence[str], model_name: str) -> NDAr
     [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
     """
     try:
-        by_place = {int(item.get("index", place)): item["embedding"] for place, item in enumerate(data)}
-        rows = np.array([by_place[place] for place in range(len(texts))], dtype=np.float64)
+        by_index = {int(item.get("index", index)): item["embedding"] for index, item in enumerate(data)}
+        rows = np.array([by_index[index] for index in range(len(texts))], dtype=np.float64)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         rows = np.empty(0)
     if rows.ndim != 2 or len(data) != len(texts) or not rows.shape[1]:

@@ -70,12 +70,13 @@ class SentenceTransformerEncoder:
         """
         # Long texts stay in this call, cut: without them the batches and so the last bits of others would change.
         vectors = self._encode_cut(texts)
-        plans = self._split_long_texts(texts)
-        chunks = iter(self._encode_cut([chunk for plan in plans.values() for chunk in plan.chunks]) if plans else ())
+        long_texts = self._split_long_texts(texts)
+        chunks = [chunk for parts in long_texts.values() for chunk in parts.chunks]
+        chunk_vectors = iter(self._encode_cut(chunks) if chunks else ())
         means = {}
-        for text, plan in plans.items():
+        for text, parts in long_texts.items():
             try:
-                means[text] = average_chunk_features([next(chunks) for _ in plan.chunks], plan.tokens)
+                means[text] = average_chunk_features([next(chunk_vectors) for _ in parts.chunks], parts.tokens)
             except BadFeature as error:
                 raise ModelUnusable(
                     f"{self._name} gave an unusable vector for a part of the text {text[:80]!r}: {error}"
@@ -89,7 +90,7 @@ class SentenceTransformerEncoder:
         """Return the number of chunks of every text that is longer than the model reads, by text; {} for none. Loads
         the model.
         """
-        return {text: len(plan.chunks) for text, plan in self._split_long_texts(texts).items()}
+        return {text: len(parts.chunks) for text, parts in self._split_long_texts(texts).items()}
 
     def _split_long_texts(self, texts: Sequence[str]) -> dict[str, TextChunks]:
         model, distinct = self._loaded, list(dict.fromkeys(texts))
@@ -97,15 +98,15 @@ class SentenceTransformerEncoder:
         # Static word vectors read every length.
         if not distinct or limit is None or math.isinf(limit) or not _can_count_tokens(model):
             return {}
-        plan = partial(
+        split = partial(
             split_into_chunks,
             limit=int(limit),
             split_sentences=_split_roughly,
             count_tokens=lambda part: _count_tokens(model, [part])[0],
         )
         lengths = zip(distinct, _count_tokens(model, distinct), strict=True)
-        plans = {text: plan(text) for text, n in lengths if n > limit}
-        return {text: chunk_plan for text, chunk_plan in plans.items() if len(chunk_plan.chunks) > 1}
+        long_texts = {text: split(text) for text, n in lengths if n > limit}
+        return {text: parts for text, parts in long_texts.items() if len(parts.chunks) > 1}
 
     @cached_property
     def _loaded(self) -> Any:
@@ -131,8 +132,8 @@ class SentenceTransformerEncoder:
         else:
             # The batches of sentence-transformers: in others the last bits would differ.
             batches = split_by_size(np.argsort([-len(text) for text in texts]).tolist(), self._batch_size)
-        lacking = explain_lack_of_memory(self._name, "text", "REELSIEVE_TEXT_ENCODER_PRECISION")
-        vectors: NDArray[np.float32] = compute_in_batches(len(texts), batches, compute, memory_message=lacking)
+        memory_message = explain_lack_of_memory(self._name, "text", "REELSIEVE_TEXT_ENCODER_PRECISION")
+        vectors: NDArray[np.float32] = compute_in_batches(len(texts), batches, compute, memory_message=memory_message)
         if not np.isfinite(vectors).all():
             bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ModelUnusable(f"{self._name} gave a vector that is not finite for the text {texts[bad][:80]!r}")

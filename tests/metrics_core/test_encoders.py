@@ -334,7 +334,7 @@ def test_a_pinned_model_loads_out_of_a_copied_cache(checkpoint: Path, hub_cache:
     assert (pinned.identity.model_id, pinned.identity.revision) == ("owner/tiny", pin)
     np.testing.assert_array_equal(pinned.encode(TEXTS), here.encode(TEXTS))
     lacks = f"put 1_Pooling/config.json into {cache / 'snapshots' / moved};"
-    elsewhere = f"into {cache / 'snapshots' / ('c' * 40)}; there is commit {pin}, {moved} instead"
+    elsewhere = f"into {cache / 'snapshots' / ('c' * 40)}; there are commits {pin}, {moved} instead"
     for model, said in (("owner/tiny", lacks), (f"owner/tiny@{'c' * 40}", elsewhere)):
         with pytest.raises(ModelNotFound, match=re.escape(said)):
             SentenceTransformerEncoder(model).encode(TEXTS)

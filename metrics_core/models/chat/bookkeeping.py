@@ -71,7 +71,7 @@ class PendingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Bookkeeping:
-    """Looks up stored replies for a chat model, removes repeated requests, and stores new answers and attempts.
+    """One chat model's cache and ledger: finds stored replies, removes repeated requests, stores answers and attempts.
 
     n_attempts: content attempts at a request. takes_images: whether the model takes images.
     """

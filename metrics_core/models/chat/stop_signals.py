@@ -24,7 +24,7 @@ class StopSignal:
 
 
 class SilenceCounter:
-    """Counts requests in a row without an answer, and stops asking at `most`. Threads and `chat` calls may share it."""
+    """A counter of unanswered requests in a row, which stops asking at `most`. Threads and `chat` calls share it."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -24,7 +24,7 @@ _ABOUT_JSON_MODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A variant of the request format, for a server that does not understand every field.
+    """A variant of the chat request format, for a server that does not understand every field.
 
     json_mode: how JSON is asked for. limit_field: the name of the field with the most tokens of an answer.
     """
@@ -34,8 +34,7 @@ class Dialect:
     sends_seed: bool = True
 
     def find_next_dialect(self, complaint: str) -> Dialect | None:
-        """Return the dialect to try after a server's error 400 with this message; None where another one would not
-        help.
+        """Return the request format to try after a server's error 400 with this message; None where none would help.
 
         >>> Dialect().find_next_dialect("unknown field: response_format").json_mode
         'json_object_schema'

@@ -11,7 +11,7 @@ CacheMode: TypeAlias = Literal["normal", "refresh", "offline"]
 """normal: stored answers first. refresh: ask again and replace them. offline: stored answers only, nothing is sent."""
 
 AttemptOutcome: TypeAlias = Literal["ok", "malformed", "truncated", "refused", "unreachable", "rejected", "wrong_model"]
-"""What became of one attempt. rejected: the server answered with an error that no repetition mends."""
+"""How one attempt ended. rejected: the server answered with an error that no repetition mends."""
 
 
 class Ledger(Protocol):
