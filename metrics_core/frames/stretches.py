@@ -92,7 +92,8 @@ def _is_complete(timeline: Timeline) -> bool:
 def decode_stretches(
     container: InputContainer, stream: VideoStream, timeline: Timeline, stretches: Iterable[Stretch]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (number, frame) for all frames to decode of the stretches, in the order in which they are shown.
+    """Decode the wanted parts of a stream, and yield (number, frame) for their frames, in the order in which they are
+    shown.
 
     There is no seeking in the file: packets that are not needed are read and skipped. That is cheap, works in every
     container, and lets the decoder see their headers.
