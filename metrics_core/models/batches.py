@@ -16,9 +16,10 @@ GPU_BATCH_TOKENS = 16384
 
 
 def split_by_tokens(lengths: Sequence[int], max_tokens: int) -> Iterator[RowNumbers]:
-    """Yield batches of row numbers of similar length: at most `max_tokens` after padding, or a single row.
+    """Yield batches of row numbers, longest rows first: at most `max_tokens` per batch after padding, or a single row.
 
-    The longest rows come first, so that a batch that is too large for the memory fails at once.
+    Rows of a batch have similar lengths. The longest come first so that a batch that is too large for the memory fails
+    at once.
 
     >>> list(split_by_tokens([3, 9, 4, 1], max_tokens=8))
     [[1], [2, 0], [3]]

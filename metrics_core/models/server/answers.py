@@ -40,7 +40,8 @@ def explain_error(answer: HttpAnswer) -> str:
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Whether the model name in a server's answer means the model that was asked for.
+    """Whether a server's name for a model means the model asked for, apart from organisation, folder, ending or
+    version.
 
     Servers add an organisation, a folder, a file's ending, or the date, tag or revision of a version.
 
