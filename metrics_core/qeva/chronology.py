@@ -51,7 +51,7 @@ def list_distant_pairs(numbers: Sequence[int]) -> list[EventPair]:
 
 
 def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
-    """Return all pairs of events, best first: distant and adjacent ones by turns.
+    """Return all pairs of event numbers, the best for a question first: distant and adjacent pairs by turns.
 
     texts: the events by number, in order of time. Distant pairs from the beginning and the middle, the middle and the
     end, and the beginning and the end of the video take turns, before those from within a third; among them, those
@@ -70,8 +70,10 @@ def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
 
 
 def rank_event_triplets(numbers: Sequence[int], rng: Random) -> list[EventTriplet]:
-    """Return triplets of events, each in order of time, best first: no two adjacent, and from different thirds of the
-    video.
+    """Return triplets of event numbers in order of time, the best for a question first: no two adjacent, and from
+    different thirds of the video.
+
+    They come from at most MAX_TRIPLET_EVENTS events, which `rng` draws.
     """
     some = sorted(rng.sample(numbers, min(len(numbers), MAX_TRIPLET_EVENTS)))
     third = assign_thirds(numbers)
@@ -149,7 +151,8 @@ def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0
 
 
 def list_templates(n: int) -> list[QuestionTemplate]:
-    """Return the templates of n questions: 3 of 10 yes_no, a third of them "directly", and 3 of 10 orders.
+    """Return the templates of n questions: 3 of 10 yes_no, a third of them "directly", 3 of 10 orders, and for the
+    others "first".
 
     >>> list_templates(10)
     ['directly', 'before', 'before', 'first', 'first', 'first', 'first', 'order', 'order', 'order']

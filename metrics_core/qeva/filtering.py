@@ -103,8 +103,8 @@ def is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:
 
 
 def decide_question(closed_book: Sequence[AnswerOutcome], open_book: AnswerOutcome | None = None) -> Decision:
-    """Return the decision on a question: "trivial" if all closed-book votes are correct, "low_quality" unless its
-    source gives the key, else "keep".
+    """Return whether to keep a question: "trivial" if all closed-book votes are correct, else "keep" if its source
+    gives the key, else "low_quality"; "error" where failed replies leave this open.
 
     A vote without an outcome sets the question aside as "error", unless another vote has failed to answer it. Raises
     ValueError without votes, and for a question that is not trivial and has no open-book outcome.

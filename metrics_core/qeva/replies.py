@@ -139,13 +139,13 @@ def parse_order(question: Question, text: str) -> str | None:
     return next((choice for choice in question.choices if choice.casefold() == marks), None)
 
 
-def has_same_words(one: str, other: str) -> bool:
+def has_same_words(left: str, right: str) -> bool:
     """Return whether two texts differ at most in case, spaces and the punctuation around them.
 
     >>> has_same_words("A dog  runs.", "a dog runs"), has_same_words("A dog.", "A cat.")
     (True, False)
     """
-    return clean_reply_text(one) == clean_reply_text(other)
+    return clean_reply_text(left) == clean_reply_text(right)
 
 
 def drop_repeated_texts(texts: Iterable[str]) -> list[str]:

@@ -8,7 +8,8 @@ from metrics_core.arrays import FloatArray, IntArray
 
 
 def compute_best_totals(iou: FloatArray) -> FloatArray:
-    """Return S (videos, N + 1, M + 1): the greatest IoU that pairs of the first i references and j predictions reach.
+    """Return the table S (videos, N + 1, M + 1), where S[i, j] is the greatest sum of IoU that pairs of the first i
+    references and j predictions reach.
 
     S[i, j] = max(S[i-1, j], S[i, j-1], S[i-1, j-1] + iou[i, j]) with zeros along the borders (Eq. 3 of arXiv
     2602.08711). The best pairs of a video have the IoU S[N, M] in all.

@@ -12,7 +12,8 @@ Status = Literal["ok", "no_prediction", "no_reference"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """An assignment of predicted segments to reference segments. All indices are positions in the caller's input.
+    """An assignment of one video's predicted segments to its reference segments. All indices are positions in the
+    caller's input.
 
     anchors: (reference, prediction) pairs in time order; a segment is in at most one. groups: all predictions merged
     into an anchored reference, in time order, by reference. orphans: predictions in no group, in time order. total_iou:

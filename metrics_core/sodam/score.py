@@ -236,7 +236,7 @@ def compute_temporal_score(
 
 
 def compute_shares_above_levels(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
-    """Return by level the share of values strictly above it; None for every level where `defined` is False."""
+    """Return the share of values strictly above every level, by level; None for all levels where `defined` is False."""
     return {level: float((best > level).mean()) if defined else None for level in levels}
 
 

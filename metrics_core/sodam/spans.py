@@ -115,7 +115,7 @@ def merge_spans(predicted_spans: npt.ArrayLike, alignment: Alignment) -> FloatAr
 
 
 def merge_texts(texts: Sequence[str], alignment: Alignment) -> dict[int, str]:
-    """Return by anchored reference the texts of its group, joined in time order, one per line.
+    """Return the texts of every group, joined in time order, one per line, by the index of its anchored reference.
 
     >>> merge_texts(["He sits.", "A man."], Alignment(((0, 0),), {0: (1, 0)}, (), 0.5))
     {0: 'A man.\\nHe sits.'}

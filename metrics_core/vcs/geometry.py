@@ -20,8 +20,8 @@ from metrics_core.vcs.windows import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkDirection:
-    """The windows and limits of one direction, precision or recall: a walk over the chunks of one text, matched with
-    chunks of the other.
+    """One direction of VCS, precision or recall, in which the chunks of one text are matched with chunks of the other:
+    its windows and limits.
 
     The other text is the timeline. `window_cells` lists the cells of every window, padded to a common width by
     repeating the last cell. NAS-D uses `lct_height` and `max_penalty`; NAS-L uses `omega0`, `kappa` and `band`.
@@ -50,7 +50,7 @@ class ShapeGeometry:
 
 
 def build_direction(windows: MappingWindows) -> WalkDirection:
-    """Build one direction from its windows, with its tolerances, its largest penalty and its band."""
+    """Build one direction from its windows, and compute its tolerances, its largest penalty and its band."""
     start, end, timeline = windows.start, windows.end, windows.timeline
     pace = timeline / start.size
     height = math.ceil(pace)

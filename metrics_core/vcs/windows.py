@@ -27,7 +27,8 @@ class MappingWindows:
 
 
 def compute_direct_windows(n_long: int, n_short: int) -> MappingWindows:
-    """Return the windows of the shorter text's chunks on the longer text, which has `n_long` chunks.
+    """Return one window per chunk of the shorter text, in order: the range of the longer text's `n_long` chunks in
+    which the chunk's match is expected.
 
     Starts are products in float64, as in the authors' code. For some shapes, such as 30 against 22, they differ by one
     from exact integer division, and the published numbers depend on this.
@@ -38,8 +39,8 @@ def compute_direct_windows(n_long: int, n_short: int) -> MappingWindows:
 
 
 def compute_reverse_windows(direct: MappingWindows) -> MappingWindows:
-    """Return the windows of the longer text's chunks on the shorter text: the chunks whose direct window contains the
-    chunk.
+    """Return one window per chunk of the longer text, in order: the range of the shorter text's chunks whose direct
+    window contains the chunk.
     """
     position = np.arange(direct.timeline)
     start = np.searchsorted(direct.end, position, side="right").astype(np.int64)

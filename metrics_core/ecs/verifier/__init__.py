@@ -27,8 +27,8 @@ def make_offline_verifier() -> OfflineVerifier:
 
 @lru_cache(maxsize=1)
 def read_default_threshold() -> float:
-    """Return the least probability at which a caption covers a keypoint where there are no labels to calibrate on, from
-    the bundled file.
+    """Return the least probability at which a caption covers a keypoint where there are no labels to calibrate on, read
+    once from the bundled whole_text.json.
 
     It holds for probabilities corrected by the whole text, and says yes as often as people do on the news articles that
     the network was not trained on. Other texts may need another one.
@@ -38,7 +38,8 @@ def read_default_threshold() -> float:
 
 @lru_cache(maxsize=1)
 def read_pair_threshold() -> float:
-    """Return the least P(entailment) at which a single sentence entails a statement, from the bundled record.
+    """Return the least P(entailment) at which a single sentence entails a statement, read once from the bundled
+    record.json.
 
     It has the best F1 on the news articles that RECORD.md sets aside for choices. Other texts may need another one.
     """

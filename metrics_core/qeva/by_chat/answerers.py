@@ -110,7 +110,7 @@ class ChatAnswerer:
 
 
 class ChatMatcher:
-    """Judges by chat model, in one batch, whether answers give what matters in the reference answers; fulfils
+    """Judges by chat model, all in one batch, whether answers to open questions match the reference answers; fulfils
     AnswerMatcher.
     """
 

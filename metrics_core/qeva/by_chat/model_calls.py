@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelCalls:
-    """Numbers of calls: of models that are sent a video, and of models that are sent text only. Retries are not
-    counted.
+    """A number of model calls: those of models that are sent a video, and those of models that are sent text only.
+    Retries are not counted.
     """
 
     video: int
@@ -25,7 +25,7 @@ class ModelCalls:
 
 
 def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Return by role the most calls that the questions about one video take, with writing and filtering.
+    """Return the most model calls, by role, that writing and filtering the questions about one video takes.
 
     is_open: whether a video model writes the questions, so that those on coverage are open and a text model judges
     their answers. video: two lists and n reference answers. filter_video: votes without a context and the open-book
@@ -39,12 +39,13 @@ def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls
 
 
 def count_factuality_calls(n: int, votes: int) -> dict[str, ModelCalls]:
-    """Return by role the most calls that writing and filtering n factuality questions about one summary take."""
+    """Return the most model calls, by role, that writing and filtering n factuality questions takes."""
     return {"text": ModelCalls(0, 1), "filter_text": ModelCalls(0, (votes + 1) * n)}
 
 
 def count_answer_calls(n: int, n_factuality: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Return by role the most calls that the answers about one summary take, with the judgements of open ones.
+    """Return the most model calls, by role, that answering the questions about one summary and judging open answers
+    takes.
 
     >>> sum_calls(count_answer_calls(10, 10, True)) + sum_calls(count_factuality_calls(10, 1))
     ModelCalls(video=10, text=51)

@@ -172,25 +172,27 @@ def build_event_list_schema() -> Schema:
 
 
 def build_chronology_schema(n: int) -> Schema:
-    """Return the JSON schema of at most n chronology questions, with kind, choices and key."""
+    """Return the JSON schema of {"questions": at most n chronology questions}, each with kind, question, choices and
+    answer.
+    """
     kind = build_enum_schema(["yes_no", "choice", "order"])
-    one = build_object_schema(
+    question = build_object_schema(
         kind=kind,
         question=build_text_schema(600),
         choices=build_list_schema(build_text_schema(200), 3),
         answer=build_text_schema(200),
     )
-    return build_object_schema(questions=build_list_schema(one, n))
+    return build_object_schema(questions=build_list_schema(question, n))
 
 
 def build_factuality_schema() -> Schema:
-    """Return the JSON schema of an object with a question, its choices and its key for every category, or null."""
-    one = build_object_schema(
+    """Return the JSON schema of an object with, for every category, a question with choices and answer, or null."""
+    question = build_object_schema(
         question=build_text_schema(400),
         choices=build_list_schema(build_text_schema(200), 4),
         answer=build_text_schema(200),
     )
-    return build_object_schema(**{category: {"anyOf": [one, {"type": "null"}]} for category in CATEGORY_MEANINGS})
+    return build_object_schema(**{category: {"anyOf": [question, {"type": "null"}]} for category in CATEGORY_MEANINGS})
 
 
 def build_answer_schema(question: Question, forced: bool) -> Schema:
@@ -292,6 +294,6 @@ def format_question(question: Question) -> str:
 
 
 def build_judgement_request(question: Question, answer: str) -> ChatRequest:
-    """Build the request whether an answer to an open question gives the reference answer."""
+    """Build the request that asks whether an answer to an open question gives what matters in the reference."""
     ask = JUDGEMENT.format(question=question.text, reference=question.answer, answer=answer)
     return build_request("judgements", JUDGE, None, ask, build_judgement_schema())

@@ -262,8 +262,8 @@ class CosineMatcher:
 
 @dataclass(frozen=True)
 class EntailmentMatcher:
-    """Judges an answer right where P(it entails the reference answer) reaches `threshold`; the default without a
-    server. Fulfils AnswerMatcher.
+    """Judges an answer right where P(the answer entails the reference answer) reaches `threshold`; the default without
+    a server. Fulfils AnswerMatcher.
 
     The model reads both without the question, with which the area under the curve was no better on VAQ-Bench
     (benchmarks/qeva_matchers.py).

@@ -262,8 +262,8 @@ def draw_spread(n_items: int, n: int, rng: Random) -> list[int]:
 
 
 def draw_by_category(categories_by_statement: Sequence[Sequence[str]], n: int, rng: Random) -> dict[int, str]:
-    """Draw at most n statements, given every statement's categories, and return by place in the text the category for
-    which a statement was drawn.
+    """Draw at most n statements, given every statement's categories. Return by the position of a drawn statement the
+    category for which it was drawn.
 
     The category with the fewest statements draws first; what is left of n is spread over the other statements.
 
