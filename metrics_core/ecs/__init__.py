@@ -1,8 +1,8 @@
 """ECS: the share of a checklist's keypoints that a caption entails.
 
-Four steps: plan (which pairs to judge), verify (a model's probabilities), decide (verdicts at a threshold) and score
-(one number). They are separate, so that a platform can verify the pairs of many captions in one queue, keep the
-answers, and move a threshold without a model. docs/metrics/ecs.md explains the choices.
+Four steps: choose premises (which pairs to judge), verify (a model's probabilities), decide (verdicts at a threshold)
+and score (one number). They are separate, so that a platform can verify the pairs of many captions in one queue, keep
+the answers, and move a threshold without a model. docs/metrics/ecs.md explains the choices.
 """
 
 from metrics_core.ecs.premises import (

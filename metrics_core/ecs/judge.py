@@ -1,6 +1,6 @@
-"""A chat model as the judge of a checklist: which keypoints a caption covers, and by which of its statements.
+"""Ask a chat model which keypoints a caption covers, and which of its sentences covers each keypoint.
 
-Its labels stand in for people's where thresholds are calibrated (docs/metrics/ecs.md).
+Its labels take the place of people's where thresholds are calibrated (docs/metrics/ecs.md).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest, TextPart
 from metrics_core.protocols import ModelIdentity
 
-# Part of every cache key and of the identity: raise it when the prompt, the schema or the reading of answers changes.
+# Part of every cache key and of the identity: change it when the prompt, the schema or the parsing of answers changes.
 PROMPT_VERSION = "ecs-judge-1"
 
 SYSTEM_PROMPT = (
@@ -31,19 +31,21 @@ or false, and "sentence" is the number of the statement that says it, or 0 where
 
 # More keypoints than this are asked about in several requests, so that no answer is cut.
 KEYPOINTS_PER_REQUEST = 40
-# A valid object may still name a keypoint twice; so often the model is asked, each time with other seeds.
+# A valid object may still name a keypoint twice. The model is asked at most so many times, with other seeds.
 MAX_ATTEMPTS = 3
-# Beyond the seeds that a chat model itself uses for the attempts at one request.
+# More than the seeds that a chat model itself uses for the attempts at one request.
 _SEEDS_PER_ATTEMPT = 100
 
 
 class InvalidLabels(ValueError):
-    """A judge's answer does not label every keypoint once; the message says why."""
+    """Raised for a chat model's answer that does not label every keypoint exactly once, or contradicts itself; the
+    message gives the reason.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class CaptionKeypoints:
-    """What a judge is shown: the sentences of a caption in order, and the keypoints to be held against them."""
+    """The sentences of one caption, in order, with the keypoints that a judge compares with them."""
 
     sentences: tuple[str, ...]
     keypoints: tuple[str, ...]
@@ -51,7 +53,9 @@ class CaptionKeypoints:
 
 @dataclass(frozen=True, slots=True)
 class KeypointLabel:
-    """Whether a keypoint is covered. sentence: index of the sentence that covers it; None exactly where none does."""
+    """Whether a caption covers one keypoint, and the index from 0 of the sentence that covers it; None exactly where it
+    is not covered.
+    """
 
     covered: bool
     sentence: int | None
@@ -59,9 +63,10 @@ class KeypointLabel:
 
 @dataclass(frozen=True, slots=True)
 class CaptionLabels:
-    """A judge's labels on the keypoints of one caption, in their order; none unless the status is "ok".
+    """A judge's labels on the keypoints of one caption, in the order of the keypoints; empty unless the status is "ok".
 
-    refused: the model declined. failed: anything else; it may pass another time. reason: for every status but "ok".
+    refused: the model declined. failed: another cause, so that a later attempt may succeed. reason: for every status
+    but "ok".
     """
 
     labels: tuple[KeypointLabel, ...] = ()
@@ -71,7 +76,7 @@ class CaptionLabels:
 
 @dataclass(frozen=True)
 class ChatJudge:
-    """A judge of keypoints by chat model, at temperature 0.
+    """Labels keypoints by asking a chat model, at temperature 0, which of them a caption covers.
 
     A caption without a sentence is not sent: it covers nothing.
     """
@@ -80,46 +85,50 @@ class ChatJudge:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The chat model with the version of the prompt."""
+        """The identity of the chat model, with the version of the prompt among its parameters."""
         model = self.chat_model.identity
         return ModelIdentity(model.model_id, model.revision, {**model.params, "prompt": PROMPT_VERSION})
 
     def label_keypoints(self, captions: Sequence[CaptionKeypoints]) -> list[CaptionLabels]:
-        """One judgement per caption, in order; all captions are asked about at once."""
+        """Return the labels on the keypoints of every caption, in order. All captions are sent to the chat model in one
+        batch; answers that make no sense are asked for again, up to MAX_ATTEMPTS times in all.
+        """
         parts = [(place, part) for place, caption in enumerate(captions) for part in _split_keypoints(caption)]
-        judged = self._ask_until_valid([part for _, part in parts])
+        results = self._ask_until_valid([part for _, part in parts])
         by_caption: list[list[CaptionLabels]] = [[] for _ in captions]
-        for (place, _), judgement in zip(parts, judged, strict=True):
-            by_caption[place].append(judgement)
-        return [_merge_results(judgements) for judgements in by_caption]
+        for (place, _), result in zip(parts, results, strict=True):
+            by_caption[place].append(result)
+        return [_merge_results(caption_results) for caption_results in by_caption]
 
     def _ask_until_valid(self, parts: Sequence[CaptionKeypoints]) -> list[CaptionLabels]:
-        nothing = KeypointLabel(False, None)
-        found = {
-            i: CaptionLabels((nothing,) * len(part.keypoints)) for i, part in enumerate(parts) if not part.sentences
+        """Return the labels of every part, in order; a part without sentences covers nothing and is not asked about."""
+        uncovered = KeypointLabel(False, None)
+        results = {
+            i: CaptionLabels((uncovered,) * len(part.keypoints)) for i, part in enumerate(parts) if not part.sentences
         }
-        open_ones = [i for i, part in enumerate(parts) if part.sentences]
+        pending = [i for i, part in enumerate(parts) if part.sentences]
         for attempt in range(MAX_ATTEMPTS):
-            if not open_ones:
+            if not pending:
                 break
-            replies = self.chat_model.chat([build_label_request(parts[i], attempt) for i in open_ones])
-            judged = {i: _parse_reply(reply, parts[i]) for i, reply in zip(open_ones, replies, strict=True)}
-            found |= judged
-            # An answer that came and makes no sense; what failed otherwise has had the client's own retries.
-            valid = {i for i, reply in zip(open_ones, replies, strict=True) if reply.status == "ok"}
-            open_ones = [i for i in open_ones if i in valid and judged[i].status != "ok"]
-        return [found[i] for i in range(len(parts))]
+            replies = self.chat_model.chat([build_label_request(parts[i], attempt) for i in pending])
+            results |= {i: _parse_reply(reply, parts[i]) for i, reply in zip(pending, replies, strict=True)}
+            # Only an answer that makes no sense is asked for again; other failures had the client's own retries.
+            valid = {i for i, reply in zip(pending, replies, strict=True) if reply.status == "ok"}
+            pending = [i for i in pending if i in valid and results[i].status != "ok"]
+        return [results[i] for i in range(len(parts))]
 
 
 def build_label_request(caption: CaptionKeypoints, attempt: int = 0) -> ChatRequest:
-    """Ask which keypoints the sentences cover; sentences and keypoints are counted from 1."""
+    """Build the chat request that asks which keypoints of a caption its sentences cover; both are numbered from 1.
+    Every attempt has another seed.
+    """
     parts = (
         TextPart(f"Statements:\n{_format_numbered(caption.sentences)}"),
         TextPart(f"Facts:\n{_format_numbered(caption.keypoints)}\n\n{PROMPT}"),
     )
     n = len(caption.keypoints)
     schema = build_label_schema(n, len(caption.sentences))
-    # Some twenty tokens for each entry.
+    # An entry has some twenty tokens.
     max_tokens = 100 + 40 * n
     return ChatRequest(
         "keypoint labels", SYSTEM_PROMPT, parts, schema, PROMPT_VERSION, max_tokens, seed=attempt * _SEEDS_PER_ATTEMPT
@@ -127,51 +136,54 @@ def build_label_request(caption: CaptionKeypoints, attempt: int = 0) -> ChatRequ
 
 
 def build_label_schema(n_keypoints: int, n_sentences: int) -> Mapping[str, Any]:
-    """The JSON schema of an answer: as many entries as keypoints, each number within its range."""
+    """Return the JSON schema of an answer: an object with a list "labels", as many entries as keypoints, with numbers
+    in their ranges.
+    """
     entry = {
         "keypoint": {"type": "integer", "minimum": 1, "maximum": n_keypoints},
         "covered": {"type": "boolean"},
         "sentence": {"type": "integer", "minimum": 0, "maximum": n_sentences},
     }
-    one = {"type": "object", "properties": entry, "required": list(entry), "additionalProperties": False}
-    labels = {"type": "array", "items": one, "minItems": n_keypoints, "maxItems": n_keypoints}
+    label = {"type": "object", "properties": entry, "required": list(entry), "additionalProperties": False}
+    labels = {"type": "array", "items": label, "minItems": n_keypoints, "maxItems": n_keypoints}
     return {"type": "object", "properties": {"labels": labels}, "required": ["labels"], "additionalProperties": False}
 
 
 def parse_labels(data: Mapping[str, Any], n_keypoints: int, n_sentences: int) -> tuple[KeypointLabel, ...]:
-    """The labels of an answer in the order of the keypoints.
+    """Parse the data of an answer into one label for each keypoint, in the order of the keypoints.
 
-    Raises BadLabels unless every keypoint has exactly one entry, every covered one a sentence of the caption, and every
-    other one sentence 0.
+    Raises InvalidLabels unless every keypoint has exactly one entry, every covered one a sentence of the caption, and
+    every other one sentence 0.
 
     >>> entries = [{"keypoint": 2, "covered": True, "sentence": 1}, {"keypoint": 1, "covered": False, "sentence": 0}]
     >>> parse_labels({"labels": entries}, 2, 3)
     (KeypointLabel(covered=False, sentence=None), KeypointLabel(covered=True, sentence=0))
     """
-    found: dict[int, KeypointLabel] = {}
+    labels: dict[int, KeypointLabel] = {}
     for entry in data["labels"]:
         number, covered, sentence = entry["keypoint"], entry["covered"], entry["sentence"]
         if not 1 <= number <= n_keypoints:
             raise InvalidLabels(f"there is no keypoint {number}: they are 1 to {n_keypoints}")
-        if number in found:
+        if number in labels:
             raise InvalidLabels(f"keypoint {number} is labelled twice")
         if not 0 <= sentence <= n_sentences:
             raise InvalidLabels(f"there is no sentence {sentence}: they are 1 to {n_sentences}")
         if covered != (sentence > 0):
             raise InvalidLabels(f"keypoint {number} has sentence {sentence} and covered {str(covered).lower()}")
-        found[number] = KeypointLabel(covered, sentence - 1 if covered else None)
-    if missing := [number for number in range(1, n_keypoints + 1) if number not in found]:
+        labels[number] = KeypointLabel(covered, sentence - 1 if covered else None)
+    if missing := [number for number in range(1, n_keypoints + 1) if number not in labels]:
         raise InvalidLabels(f"keypoint {missing[0]} has no label")
-    return tuple(found[number] for number in range(1, n_keypoints + 1))
+    return tuple(labels[number] for number in range(1, n_keypoints + 1))
 
 
 def _split_keypoints(caption: CaptionKeypoints) -> list[CaptionKeypoints]:
-    """The caption with some of its keypoints at a time."""
+    """Return the caption once for every KEYPOINTS_PER_REQUEST of its keypoints, in order, with all its sentences."""
     starts = range(0, len(caption.keypoints), KEYPOINTS_PER_REQUEST)
     return [CaptionKeypoints(caption.sentences, caption.keypoints[i : i + KEYPOINTS_PER_REQUEST]) for i in starts]
 
 
 def _parse_reply(reply: ChatReply, caption: CaptionKeypoints) -> CaptionLabels:
+    """Return the labels of a reply; without labels, the status "refused" or "failed" with the reason."""
     if reply.status != "ok" or reply.data is None:
         reason = reply.reason or f"the model's reply is {reply.status}"
         return CaptionLabels((), "refused" if reply.status == "refused" else "failed", reason)
@@ -182,11 +194,11 @@ def _parse_reply(reply: ChatReply, caption: CaptionKeypoints) -> CaptionLabels:
 
 
 def _merge_results(results: Sequence[CaptionLabels]) -> CaptionLabels:
-    """One judgement for a caption: good only where all its parts are."""
-    bad = next((each for each in results if each.status != "ok"), None)
-    return bad or CaptionLabels(tuple(label for each in results for label in each.labels))
+    """Return the labels of all parts of a caption in one; where a part has none, the first such part."""
+    bad = next((result for result in results if result.status != "ok"), None)
+    return bad or CaptionLabels(tuple(label for result in results for label in result.labels))
 
 
 def _format_numbered(texts: Iterable[str]) -> str:
-    """One line for each text, whatever line breaks it has."""
+    """Return one line "1. text" for each text, counted from 1, with single spaces in place of its line breaks."""
     return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, start=1))

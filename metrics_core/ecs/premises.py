@@ -1,4 +1,4 @@
-"""Planning: turns a caption and a checklist into the (premise, hypothesis) pairs that a verifier has to judge."""
+"""Choose the sentences of a caption on which an entailment model verifies the keypoints of a checklist."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELD_TAG = re.compile(r"^\s*\[[^\]\t]*\]\t")
 
 
 def split_premises(text: str, splitter: SentenceSplitter) -> list[str]:
-    """Split a predicted caption into its sentences, in order; [] for a text without a letter or digit.
+    """Split a caption into its sentences, in order; [] for a text without a letter or digit.
 
     A line break ends a sentence. A field name at the start of a line, as in "[camera_state]<TAB>Slow pan.", is removed.
     Short sentences stay, because one word of dialogue may be a keypoint.
@@ -43,26 +43,27 @@ def split_premises(text: str, splitter: SentenceSplitter) -> list[str]:
 
 
 def list_usable_keypoints(texts: Sequence[str]) -> list[int]:
-    """Return the positions of the keypoints that are not blank. Repeated keypoints all stay.
+    """Return the positions from 0 of the keypoints that are not blank, in order. Repeated keypoints all stay.
 
-    One ECSWarning tells of the blank keypoints and of the keypoints with more than LONG_KEYPOINT words.
+    Gives one ECSWarning that counts the blank keypoints and the keypoints with more than MAX_RELIABLE_WORDS words.
 
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     list_usable_keypoints(["A man sits.", " ", "A man sits."])
     [0, 2]
     >>> print(caught[0].message)
-    1 keypoint(s) are blank and are left out, the first at position 1.
+    Blank keypoints are left out: 1, the first at position 1.
     """
     blank = [i for i, text in enumerate(texts) if not text.strip()]
     long = [i for i, text in enumerate(texts) if len(text.split()) > MAX_RELIABLE_WORDS]
     sentences = []
     if blank:
-        sentences.append(f"{len(blank)} keypoint(s) are blank and are left out, the first at position {blank[0]}.")
+        sentences.append(f"Blank keypoints are left out: {len(blank)}, the first at position {blank[0]}.")
     if long:
         sentences.append(
-            f"{len(long)} keypoint(s) have more than {MAX_RELIABLE_WORDS} words, the first at position {long[0]}: "
-            "NLI models are weak there, so write several short ones or verify their sentences apart (combine_parts)."
+            f"Keypoints of more than {MAX_RELIABLE_WORDS} words: {len(long)}, the first at position {long[0]}. NLI "
+            "models are weak there, so write several short ones or verify their sentences one by one "
+            "(combine_part_verdicts)."
         )
     if sentences:
         warnings.warn("\n".join(sentences), ECSWarning, stacklevel=2)
@@ -71,7 +72,7 @@ def list_usable_keypoints(texts: Sequence[str]) -> list[int]:
 
 
 def rank_nearest_sentences(keypoints: npt.ArrayLike, sentences: npt.ArrayLike, r: int | None = DEFAULT_R) -> IntArray:
-    """Rank the sentences nearest to every keypoint by cosine, best first: indices (n, min(r, m)).
+    """Return for every keypoint the indices of its r nearest sentences by cosine, best first: an array (n, min(r, m)).
 
     keypoints: (n, d), sentences: (m, d), embeddings of one text encoder; n and m may be 0. Of equal cosines the lower
     index comes first, so equal sentences keep their order. r=None ranks all sentences. Raises ValueError for r below 1
@@ -99,11 +100,12 @@ def rank_nearest_sentences(keypoints: npt.ArrayLike, sentences: npt.ArrayLike, r
 
 @dataclass(frozen=True, slots=True)
 class RankedPremises:
-    """One keypoint with the sentences to verify it on, best first; without any where the caption has no sentence.
+    """One keypoint with the sentences of a caption to verify it on, best first; no sentences where the caption has
+    none.
 
-    hypothesis: the keypoint. sentences: indices of the sentences in the caption. premises: their texts, in the same
-    order. text: all sentences of the caption, in its order, for models that weigh the whole text; () where there is
-    nothing beyond the premises.
+    hypothesis: the keypoint. sentence_indices: indices of the sentences in the caption. premises: their texts, in the
+    same order. all_sentences: all sentences of the caption, in its order, for models that weigh the whole text; ()
+    where there is nothing beyond the premises.
     """
 
     hypothesis: str
@@ -113,7 +115,9 @@ class RankedPremises:
 
     @property
     def pairs(self) -> list[Pair]:
-        """The pairs in order of rank. A pair costs one pass of the verifier."""
+        """The (premise, hypothesis) pairs to judge, one for each sentence, best first; each costs one pass of the
+        entailment model.
+        """
         return [(premise, self.hypothesis) for premise in self.premises]
 
     @property
@@ -125,26 +129,26 @@ class RankedPremises:
 def choose_premises(
     keypoints: Sequence[str], sentences: Sequence[str], nearest: IntArray | None = None
 ) -> list[RankedPremises]:
-    """Make one plan for every keypoint of a caption.
+    """Return for every keypoint of a caption, in order, the sentences to verify it on.
 
-    nearest (n, k): the indices of the sentences to verify, best first, one row per keypoint, from `rank_nearest_sentences`.
-    None plans all sentences in the order of the text (exhaustive verification). Raises ValueError for a blank keypoint
+    nearest (n, k): the indices of these sentences, best first, one row per keypoint, from `rank_nearest_sentences`.
+    None takes all sentences in the order of the text (exhaustive verification). Raises ValueError for a blank keypoint
     and where `nearest` does not belong to these keypoints and sentences.
 
     >>> import numpy as np
     >>> choose_premises(["Someone sits."], ["A dog.", "He sits."], np.array([[1]]))[0].pairs
     [('He sits.', 'Someone sits.')]
-    >>> [plan.n_passes for plan in choose_premises(["Someone sits.", "A dog."], ["A dog.", "He sits."])]
+    >>> [ranked.n_passes for ranked in choose_premises(["Someone sits.", "A dog."], ["A dog.", "He sits."])]
     [2, 2]
     """
     blank = next((i for i, keypoint in enumerate(keypoints) if not keypoint.strip()), None)
     if blank is not None:
-        raise ValueError(f"Keypoint {blank} is blank: leave it out, as usable_keypoints does.")
+        raise ValueError(f"Keypoint {blank} is blank: leave it out, as list_usable_keypoints does.")
     text = tuple(sentences)
     if nearest is None:
         return [RankedPremises(keypoint, tuple(range(len(text))), text, text) for keypoint in keypoints]
     if nearest.ndim != 2 or len(nearest) != len(keypoints):
-        raise ValueError(f"nearest has shape {nearest.shape}: give one row for each of {len(keypoints)} keypoints.")
+        raise ValueError(f"nearest has shape {nearest.shape}: give one row per keypoint, {len(keypoints)} in all.")
     if nearest.size and not 0 <= nearest.min() <= nearest.max() < len(sentences):
         raise ValueError(f"nearest names a sentence outside 0 to {len(sentences) - 1}: rank these sentences.")
     return [
@@ -154,9 +158,10 @@ def choose_premises(
 
 
 def list_unique_pairs(keypoints: Iterable[RankedPremises]) -> list[Pair]:
-    """List every pair of the plans once, in order of first appearance: one queue for any number of captions.
+    """Return every (premise, hypothesis) pair of the keypoints once, in order of first appearance: one queue for any
+    number of captions.
 
     >>> list_unique_pairs(choose_premises(["A dog.", "A dog."], ["Dogs.", "Dogs.", "Cats."]))
     [('Dogs.', 'A dog.'), ('Cats.', 'A dog.')]
     """
-    return list(dict.fromkeys(pair for plan in keypoints for pair in plan.pairs))
+    return list(dict.fromkeys(pair for keypoint in keypoints for pair in keypoint.pairs))

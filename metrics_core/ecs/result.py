@@ -12,12 +12,15 @@ Mode = Literal["flat_micro", "flat_macro", "sodam"]
 
 
 class ECSWarning(UserWarning):
-    """The scores are defined, but the input is probably not what the caller means. Given once per call."""
+    """A warning that the scores are defined, but the input is probably not what the caller means. It comes once per
+    call.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ECSResult:
-    """ECS of one caption. Numbers lie in [0, 1] or are None; `reason` explains a status other than "ok".
+    """ECS of one caption, with its parts by dimension. Numbers lie in [0, 1] or are None; `reason` explains a status
+    other than "ok".
 
     =============  =====================================  =================================
     status         meaning                                score
@@ -27,8 +30,9 @@ class ECSResult:
     no_reference   there is no keypoint to cover          None, to be left out of all means
     =============  =====================================  =================================
 
-    by_dimension: score by dimension, None where the clip has no keypoint of the dimension. counts: (covered, all)
-    keypoints by dimension, as the verdicts say. aligned: SodaM's result (precision, recall, pairs) in mode "sodam".
+    by_dimension: score by dimension, None where the video has no keypoint of the dimension. covered_counts: (covered,
+    all) keypoints by dimension, counted from the verdicts. sodam_result: SodaM's precision, recall and segments in mode
+    "sodam", else None.
     """
 
     mode: Mode
@@ -40,7 +44,7 @@ class ECSResult:
 
     @property
     def reason(self) -> str | None:
-        """Why the status is not "ok"; None where it is."""
+        """The phrase that explains a status other than "ok"; None for "ok"."""
         return REASONS.get(self.status)
 
 

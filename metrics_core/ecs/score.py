@@ -1,4 +1,4 @@
-"""Scores a caption by the verdicts on its keypoints: over the whole clip (flat), or along a SodaM alignment."""
+"""Compute ECS of a caption from the verdicts on keypoints: over the whole video (flat), or along a SodaM alignment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ EMPTY_ALIGNMENT = Alignment((), {}, (), 0.0)
 
 
 def choose_mode(mode: Mode | Literal["auto"], *, timed_reference: bool, timed_prediction: bool) -> Mode:
-    """Choose the mode for a caption: "auto" becomes "sodam" where both sides have times, else "flat_micro".
+    """Return the scoring mode of a caption: "auto" becomes "sodam" where both sides have times, else "flat_micro";
+    another mode stays.
 
     Raises ValueError for an unknown mode, and for "sodam" where a side has no times.
 
@@ -42,7 +43,10 @@ def compute_flat_score(
     mode: FlatMode = "flat_micro",
     names: Sequence[str] = (),
 ) -> ECSResult:
-    """Compute the covered share of a clip's keypoints, given one dimension and one verdict per keypoint.
+    """Return ECS of a caption as the covered share of the video's keypoints, whatever their times; the score is None
+    without keypoints.
+
+    dimensions, verdicts: one per keypoint.
 
     "flat_micro" counts all keypoints alike; "flat_macro" averages over the dimensions that have keypoints. All
     keypoints must have been verified on the same text. names: dimensions to list first in the result, even those
@@ -73,17 +77,18 @@ def compute_sodam_score(
     compat: Compat | None = None,
     names: Sequence[str] = (),
 ) -> ECSResult:
-    """Compute SodaM's F1 of a clip, given the dimensions of every reference segment's keypoints and their verdicts.
+    """Return ECS of a caption as SodaM's F1, given the dimensions and the verdicts of every reference segment's
+    keypoints.
 
-    Verify a segment's keypoints on the text merged into the segment (`merge_texts`). Without such a text a keypoint
-    has no sentence to be verified on, and `decide` gives the verdict for that case. n_sentences: number of sentences in
-    all predicted segments; with 0 sentences nothing was predicted, whatever the alignment says. For pair_score and
-    compat see `score_alignment`, for names see `compute_flat_score`.
+    Verify a segment's keypoints on the text merged into the segment (`merge_texts`). Without such a text a keypoint has
+    no sentence to be verified on, and `decide_keypoint` gives the verdict for that case. n_sentences: number of
+    sentences in all predicted segments; with 0 sentences nothing was predicted, whatever the alignment is. For
+    segment_average and compat see `score_alignment`, for names see `compute_flat_score`.
 
     >>> alignment = Alignment(((0, 0),), {0: (0,)}, (), 0.9)
     >>> verdicts = [[KeypointVerdict(0.9, 0, covered=True)], [KeypointVerdict(None, None, covered=False)]]
     >>> result = compute_sodam_score(alignment, [["events"], ["events"]], verdicts, n_sentences=3)
-    >>> result.score, result.counts
+    >>> result.score, result.covered_counts
     (0.6666666666666666, {'events': (1, 2)})
     """
     by_segment = [count_covered_by_dimension(*segment, names) for segment in zip(dimensions, verdicts, strict=True)]
@@ -103,11 +108,15 @@ def compute_sodam_score(
 def count_covered_by_dimension(
     dimensions: Sequence[str], verdicts: Sequence[KeypointVerdict], names: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
-    """Count (covered, all) keypoints by dimension. Raises ValueError for a verdict that is still open."""
+    """Return the numbers of (covered, all) keypoints by dimension: first the dimensions in `names`, (0, 0) for one
+    without a keypoint, then the others. Raises ValueError for a verdict that is not decided.
+    """
     undecided = next((i for i, verdict in enumerate(verdicts) if verdict.covered is None), None)
     if undecided is not None:
         raise ValueError(f"The verdict on keypoint {undecided} is open: decide it at a threshold first.")
     if len(dimensions) != len(verdicts):
-        raise ValueError(f"There are {len(dimensions)} dimensions for {len(verdicts)} verdicts: give one for each.")
+        raise ValueError(
+            f"The number of dimensions is {len(dimensions)}, that of verdicts {len(verdicts)}: give one per verdict."
+        )
     covered = [bool(verdict.covered) for verdict in verdicts]
     return dict.fromkeys(names, (0, 0)) | count_covered_keypoints(dimensions, covered)

@@ -1,4 +1,4 @@
-"""Deciding: turns a verifier's probabilities into verdicts on keypoints, without a model."""
+"""Decide whether keypoints are covered: from the probabilities of an entailment model to verdicts, without a model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Combination = Literal["all", "mean"]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The least probability at which a keypoint counts as covered, by dimension.
+    """The least probabilities at which keypoints count as covered, by dimension.
 
-    default: the verifier's own threshold. It counts for a dimension without labels to calibrate on.
+    default: the verifier's own threshold, for a dimension that `by_dimension` lacks.
 
     >>> thresholds = Thresholds({"camera": 0.3}, default=0.5)
     >>> thresholds.require_threshold("camera"), thresholds.require_threshold("speech")
@@ -27,7 +27,7 @@ class Thresholds:
     default: float | None = None
 
     def require_threshold(self, dimension: str) -> float:
-        """Return the threshold of a dimension. Raises ValueError where it has none and there is no default."""
+        """Return the threshold of a dimension, or else the default. Raises ValueError where there is neither."""
         threshold = self.by_dimension.get(dimension, self.default)
         if threshold is None:
             raise ValueError(f"There is no threshold for {dimension!r}: calibrate it, or give a default.")
@@ -36,13 +36,14 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class KeypointVerdict:
-    """The outcome for one keypoint.
+    """Whether one caption covers one keypoint, and the greatest probability of its sentences, from which this was
+    decided.
 
     probability: the greatest P(entailment) of its sentences, in [0, 1], corrected by the whole text where the verifier
-    weighs it. sentence: index of the sentence with this
-    probability; of equal sentences the best ranked. covered: whether probability >= threshold; None as long as there is
-    no threshold. Where the caption has no sentence, probability and sentence are None and covered is False.
-    is_lower_bound: an early exit left sentences unverified, and one of them may have a greater probability.
+    weighs it. sentence: index of the sentence with this probability; of equal sentences the best ranked. covered:
+    whether probability >= threshold; None as long as there is no threshold. Where the caption has no sentence,
+    probability and sentence are None and covered is False. is_lower_bound: an early exit left sentences unverified, and
+    one of them may have a greater probability.
     """
 
     probability: float | None
@@ -51,7 +52,8 @@ class KeypointVerdict:
     is_lower_bound: bool = False
 
     def apply_threshold(self, threshold: float | None) -> KeypointVerdict:
-        """Decide again at another threshold, without another pass of a model.
+        """Return the verdict decided anew at a threshold, without a model: covered where probability >= threshold. None
+        leaves it undecided; a keypoint without a sentence stays uncovered.
 
         Raises ValueError for NaN, and for a lower bound below the threshold: the decision then depends on sentences
         that were not verified.
@@ -77,19 +79,20 @@ class KeypointVerdict:
 def decide_keypoint(
     keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None = None
 ) -> KeypointVerdict:
-    """Decide on a keypoint, given P(entailment) of all its pairs in order of rank (Eq. 1 of the ECS paper).
+    """Return the verdict on a keypoint, given P(entailment) of all its pairs in order of rank (Eq. 1 of the ECS paper).
+    Without a threshold the verdict is undecided.
 
     Raises ValueError, quoting the pair, for a probability that is NaN or outside [0, 1], and for another number of
     probabilities than pairs.
 
     >>> keypoint = RankedPremises("Someone sits.", (4, 0), ("A man rests.", "He sits."))
-    >>> decide_keypoint(plan, [0.2, 0.9], threshold=0.8)
+    >>> decide_keypoint(keypoint, [0.2, 0.9], threshold=0.8)
     KeypointVerdict(probability=0.9, sentence=0, covered=True, is_lower_bound=False)
     """
     if len(probabilities) != keypoint.n_passes:
         raise ValueError(
-            f"There are {len(probabilities)} probabilities for {keypoint.n_passes} sentences of the keypoint "
-            f"{keypoint.hypothesis[:80]!r}: give one for each, in order of rank."
+            f"The number of probabilities is {len(probabilities)}, that of sentences of the keypoint "
+            f"{keypoint.hypothesis[:80]!r} is {keypoint.n_passes}: give one per sentence, in order of rank."
         )
     return decide_after_early_exit(keypoint, probabilities, threshold)
 
@@ -97,9 +100,10 @@ def decide_keypoint(
 def decide_after_early_exit(
     keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None
 ) -> KeypointVerdict:
-    """Decide as `decide` does, where an early exit may have left the last ranks unverified.
+    """Return the verdict on a keypoint, given P(entailment) of its first pairs; where pairs are missing, the
+    probability is a lower bound.
 
-    If ranks are missing, the probabilities must reach the threshold, or a ValueError is raised.
+    If pairs are missing, the probabilities must reach the threshold, or a ValueError is raised.
     """
     check_probabilities(keypoint, probabilities)
     if not len(probabilities):
@@ -124,7 +128,8 @@ def check_probabilities(keypoint: RankedPremises, probabilities: Sequence[float]
 def combine_part_verdicts(
     parts: Sequence[KeypointVerdict], how: Combination = "all", threshold: float | None = None
 ) -> KeypointVerdict:
-    """Decide on a long keypoint, given the verdicts on its sentences, which are planned as keypoints of their own.
+    """Return one verdict on a long keypoint, given the verdicts on its sentences, which were verified as keypoints of
+    their own.
 
     "all": every part must be covered, so the weakest part's probability counts. "mean": the mean of the parts'
     probabilities counts. The result names the caption's sentence that fits the weakest part best, because a person

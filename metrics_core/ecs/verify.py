@@ -1,4 +1,6 @@
-"""Verifying: has a model judge the planned pairs, all at once or rank by rank until the thresholds are reached."""
+"""Have an entailment model judge keypoints on their sentences: all at once, or rank by rank until the thresholds are
+reached.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from metrics_core.protocols import EntailmentModel, find_weigher
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Verdicts in the order of the plans, and their cost.
+    """The verdicts on keypoints, in their order, with the numbers of pairs that an entailment model judged for them.
 
-    passes: the number of pairs judged for every plan. n_pairs: the number of different pairs that the model was given.
-    n_truncated: the number of these pairs whose premise was cut to fit into the model.
+    pass_counts: the number of pairs judged for every keypoint. n_pairs: the number of different pairs that the model
+    was given. n_truncated: the number of these pairs whose premise was cut to fit into the model.
     """
 
     verdicts: tuple[KeypointVerdict, ...]
@@ -25,12 +27,16 @@ class Verification:
 
     @property
     def n_passes(self) -> int:
-        """The pairs of all plans, where a pair of two plans counts twice (the paper's NLI passes)."""
+        """The number of pairs judged for all keypoints, where a pair of two keypoints counts twice (the paper's NLI
+        passes).
+        """
         return sum(self.pass_counts)
 
 
 class EntailmentCache:
-    """A model's probabilities by pair. The model is asked for every pair once."""
+    """The probabilities of one entailment model by (premise, hypothesis) pair, in memory. The model is asked for every
+    pair once.
+    """
 
     def __init__(self, model: EntailmentModel) -> None:
         self._model = model
@@ -39,7 +45,7 @@ class EntailmentCache:
         self.n_truncated = 0
 
     def ask(self, pairs: Sequence[Pair]) -> None:
-        """Have the model judge, in one batch, all pairs that it has not judged yet."""
+        """Have the model judge, in one batch, all pairs that it has not judged yet, and keep their probabilities."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.probability_by_pair]
         if not new:
             return
@@ -48,9 +54,8 @@ class EntailmentCache:
         self.n_truncated += int(entailments.truncated.sum())
 
     def list_probabilities(self, keypoint: RankedPremises, n_ranks: int | None = None) -> list[float]:
-        """Return the probabilities of a plan's first pairs, all of which the model must have judged.
-
-        Where the model weighs the whole text, they are corrected by it.
+        """Return P(entailment) of a keypoint's first `n_ranks` pairs, or of all, best ranked first, corrected by the
+        whole text where the model weighs it. Raises KeyError for a pair that was never asked.
         """
         probabilities = [self.probability_by_pair[pair] for pair in keypoint.pairs[:n_ranks]]
         if self._weigher is None or not probabilities:
@@ -62,32 +67,35 @@ class EntailmentCache:
 def verify_keypoints(
     keypoints: Sequence[RankedPremises], model: EntailmentModel, thresholds: Sequence[float] | None = None
 ) -> Verification:
-    """Judge the planned pairs of one or many captions in one batch, every pair once.
+    """Return a verdict on every keypoint of one or many captions, with the number of pairs judged, after one batch that
+    holds every pair once.
 
-    thresholds: one for every plan. Without thresholds the verdicts have a probability but no decision, which is what
-    calibration needs. Where the model has a weigher, the whole text corrects its probabilities. Raises ValueError for
-    another number of thresholds and for probabilities that `decide` refuses.
+    thresholds: one for every keypoint. Without thresholds the verdicts have a probability but no decision, as
+    calibration needs them. Where the model has a weigher, the whole text corrects its probabilities. Raises ValueError
+    for another number of thresholds and for probabilities that `decide_keypoint` refuses.
     """
     levels = [None] * len(keypoints) if thresholds is None else thresholds
     check_threshold_count(levels, keypoints)
     answers = EntailmentCache(model)
     answers.ask(list_unique_pairs(keypoints))
     verdicts = tuple(
-        decide_keypoint(plan, answers.list_probabilities(plan), level)
-        for plan, level in zip(keypoints, levels, strict=True)
+        decide_keypoint(keypoint, answers.list_probabilities(keypoint), level)
+        for keypoint, level in zip(keypoints, levels, strict=True)
     )
-    passes = tuple(plan.n_passes for plan in keypoints)
+    passes = tuple(keypoint.n_passes for keypoint in keypoints)
     return Verification(verdicts, passes, len(answers.probability_by_pair), answers.n_truncated)
 
 
 def verify_with_early_exit(
     keypoints: Sequence[RankedPremises], model: EntailmentModel, thresholds: Sequence[float]
 ) -> Verification:
-    """Judge the pairs rank by rank, and stop with a keypoint once it reaches its threshold.
+    """Return a verdict on every keypoint, judging its sentences rank by rank only until one reaches the keypoint's
+    threshold.
 
-    `verify` covers the same keypoints with more passes, as long as the model always gives a pair the same probability.
-    After an early stop the probability is a lower bound, which calibration cannot use. One rank of all plans is one
-    batch, so give the plans of many captions together. Errors are the same as in `verify`.
+    `verify_keypoints` covers the same keypoints with more passes, as long as the model always gives a pair the same
+    probability. After an early stop the probability is a lower bound, which calibration cannot use. One rank of all
+    keypoints is one batch, so give the keypoints of many captions together. Errors are the same as in
+    `verify_keypoints`.
     """
     check_threshold_count(thresholds, keypoints)
     answers = EntailmentCache(model)
@@ -103,13 +111,15 @@ def verify_with_early_exit(
         undecided = [i for i in undecided if not seen[i][-1] >= thresholds[i]]
         rank += 1
     verdicts = tuple(
-        decide_after_early_exit(plan, probabilities, level)
-        for plan, probabilities, level in zip(keypoints, seen, thresholds, strict=True)
+        decide_after_early_exit(keypoint, probabilities, level)
+        for keypoint, probabilities, level in zip(keypoints, seen, thresholds, strict=True)
     )
     return Verification(verdicts, tuple(map(len, seen)), len(answers.probability_by_pair), answers.n_truncated)
 
 
 def check_threshold_count(thresholds: Sequence[float | None], keypoints: Sequence[RankedPremises]) -> None:
-    """Raise ValueError unless there is one threshold for every plan."""
+    """Raise ValueError unless there is one threshold for every keypoint."""
     if len(thresholds) != len(keypoints):
-        raise ValueError(f"There are {len(thresholds)} thresholds for {len(keypoints)} plans: give one for each.")
+        raise ValueError(
+            f"The number of thresholds is {len(thresholds)}, that of keypoints {len(keypoints)}: give one per keypoint."
+        )

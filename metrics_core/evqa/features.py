@@ -1,4 +1,4 @@
-"""A video's features, prepared once for all its texts: unit rows to match with keywords, and one pooled vector."""
+"""Prepare a video's features once for all its texts: unit rows to compare with keywords, and one pooled vector."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from metrics_core.vectors import BadFeature, average_unit_rows, normalise_rows, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameFeatures:
-    """A video's features, ready to be compared with any number of texts. `prepare_frames` makes them.
+    """The features of one video, normalised and pooled by `prepare_frames`, to compare with any number of texts; or a
+    status where they cannot be compared.
 
-    `pooled` is f_V (d,). `local` holds the unit rows (n, d) that keywords are matched with: the regions, or the frames
-    where there are no regions. Where `status` is not "ok", the video cannot be scored: `reason` says why, and both
-    arrays are empty.
+    `pooled_vector` is f_V (d,). `local_rows` holds the unit rows (n, d) that keywords are matched with: the regions, or
+    the frames where there are no regions. Where `status` is not "ok", the video cannot be scored: `reason` explains
+    why, and both arrays are empty.
     """
 
     pooled_vector: FloatArray
@@ -28,13 +29,14 @@ class FrameFeatures:
 
 
 def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) -> FrameFeatures:
-    """Normalise and pool the features of a video's sampled frames (T, d), once for all its texts.
+    """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts; without
+    frames or with a bad feature, a status and empty arrays.
 
     regions: features (n, d) of crops of these frames. If there are any, keywords are matched with them instead of the
     frames, but f_V stays the mean of the frames. Rows need not have unit length. A video without frames or with a bad
     feature gets a status, because one video of thousands may be such. Raises ValueError for arrays of a wrong shape.
 
-    >>> prepare_frames([[3.0, 0.0], [0.0, 0.5]]).pooled.round(4).tolist()
+    >>> prepare_frames([[3.0, 0.0], [0.0, 0.5]]).pooled_vector.round(4).tolist()
     [0.7071, 0.7071]
     >>> prepare_frames([]).status
     'no_frames'

@@ -1,4 +1,4 @@
-"""The result of EVQAScore, and the score of a question-answer pair."""
+"""The result of EVQAScore, and the score of a question-answer pair computed from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Status = Literal["ok", "no_frames", "no_keywords", "bad_feature", "zero_weights"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EVQAResult:
-    """EVQAScore of one text and one video. Numbers are cosines or means of cosines, in [-1, 1] up to rounding.
+    """EVQAScore of one text and one video, with its parts and a status. Numbers are cosines or means of cosines, in
+    [-1, 1] up to rounding; one that is not defined is None.
 
     precision: mean over the keywords of their best cosine with a frame (or region). recall: mean over the frames of
     their best cosine with a keyword. f1: harmonic mean of precision and recall. coarse: cosine of the whole text with
@@ -43,17 +44,18 @@ class EVQAResult:
 
     @property
     def full_precision(self) -> float | None:
-        """(coarse + precision) / 2, EMScore's full_P."""
+        """EMScore's full_P, (coarse + precision) / 2; None where one of them is not defined."""
         return average_coarse_and_fine(self.coarse, self.precision)
 
     @property
     def full_recall(self) -> float | None:
-        """(coarse + recall) / 2, EMScore's full_R."""
+        """EMScore's full_R, (coarse + recall) / 2; None where one of them is not defined."""
         return average_coarse_and_fine(self.coarse, self.recall)
 
     @property
     def raw_f1(self) -> float | None:
-        """2PR / (P + R) whatever the signs, as in the public codes, and 0 where P + R is 0.
+        """2PR / (P + R) whatever the signs, as in the public codes: 0 where P + R is 0, None where P or R is not
+        defined.
 
         Use it only to compare with numbers of these codes: where the signs differ, it lies outside [-1, 1].
         """
@@ -63,15 +65,17 @@ class EVQAResult:
 
     @property
     def raw_score(self) -> float | None:
-        """(coarse + raw_f1) / 2, as in the public codes. It equals `score` where `score` is a number."""
+        """(coarse + raw_f1) / 2, as in the public codes; None where one of them is not defined. It equals `score` where
+        `score` is a number.
+        """
         return average_coarse_and_fine(self.coarse, self.raw_f1)
 
 
 def qa_score(result: EVQAResult) -> float | None:
-    """Compute the score of a question-answer pair: score * ln(n + 1) with n keywords; None without a score.
+    """Return the score of a question-answer pair: score * ln(n + 1) with n keywords; None without a score.
 
     The factor grows from 0.69 (n = 1) to 2.77 (n = 15), so between pairs of unequal n it mostly counts keywords. Report
-    `score` and `n_keywords` beside it.
+    `score` and `n_keywords` with it.
 
     >>> qa_score(EVQAResult(score=0.25, n_keywords=1))
     0.17328679513998632
@@ -80,5 +84,5 @@ def qa_score(result: EVQAResult) -> float | None:
 
 
 def average_coarse_and_fine(coarse: float | None, fine: float | None) -> float | None:
-    """Average the coarse and the fine part of a score; None where one of them is not defined."""
+    """Return the mean of the coarse and the fine part of a score; None where one of them is None."""
     return None if coarse is None or fine is None else (coarse + fine) / 2

@@ -1,4 +1,4 @@
-"""Computes EVQAScore from features: keywords against frames, and the whole text against the pooled video."""
+"""Compute EVQAScore from features: keywords against frames, and the whole text against the pooled video."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ def evqa_from_features(
     keyword_weights: npt.ArrayLike | None = None,
     regions: npt.ArrayLike | None = None,
 ) -> EVQAResult:
-    """Score one text and one video (section 3 of arXiv 2411.06908), from features of one image-text encoder.
+    """Return EVQAScore of one text and one video (section 3 of arXiv 2411.06908), from features of one image-text
+    encoder.
 
     frames: (T, d), the sampled frames. keywords: (K, d), one row per keyword. text: (d,), the whole text.
     keyword_weights: (K,), not negative, scaled here to the sum 1; None weighs all keywords alike, as EVQAScore does.
     regions: (n, d), crops that replace the frames in precision and recall. Features need not have unit length: they are
-    normalised in float64. For many texts of one video call `prepare_frames` once and `evqa_from_prepared_frames` per text.
+    normalised in float64. For many texts of one video call `prepare_frames` once and `evqa_from_prepared_frames` for
+    every text.
 
     A video or text that cannot be scored gets a status. Raises ValueError for arrays whose shapes do not fit together
     and for weights that are negative or not finite.
@@ -44,7 +46,8 @@ def evqa_from_prepared_frames(
     *,
     keyword_weights: npt.ArrayLike | None = None,
 ) -> EVQAResult:
-    """Score one text and a prepared video. The result equals `evqa_from_features` to the last bit.
+    """Return EVQAScore of one text and a video that `prepare_frames` prepared. It equals `evqa_from_features` to the
+    last bit.
 
     >>> video = prepare_frames([[2, 0], [0, 1]])
     >>> [evqa_from_prepared_frames(video, keywords, [0, 3]).status for keywords in ([[1, 0]], [])]
@@ -70,7 +73,7 @@ def evqa_from_prepared_frames(
 
 
 def compute_keyword_frame_cosines(keywords: npt.ArrayLike, frames: npt.ArrayLike) -> FloatArray:
-    """Cosines (K, T) of keywords (K, d) with frames (T, d), the numbers that precision and recall are made of.
+    """Return the cosines (K, T) of keywords (K, d) with frames (T, d), from which precision and recall are computed.
 
     Raises BadFeature for a row without a direction.
 
@@ -90,7 +93,7 @@ def _compute_cosines(keywords: FloatArray, units: FloatArray) -> FloatArray:
 
 
 def combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
-    """Join the fine and the coarse part of the score. `cosines` is (keywords, frames or regions), both at least 1.
+    """Return EVQAScore from the cosines of keywords with frames or regions (both at least 1) and the coarse part.
 
     P = sum_j w_j max_i S[j, i], R = mean_i max_j S[j, i], F = 2PR / (P + R), score = (C + F) / 2.
     """
@@ -121,14 +124,14 @@ def combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatAr
 
 
 def scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
-    """Return weights (K,) in float64, scaled so that the largest is 1 unless all are 0.
+    """Return keyword weights (K,) in float64, scaled so that the largest is 1; all zeros stay zeros.
 
     Raises ValueError for another number of weights, and for a weight that is negative or not finite.
     """
     weights = np.asarray(values, dtype=np.float64)
     if weights.shape != (n_keywords,):
         raise ValueError(
-            f"keyword_weights have shape {weights.shape}: give one weight for each of {n_keywords} keywords."
+            f"keyword_weights have shape {weights.shape}: give one weight per keyword, {n_keywords} in all."
         )
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise ValueError("keyword_weights hold a negative, NaN or infinite value: give finite weights of 0 or more.")
@@ -136,9 +139,10 @@ def scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
 
 
 def check_dimensions(n_dimensions: int, text: FloatArray, keywords: FloatArray) -> None:
-    """Raise ValueError unless text and keywords have as many dimensions as the video."""
+    """Raise ValueError unless text and keyword features have as many dimensions as the video's."""
     for name, rows in (("text", text), ("keywords", keywords)):
         if len(rows) and rows.shape[1] != n_dimensions:
             raise ValueError(
-                f"{name} features have {rows.shape[1]} dimensions, the frames {n_dimensions}: encode all with one encoder."
+                f"{name} features have {rows.shape[1]} dimensions, the frames {n_dimensions}: "
+                "encode all with one encoder."
             )

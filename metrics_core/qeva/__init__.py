@@ -4,8 +4,8 @@ Questions are written from the video (coverage, chronology) and from the summary
 the other side, and scored. The score is a pure function of questions, marks and outcomes, so a platform can store every
 step and resume at any of them.
 
-`by_chat` is QEVA as the paper has it, with chat models in every role. `offline` is our own stand-in for them, by rules
-and an entailment model; its scores are those of another scorer.
+`by_chat` is QEVA as the paper has it, with chat models in every role. `offline` replaces them by rules and an
+entailment model; its scores are those of another scorer.
 """
 
 from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher

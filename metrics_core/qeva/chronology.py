@@ -1,4 +1,4 @@
-"""Chronology questions from an ordered list of events, without a model (paper 3.2; spec 3.3)."""
+"""Build chronology questions from an ordered list of events, without a model (paper 3.2; spec 3.3)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ MAX_TRIPLET_EVENTS = 16
 
 
 def list_distinct_events(events: Sequence[str]) -> list[int]:
-    """The numbers of the events that a question can name: with words, and with the same words nowhere else.
+    """Return the numbers, from 0, of the events that a question can name: with words, and with the same words nowhere
+    else.
 
     >>> list_distinct_events(["a", "A.", "b", "c", "b", ""])
     [0, 3]
     """
-    runs = [
-        (text, next(run)[0]) for text, run in groupby(enumerate(map(clean_reply_text, events)), key=lambda one: one[1])
-    ]
+    numbered = enumerate(map(clean_reply_text, events))
+    runs = [(text, next(run)[0]) for text, run in groupby(numbered, key=lambda event: event[1])]
     texts = [text for text, _ in runs]
     return [number for text, number in runs if any(map(str.isalnum, text)) and texts.count(text) == 1]
 
 
 def list_adjacent_pairs(numbers: Sequence[int]) -> list[EventPair]:
-    """The pairs of events that follow each other directly.
+    """Return the pairs of events that follow each other directly.
 
     >>> list_adjacent_pairs(range(5)), list_adjacent_pairs([0, 1, 3])
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1)])
@@ -42,7 +42,7 @@ def list_adjacent_pairs(numbers: Sequence[int]) -> list[EventPair]:
 
 
 def list_distant_pairs(numbers: Sequence[int]) -> list[EventPair]:
-    """The pairs of events with at least one event between them.
+    """Return the pairs of events with at least one event between them.
 
     >>> list_distant_pairs(range(4))
     [(0, 2), (0, 3), (1, 3)]
@@ -51,7 +51,7 @@ def list_distant_pairs(numbers: Sequence[int]) -> list[EventPair]:
 
 
 def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
-    """All pairs of events, best first: distant and adjacent ones by turns.
+    """Return all pairs of event numbers, the best for a question first: distant and adjacent pairs by turns.
 
     texts: the events by number, in order of time. Distant pairs from the beginning and the middle, the middle and the
     end, and the beginning and the end of the video take turns, before those from within a third; among them, those
@@ -70,32 +70,36 @@ def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
 
 
 def rank_event_triplets(numbers: Sequence[int], rng: Random) -> list[EventTriplet]:
-    """Triplets of events in order of time, best first: no two adjacent, and from different thirds of the video."""
+    """Return triplets of event numbers in order of time, the best for a question first: no two adjacent, and from
+    different thirds of the video.
+
+    They come from at most MAX_TRIPLET_EVENTS events, which `rng` draws.
+    """
     some = sorted(rng.sample(numbers, min(len(numbers), MAX_TRIPLET_EVENTS)))
     third = assign_thirds(numbers)
     triplets = shuffle_items(list(combinations(some, 3)), rng)
-    triplets.sort(key=lambda each: -len({third[number] for number in each}))
-    triplets.sort(key=lambda each: each[1] - each[0] < 2 or each[2] - each[1] < 2)
+    triplets.sort(key=lambda triplet: -len({third[number] for number in triplet}))
+    triplets.sort(key=lambda triplet: triplet[1] - triplet[0] < 2 or triplet[2] - triplet[1] < 2)
     return triplets
 
 
 def assign_thirds(numbers: Sequence[int]) -> dict[int, int]:
-    """Whether an event is of the beginning (0), the middle (1) or the end (2)."""
+    """Return for every event number whether it belongs to the beginning (0), the middle (1) or the end (2)."""
     return {number: 3 * place // len(numbers) for place, number in enumerate(numbers)}
 
 
 def compute_word_overlap(words: frozenset[str], others: frozenset[str]) -> float:
-    """The share of words that two texts have in common, in [0, 1]."""
+    """Return the share of all words of two texts that both have, in [0, 1]. One of them must have a word."""
     return len(words & others) / len(words | others)
 
 
 def interleave_pairs(*lists: Sequence[EventPair]) -> list[EventPair]:
-    """One item of each list by turns, until all are used up."""
+    """Return one item of each list by turns, until all are used up."""
     return [item for row in zip_longest(*lists) for item in row if item is not None]
 
 
 def shuffle_items(items: Sequence[Item], rng: Random) -> list[Item]:
-    """The items in a random order."""
+    """Return the items in an order that `rng` draws; `items` stays as it is."""
     return rng.sample(items, len(items))
 
 
@@ -119,9 +123,9 @@ class QuestionDraft:
 
 
 def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0) -> QuestionSet:
-    """Write at most n questions about the order of events.
+    """Return a set of at most n questions about the order of events, without a model.
 
-    events: what happens, in order of time. Events that say the same are one where they follow each other, and are left
+    events: descriptions in order of time. Events with the same words are merged where they follow each other, and left
     out where another comes between them, as their order is not defined; n_malformed counts events that are left out.
 
     Of 10 questions 3 are yes_no, 4 choices of two, 3 orders of three; where a kind runs out of events, others fill up.
@@ -129,7 +133,7 @@ def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0
     before all six have occurred, and are not all "ABC". The same arguments give the same questions. Raises ValueError
     for n < 1.
 
-    >>> build_chronology_questions(["A man opens a door.", "A dog runs out."], n=1).build_demo_questions[0].preferences
+    >>> build_chronology_questions(["A man opens a door.", "A dog runs out."], n=1).questions[0].choices
     ('A man opens a door', 'A dog runs out')
     >>> build_chronology_questions(["A man opens a door."]).reason
     'the video has fewer than two events that differ'
@@ -147,7 +151,8 @@ def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0
 
 
 def list_templates(n: int) -> list[QuestionTemplate]:
-    """The templates of n questions: 3 of 10 yes_no, a third of them "directly", and 3 of 10 orders.
+    """Return the templates of n questions: 3 of 10 yes_no, a third of them "directly", 3 of 10 orders, and for the
+    others "first".
 
     >>> list_templates(10)
     ['directly', 'before', 'before', 'first', 'first', 'first', 'first', 'order', 'order', 'order']
@@ -159,7 +164,9 @@ def list_templates(n: int) -> list[QuestionTemplate]:
 
 
 def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionDraft]:
-    """Draw the templates and events of at most n questions: none twice, and every pair as seldom as possible."""
+    """Draw the templates and events of at most n questions, sorted by template: none twice, and every pair of events as
+    seldom as possible.
+    """
     numbers = list(texts)
     pairs = rank_event_pairs(texts, rng)
     pools: Mapping[QuestionTemplate, list[tuple[int, ...]]] = {
@@ -182,7 +189,7 @@ def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionD
 
 
 def build_questions(drafts: Sequence[QuestionDraft], texts: Mapping[int, str], rng: Random) -> list[Question]:
-    """Draw the keys of drafts, balanced within each kind, and put the questions into words."""
+    """Return the questions of drafts, in order, with keys drawn by `rng`, balanced within each kind."""
     counts = Counter(KIND_BY_TEMPLATE[draft.template] for draft in drafts)
     keys: Mapping[QuestionKind, list[str]] = {
         "yes_no": draw_balanced_keys((YES, NO), counts["yes_no"], rng),
@@ -193,12 +200,12 @@ def build_questions(drafts: Sequence[QuestionDraft], texts: Mapping[int, str], r
 
 
 def draw_balanced_keys(keys: tuple[str, str], n: int, rng: Random) -> list[str]:
-    """Two keys n times in all, equally often; chance decides on the order, and on the odd one."""
+    """Return n keys from two, equally often, in random order; where n is odd, chance decides which comes once more."""
     return shuffle_items([*keys * (n // 2), *rng.sample(keys, n % 2)], rng)
 
 
 def draw_order_keys(n: int, rng: Random) -> list[str]:
-    """The keys of n orders: all six before one comes again, beginning with another one than "ABC"."""
+    """Return the keys of n orders: all six before one comes again. The last, which is used first, is not "ABC"."""
     first = rng.choice(ORDERS[1:])
     rest = shuffle_items([order for order in ORDERS if order != first], rng)
     # Keys are taken from the end.
@@ -206,22 +213,25 @@ def draw_order_keys(n: int, rng: Random) -> list[str]:
 
 
 def build_question(draft: QuestionDraft, texts: Mapping[int, str], key: str) -> Question:
-    """The question that a draft asks when its key is this: "yes", "first" (the first choice is right), or an order."""
+    """Build the question of a draft for a key: "yes" or "no", "first" (the first choice is right) or "second", or an
+    order.
+    """
     if draft.template == "order":
         return build_order_question(draft.events, [texts[number] for number in draft.events], key)
     named = draft.events if key in (YES, FIRST) else draft.events[::-1]
-    one, other = statements = tuple(texts[number] for number in named)
+    first, second = statements = tuple(texts[number] for number in named)
     if draft.template == "first":
         text = "Which of these two events comes first in the video?"
         return Question("chronology", "choice", text, texts[draft.events[0]], statements, None, named, statements)
-    text = f"Does “{one}” come earlier in the video than “{other}”?"
+    text = f"Does “{first}” come earlier in the video than “{second}”?"
     if draft.template == "directly":
-        text = f"Is “{one}” followed at once by “{other}” in the video, with no other event between them?"
+        text = f"Is “{first}” followed at once by “{second}” in the video, with no other event between them?"
     return Question("chronology", "yes_no", text, key, (YES, NO), None, named, statements)
 
 
 def build_order_question(numbers: Sequence[int], texts: Sequence[str], key: str) -> Question:
-    """Ask for the order of three events, given in order of time, under letters for which `key` is the answer.
+    """Build a question for the order of three events, given in order of time, under letters for which `key` is the
+    answer.
 
     >>> build_order_question((0, 4, 7), ["she rises", "she eats", "she leaves"], "CAB").text
     'Put these events into the order in which they come in the video. A: she eats. B: she leaves. C: she rises.'
@@ -235,7 +245,7 @@ def build_order_question(numbers: Sequence[int], texts: Sequence[str], key: str)
 
 
 def reletter_events(question: Question, letters: str) -> Question:
-    """An order question with its events under other letters: the event under letters[i] moves under "ABC"[i].
+    """Return an order question with its events under other letters: the event under letters[i] moves under "ABC"[i].
 
     A question whose text was not made by `build_order_question` stays as it is.
 
@@ -253,5 +263,5 @@ def reletter_events(question: Question, letters: str) -> Question:
         return question
     key = "".join("ABC"[letters.index(letter)] for letter in question.answer)
     moved = build_order_question(places, in_time, key)
-    # Not every question knows the numbers of its events.
+    # A question that a chat model wrote has no numbers of its events.
     return replace(moved, events=tuple(question.events["ABC".index(letter)] for letter in letters if question.events))

@@ -1,4 +1,4 @@
-"""Which replies are right, and which questions are kept (paper 3.3; spec 3.4)."""
+"""Decide which replies are right, and which questions are kept (paper 3.3; spec 3.4)."""
 
 from __future__ import annotations
 
@@ -19,39 +19,43 @@ from metrics_core.qeva.records import (
     ReplyStatus,
 )
 
-# "error" is every reply that says nothing about its context: failed, refused or unreadable, or not to be judged.
+# "error" is every reply that shows nothing about its context: failed, refused, unreadable, or not judged.
 AnswerOutcome = Literal["correct", "wrong", "abstain", "error"]
 
 
 def judge_replies(
     answered: Sequence[tuple[Question, Reply]], matcher: AnswerMatcher | None = None
 ) -> list[AnswerJudgement]:
-    """Say of each reply whether it is right, in order. A reply with a status other than "ok" has nothing to judge.
+    """Return for every (question, reply), in order, whether the reply is right. A reply with a status other than "ok"
+    is not judged: its `correct` is None.
 
-    >>> whether = Question("factuality", "yes_no", "Is it red?", "yes", ("yes", "no"))
-    >>> [each.correct for each in judge_replies([(whether, Reply("ok", "No.", "no")), (whether, Reply("abstain"))])]
+    >>> red = Question("factuality", "yes_no", "Is it red?", "yes", ("yes", "no"))
+    >>> [result.correct for result in judge_replies([(red, Reply("ok", "No.", "no")), (red, Reply("abstain"))])]
     [False, None]
 
     The matcher is asked once, for the open questions. Raises ValueError for an open question without a matcher.
     """
-    is_open = [reply.status == "ok" and question.kind == "open" for question, reply in answered]
-    to_match = [pair for pair, of_open in zip(answered, is_open, strict=True) if of_open]
+    needs_matcher = [reply.status == "ok" and question.kind == "open" for question, reply in answered]
+    to_match = [pair for pair, is_open in zip(answered, needs_matcher, strict=True) if is_open]
     if to_match and matcher is None:
         raise ValueError("Open questions need a matcher: give one, or leave the open questions out.")
     matched = iter(matcher.judge_answers(to_match) if to_match and matcher is not None else [])
     return [
         next(matched)
-        if of_open
+        if is_open
         else AnswerJudgement(reply.normalised == question.answer if reply.status == "ok" else None)
-        for (question, reply), of_open in zip(answered, is_open, strict=True)
+        for (question, reply), is_open in zip(answered, needs_matcher, strict=True)
     ]
 
 
 def choose_outcome(status: ReplyStatus, correct: bool | None) -> AnswerOutcome:
-    """The outcome of a reply with this status that was judged so, also of a stored one.
+    """Return the outcome of a reply, also of a stored one, from its status and its judgement: "correct", "wrong",
+    "abstain" or "error".
 
-    >>> choose_outcome("ok", False), choose_outcome("abstain", None), choose_outcome("refused", None), choose_outcome("ok", None)
-    ('wrong', 'abstain', 'error', 'error')
+    >>> choose_outcome("ok", False), choose_outcome("abstain", None), choose_outcome("refused", None)
+    ('wrong', 'abstain', 'error')
+    >>> choose_outcome("ok", None)
+    'error'
     """
     if status == "abstain":
         return "abstain"
@@ -63,7 +67,7 @@ def choose_outcome(status: ReplyStatus, correct: bool | None) -> AnswerOutcome:
 def judge_outcomes(
     answered: Sequence[tuple[Question, Reply]], matcher: AnswerMatcher | None = None
 ) -> list[AnswerOutcome]:
-    """Judge replies and give their outcomes, in order. Errors are those of `judge_replies`."""
+    """Judge replies and return their outcomes, in order. Errors are those of `judge_replies`."""
     judged = judge_replies(answered, matcher)
     return [
         choose_outcome(reply.status, judgement.correct) for (_, reply), judgement in zip(answered, judged, strict=True)
@@ -75,12 +79,13 @@ FilterFailure: TypeAlias = Failure
 
 @dataclass(frozen=True, slots=True)
 class FilterMark:
-    """What filtering says of a question.
+    """The decision of filtering on one question ("keep", "trivial", "low_quality" or "error"), with the outcomes that
+    led to it.
 
-    closed_book: the outcome of every vote without a context; voting ends with the first vote that is wrong or
-    abstains, as the question cannot be trivial any more. open_book: the outcome with the source in sight, None where it
-    was not asked. reason: the reply that decided, or why there is an error. failure: for an error, the status of the
-    reply that failed, or of the judgement on it.
+    closed_book: the outcome of every vote without a context; voting ends with the first vote that is wrong or abstains,
+    as the question cannot be trivial any more. open_book: the outcome with the source in sight, None where it was not
+    asked. reason: the reply that decided, or why there is an error. failure: for an error, the status of the reply that
+    failed, or of the judgement on it.
     """
 
     closed_book: tuple[AnswerOutcome, ...]
@@ -91,25 +96,30 @@ class FilterMark:
 
 
 def is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:
-    """Whether a vote has failed to answer the question: it is not trivial, whatever the other votes say."""
+    """Return whether a closed-book vote was wrong or abstained: then the question is not trivial, whatever the other
+    votes are.
+    """
     return "wrong" in closed_book or "abstain" in closed_book
 
 
 def decide_question(closed_book: Sequence[AnswerOutcome], open_book: AnswerOutcome | None = None) -> Decision:
-    """Decide about a question: trivial iff all votes are correct, low quality unless its source gives the key.
+    """Return whether to keep a question: "trivial" if all closed-book votes are correct, else "keep" if its source
+    gives the key, else "low_quality"; "error" where failed replies leave this open.
 
     A vote without an outcome sets the question aside as "error", unless another vote has failed to answer it. Raises
-    ValueError without votes, and for a question that survived them and has no open-book outcome.
+    ValueError without votes, and for a question that is not trivial and has no open-book outcome.
 
-    >>> decide_question(["correct"]), decide_question(["abstain"], "correct"), decide_question(["wrong"], "abstain"), decide_question(["error"])
-    ('trivial', 'keep', 'low_quality', 'error')
+    >>> decide_question(["correct"]), decide_question(["error"])
+    ('trivial', 'error')
+    >>> decide_question(["abstain"], "correct"), decide_question(["wrong"], "abstain")
+    ('keep', 'low_quality')
     """
     if not closed_book:
         raise ValueError("A question needs at least one closed-book vote.")
     if not is_nontrivial(closed_book):
         return "error" if "error" in closed_book else "trivial"
     if open_book is None:
-        raise ValueError("A question that survived the closed-book votes needs an open-book outcome.")
+        raise ValueError("A question that is not trivial needs an open-book outcome.")
     if open_book == "error":
         return "error"
     return "keep" if open_book == "correct" else "low_quality"
@@ -122,13 +132,14 @@ def filter_questions(
     matcher: AnswerMatcher | None = None,
     votes: int = 1,
 ) -> list[FilterMark]:
-    """Filter questions, each with the source it was written from, and give their marks in order.
+    """Ask each question without and with the source it was written from, and return one mark per question, in order,
+    with the decision whether to keep it.
 
-    All questions are asked without a context first, vote by vote, with the seeds 0 to votes - 1; those that survive are
-    asked with their source. Every stage is one batch for the answerer and one for the matcher, which open questions
-    need. votes: closed-book votes a question; 1 is the paper's, more spare questions that a guess happens to answer, as
-    far as the answerer says something else with another seed (see `ChatAnswerer.answer`).
-    Raises ValueError for fewer votes than 1, and for open questions without a matcher.
+    All questions are asked without a context first, vote by vote, with the seeds 0 to votes - 1; those that are not
+    trivial are asked with their source. Every stage is one batch for the answerer and one for the matcher, which open
+    questions need. votes: closed-book votes a question; 1 is the paper's, more spare questions that a guess happens to
+    answer, if the answerer gives another answer with another seed (see `ChatAnswerer.answer`). Raises ValueError for
+    fewer votes than 1, and for open questions without a matcher.
     """
     if votes < 1:
         raise ValueError(f"Questions need at least one closed-book vote, not {votes}.")
@@ -137,16 +148,15 @@ def filter_questions(
     for vote in range(votes):
         voting = [i for i in range(len(asked)) if not is_nontrivial(cast[i])]
         judged = _ask_and_judge([ContextQuestion(asked[i][0], None, vote) for i in voting], closed_book, matcher)
-        for i, one in zip(voting, judged, strict=True):
-            cast[i].append(one.outcome)
-            last[i] = one if last[i] is None or one.outcome != "correct" else last[i]
-    opened: list[AnswerOutcome | None] = [None for _ in asked]
+        for i, reply in zip(voting, judged, strict=True):
+            cast[i].append(reply.outcome)
+            last[i] = reply if last[i] is None or reply.outcome != "correct" else last[i]
+    with_source: list[AnswerOutcome | None] = [None for _ in asked]
     survivors = [i for i in range(len(asked)) if is_nontrivial(cast[i])]
-    for i, one in zip(
-        survivors, _ask_and_judge([ContextQuestion(*asked[i]) for i in survivors], open_book, matcher), strict=True
-    ):
-        opened[i], last[i] = one.outcome, one
-    return [_build_mark(*each) for each in zip(cast, opened, last, strict=True)]
+    judged = _ask_and_judge([ContextQuestion(*asked[i]) for i in survivors], open_book, matcher)
+    for i, reply in zip(survivors, judged, strict=True):
+        with_source[i], last[i] = reply.outcome, reply
+    return [_build_mark(*results) for results in zip(cast, with_source, last, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,22 +170,26 @@ class _JudgedReply:
 
 
 def _ask_and_judge(
-    asked: Sequence[ContextQuestion], answerer: Answerer, matcher: AnswerMatcher | None
+    questions: Sequence[ContextQuestion], answerer: Answerer, matcher: AnswerMatcher | None
 ) -> list[_JudgedReply]:
-    """Ask a batch, and have the replies judged."""
-    replies = answerer.answer(asked) if asked else []
-    judgements = judge_replies([(one.question, reply) for one, reply in zip(asked, replies, strict=True)], matcher)
-    return [_JudgedReply(*each) for each in zip(replies, judgements, strict=True)]
+    """Return the replies to questions, in order, with their judgements."""
+    replies = answerer.answer(questions) if questions else []
+    answered = [(question.question, reply) for question, reply in zip(questions, replies, strict=True)]
+    return [_JudgedReply(*pair) for pair in zip(replies, judge_replies(answered, matcher), strict=True)]
 
 
-def _build_mark(cast: Sequence[AnswerOutcome], opened: AnswerOutcome | None, last: _JudgedReply | None) -> FilterMark:
-    """The mark of a question, with the words of the reply that decided, or why it or its judgement failed."""
-    decision = decide_question(cast, opened)
+def _build_mark(
+    closed_book: Sequence[AnswerOutcome], open_book: AnswerOutcome | None, last: _JudgedReply | None
+) -> FilterMark:
+    """Build the mark of a question, with the words of the reply that decided, or why it or its judgement failed."""
+    decision = decide_question(closed_book, open_book)
     assert last is not None
     reply, judgement = last.reply, last.judgement
     if decision != "error":
         reason = reply.raw if reply.status == "ok" else reply.reason
-        return FilterMark(tuple(cast), opened, decision, reason or None)
+        return FilterMark(tuple(closed_book), open_book, decision, reason or None)
     failed = judgement if reply.status == "ok" else reply
     failure = failed.status if failed.status in ("malformed", "refused") else "error"
-    return FilterMark(tuple(cast), opened, decision, failed.reason or "the matcher failed to judge an answer", failure)
+    return FilterMark(
+        tuple(closed_book), open_book, decision, failed.reason or "the matcher failed to judge an answer", failure
+    )

@@ -1,4 +1,4 @@
-"""What QEVA's steps hand to one another, and who writes, filters, answers and judges questions."""
+"""The records that QEVA's steps pass on, and the protocols of the roles that write, answer and judge questions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with its key.
+    """One question about a video or a summary, with its choices and its key (the right answer).
 
     text: the question itself, without the choices. choices: all answers there are, in the order shown; empty for an
     open question; ("yes", "no") for yes_no; permutations such as "ACB" for order. answer: the key, one of the choices,
     or for an open question the reference answer. category: of a factuality question. events: for chronology, which
     events of the video's list the question names, by number from 0. statements: what an entailment model can check
-    instead of reading the question: one for an open or yes_no question (its key is "yes" when it holds), one for each
+    instead of reading the question: one for an open or yes_no question (its key is "yes" when it holds), one per
     choice, or for chronology the events in the order in which the question names them.
     """
 
@@ -42,10 +42,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions of one dimension for a video, or for a summary where the dimension is factuality.
+    """The questions of one dimension about one video, or about one summary where the dimension is factuality.
 
     n_requested: how many were asked for. n_malformed: how many came back unusable and are not among `questions`.
-    status: "ok", also for an empty set of which `reason` says why; "refused" or "error" where the model gave none.
+    status: "ok", also for an empty set, with the cause in `reason`; "refused" or "error" where the model gave none.
     """
 
     dimension: Dimension
@@ -58,7 +58,7 @@ class QuestionSet:
 
 @dataclass(frozen=True, slots=True)
 class JpegFrame:
-    """A frame of a video as a model is sent it: a JPEG image, its size in pixels, and its time in seconds."""
+    """One frame of a video as it is sent to a model: a JPEG image, its time in seconds, and its size in pixels."""
 
     jpeg: bytes = field(repr=False)
     time_s: float
@@ -68,7 +68,10 @@ class JpegFrame:
 
 @dataclass(frozen=True, slots=True)
 class VideoAsFrames:
-    """A video as a model sees it. recipe: how frames were sampled, scaled and compressed; part of every cache key."""
+    """A video as a model sees it: sampled frames, in order of time.
+
+    frame_params: how frames were sampled, scaled and compressed; part of every cache key.
+    """
 
     frames: tuple[JpegFrame, ...]
     frame_params: Mapping[str, Any]
@@ -76,11 +79,11 @@ class VideoAsFrames:
 
 @dataclass(frozen=True, slots=True)
 class VideoNotes:
-    """What people wrote about a video, standing in for the video where there is no video model.
+    """The events and facts that people wrote about one video; they replace the video where there is no video model.
 
-    events: what happens, in order of time. facts: statements that hold of the video, in any order. source: what they
-    are taken from, such as `references` or `keypoints`. more: whatever else people wrote about the video; answers may
-    rest on it, but no question is written from it. A score from notes is not reference-free.
+    events: what happens, in order of time. facts: statements that hold for the video, in any order. source: what they
+    are taken from, such as `references` or `keypoints`. more: everything else that people wrote about the video;
+    answers may use it, but no question is written from it. A score from notes is not reference-free.
     """
 
     events: tuple[str, ...]
@@ -89,13 +92,15 @@ class VideoNotes:
     more: tuple[str, ...] = ()
 
 
-# A summary is a plain text. None: the question alone, "closed book".
+# A summary is a plain text. None: only the question, "closed book".
 Context: TypeAlias = str | VideoAsFrames | VideoNotes | None
 
 
 @dataclass(frozen=True, slots=True)
 class ContextQuestion:
-    """A question in a context. seed: another seed may give another reply and shows choices in another order."""
+    """A question with the context it is to be answered from. seed: another one may give another reply and shows choices
+    in another order.
+    """
 
     question: Question
     context: Context
@@ -104,11 +109,11 @@ class ContextQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What somebody answers.
+    """One answer to a question, as text and in the terms of the question's choices; or the status of why there is none.
 
     raw: the words of the reply. normalised: one of the question's choices, or for an open question the answer itself;
-    None unless status is "ok". reason: why the status is not "ok", or what the answer rests on. score: for an open
-    question answered by entailment the probability that it rests on, else None. evidence: the sentence that decided.
+    None unless status is "ok". reason: why the status is not "ok", or what the answer was decided by. score: for an
+    answer by entailment the probability that decided, else None. evidence: the sentence that decided.
     """
 
     status: ReplyStatus
@@ -121,7 +126,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class AnswerJudgement:
-    """Whether a reply is right.
+    """Whether one reply is right, or the status of why nobody could judge it.
 
     correct: None exactly where status is not "ok", or where the reply gives no answer to judge. status: "malformed",
     "refused" or "error" where a matcher gave no judgement; only after an "error" may asking again help. reason: why
@@ -134,56 +139,62 @@ class AnswerJudgement:
 
 
 class VideoExaminer(Protocol):
-    """Writes the questions about videos, with their keys. Results come in the order of the videos."""
+    """A model or rule that writes questions about videos, with their keys. Results come in the order of the videos."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """The model with prompts, their version, and whatever else changes the questions."""
+        """The model with prompts, their version, and everything else that changes the questions."""
         ...
 
     def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Coverage questions (paper 3.1; spec 3.1), open ones with their reference answers."""
+        """Return one set of coverage questions for every video, in order (paper 3.1; spec 3.1); open ones have a
+        reference answer.
+        """
         ...
 
     def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Questions about the order of events (spec 3.3)."""
+        """Return one set of questions about the order of events for every video, in order (spec 3.3)."""
         ...
 
 
 class SummaryExaminer(Protocol):
-    """Writes the factuality questions of summaries, with their keys (spec 3.2)."""
+    """A model or rule that writes factuality questions about summaries, with their keys (spec 3.2)."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """The model with prompts, their version, and whatever else changes the questions."""
+        """The model with prompts, their version, and everything else that changes the questions."""
         ...
 
     def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
-        """One set for each summary, in order."""
+        """Return one set of factuality questions for every summary, in order."""
         ...
 
 
 class Answerer(Protocol):
-    """Answers questions from their contexts, or from none; sees nothing else."""
+    """A model or rule that answers questions from their contexts, or from the question only; it sees nothing else."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """The model with prompts, their version, and whatever else changes the answers."""
+        """The model with prompts, their version, and everything else that changes the answers."""
         ...
 
-    def answer(self, asked: Sequence[ContextQuestion]) -> list[Reply]:
-        """One reply for each, in order. What one question causes is the status of its reply, not an error."""
+    def answer(self, questions: Sequence[ContextQuestion]) -> list[Reply]:
+        """Return one reply to every question, in order. A failure that one question causes is the status of its reply,
+        not an error.
+        """
         ...
 
 
 class AnswerMatcher(Protocol):
-    """Decides whether an answer to an open question gives what the reference answer gives."""
+    """A model or rule that decides whether an answer to an open question matches the reference answer."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """The model or rule."""
+        """The model or rule, with everything that changes its judgements."""
         ...
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """One judgement for each reply (status "ok"), in order. What one causes is the status of its judgement."""
+        """Return one judgement for every (question, reply), in order; replies have the status "ok". A failure on one
+        pair is the status of its judgement.
+        """
         ...

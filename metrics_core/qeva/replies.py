@@ -1,4 +1,4 @@
-"""Texts compared by their words."""
+"""Parse answers to questions, and compare texts by their words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from metrics_core.qeva.records import Question, Reply
 
-# What an answerer is told to say where the context does not tell.
+# The words with which an answerer is to abstain where the context does not give the answer.
 ABSTAIN = "cannot tell"
 
 YES_WORDS, NO_WORDS = frozenset({"yes", "true", "y"}), frozenset({"no", "false", "n"})
@@ -41,7 +41,8 @@ ABSTENTION = re.compile(rf"(?:(?:{_WHO} )?(?:{_NOT} {_KNOWN}|{_UNKNOWN})|{_MISSI
 
 
 def parse_reply(question: Question, raw: str) -> Reply:
-    """Read a reply. Every text gives a Reply: status "ok", "abstain" or "malformed", never an error.
+    """Parse the words of an answer to a question. Every text gives a Reply: status "ok", "abstain" or "malformed",
+    never an error.
 
     A closed question accepts a choice's text, its letter ("B", "option b", "b) the text"), or its number from 1, in
     the order of `question.choices`; the text of a choice counts before its letter. A yes_no question accepts "true",
@@ -69,12 +70,13 @@ def parse_reply(question: Question, raw: str) -> Reply:
 
 
 def build_abstention(raw: str) -> Reply:
-    """The reply of somebody who says that the context does not tell."""
+    """Build the reply for words `raw` that say that the context does not give the answer: status "abstain"."""
     return Reply("abstain", raw, reason="the answerer cannot tell")
 
 
 def clean_reply_text(text: str) -> str:
-    """A text as replies are compared: NFKC, case-folded, single spaces, without quotes and punctuation at its ends.
+    """Return a text as replies are compared: NFKC, case-folded, single spaces, without quotes and punctuation at its
+    ends.
 
     >>> clean_reply_text(" “The  Dog!” ")
     'the dog'
@@ -84,21 +86,25 @@ def clean_reply_text(text: str) -> str:
 
 
 def find_choice(question: Question, text: str) -> str | None:
-    """The choice that a cleaned reply names; None where it names none or several."""
+    """Return the choice that a cleaned reply names, also after words such as "the answer is"; None where it names none
+    or several.
+    """
     bare = LEAD.sub("", text).strip(EDGES)
     named = match_choice(question, text)
     return match_choice(question, bare) if named is None else named
 
 
 def match_choice(question: Question, text: str) -> str | None:
-    """The choice whose text, letter or number this is; of an order also its letters with arrows and the like."""
+    """Return the choice whose text, letter or number a cleaned text is; None for none or several. An order also matches
+    with arrows and the like.
+    """
     by_text = [choice for choice in question.choices if clean_reply_text(choice) == text]
     if by_text:
         return by_text[0] if len(by_text) == 1 else None
     if question.kind == "order":
         return parse_order(question, text)
-    if question.kind == "yes_no" and (said := parse_yes_no(text)) is not None:
-        return said if said in question.choices else None
+    if question.kind == "yes_no" and (answer := parse_yes_no(text)) is not None:
+        return answer if answer in question.choices else None
     if match := LABEL.match(text):
         labelled = find_labelled_choice(question, match[2])
         # "option 2" where "2" is the text of another choice can mean either.
@@ -111,18 +117,20 @@ def match_choice(question: Question, text: str) -> str | None:
 
 
 def parse_yes_no(text: str) -> str | None:
-    """Whether a cleaned text is a word for yes or for no."""
+    """Return "yes" or "no" for a cleaned text that is a word for it, such as "true"; else None."""
     return "yes" if text in YES_WORDS else "no" if text in NO_WORDS else None
 
 
 def find_labelled_choice(question: Question, label: str) -> str | None:
-    """The choice with this letter, or this number from 1; None where there is none."""
+    """Return the choice with this letter, or this number from 1; None where there is none."""
     place = int(label) - 1 if label.isdecimal() else ord(label) - ord("a")
     return question.choices[place] if 0 <= place < len(question.choices) else None
 
 
 def parse_order(question: Question, text: str) -> str | None:
-    """The order that a text spells with letters or with numbers from 1; an arrow to the left could mean either way."""
+    """Return the order that a cleaned text spells with letters or with numbers from 1; else None. A text with an arrow
+    to the left gives None.
+    """
     if "<" in text or "←" in text:
         return None
     marks = re.sub(r"[\W_]+", "", ORDER_FILLER.sub(" ", text))
@@ -131,17 +139,17 @@ def parse_order(question: Question, text: str) -> str | None:
     return next((choice for choice in question.choices if choice.casefold() == marks), None)
 
 
-def has_same_words(one: str, other: str) -> bool:
-    """Whether two texts differ at most in case, spaces and the punctuation around them.
+def has_same_words(left: str, right: str) -> bool:
+    """Return whether two texts differ at most in case, spaces and the punctuation around them.
 
     >>> has_same_words("A dog  runs.", "a dog runs"), has_same_words("A dog.", "A cat.")
     (True, False)
     """
-    return clean_reply_text(one) == clean_reply_text(other)
+    return clean_reply_text(left) == clean_reply_text(right)
 
 
 def drop_repeated_texts(texts: Iterable[str]) -> list[str]:
-    """The first of the texts with the same words, in order.
+    """Return the texts in order, without a text that has the same words as an earlier one.
 
     >>> drop_repeated_texts(["A dog.", "A cat.", "a dog"])
     ['A dog.', 'A cat.']

@@ -1,4 +1,4 @@
-"""QEVA of a summary as a pure function of stored questions, marks and outcomes (paper 3.4; spec 3.6)."""
+"""Compute QEVA of a summary from stored questions, marks and outcomes, without a model (paper 3.4; spec 3.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ DimensionStatus = Literal[
 
 @dataclass(frozen=True, slots=True)
 class DimensionScore:
-    """The share of right answers among the kept questions of a dimension, in [0, 1]; None unless status is "ok".
+    """The score of one dimension of one summary: the share of right answers among its kept questions, in [0, 1]; None
+    unless status is "ok".
 
     =================  ==============================================================
     status             meaning
@@ -34,8 +35,8 @@ class DimensionScore:
 
     low, high: Wilson's 95 % interval of value. n_generated: the usable questions that were written, the sum of
     n_trivial, n_low_quality, n_filter_error and n_kept. n_answer_error: kept questions whose answers failed, were
-    refused or could not be read. n_scored: the denominator of value. n_abstain: answers that say the context does not
-    tell; they count as wrong. reason: why there is no value.
+    refused or could not be read. n_scored: the denominator of value. n_abstain: abstentions, because the context does
+    not give the answer; they count as wrong. reason: why there is no value.
     """
 
     dimension: Dimension
@@ -57,7 +58,7 @@ class DimensionScore:
 
 @dataclass(frozen=True, slots=True)
 class QevaScore:
-    """QEVA of a summary, in [0, 1]: the mean of the three dimensions, None unless all three are defined.
+    """QEVA of one summary, with its three dimensions. `value` is their mean, None unless all three are defined.
 
     partial_mean: the mean of those that are defined, which equals `value` where all are; None where none is. It is
     no QEVA: two summaries with different undefined dimensions cannot be compared by it.
@@ -69,24 +70,27 @@ class QevaScore:
 
     @property
     def dimensions(self) -> tuple[DimensionScore, DimensionScore, DimensionScore]:
-        """Coverage, factuality and chronology."""
+        """The scores of coverage, factuality and chronology, in this order."""
         return self.coverage, self.factuality, self.chronology
 
     @property
     def value(self) -> float | None:
-        """QEVA; None where a dimension is undefined."""
-        return self.partial_mean if all(one.value is not None for one in self.dimensions) else None
+        """QEVA, the mean of the three dimensions, in [0, 1]; None where one is undefined."""
+        return self.partial_mean if all(score.value is not None for score in self.dimensions) else None
 
     @property
     def partial_mean(self) -> float | None:
-        """The mean of the dimensions that are defined."""
-        values = [one.value for one in self.dimensions if one.value is not None]
+        """The mean of the dimensions that are defined; None where none is.
+
+        It is no QEVA: two summaries with different undefined dimensions cannot be compared by it.
+        """
+        values = [score.value for score in self.dimensions if score.value is not None]
         return sum(values) / len(values) if values else None
 
     @property
     def reason(self) -> str | None:
-        """Why `value` is None, dimension by dimension; None where it is a number."""
-        missing = [f"{one.dimension}: {one.reason}" for one in self.dimensions if one.value is None]
+        """The causes why `value` is None, by dimension, joined by "; "; None where it is a number."""
+        missing = [f"{score.dimension}: {score.reason}" for score in self.dimensions if score.value is None]
         return "; ".join(missing) or None
 
 
@@ -108,7 +112,8 @@ def compute_dimension_score(
     outcomes: Sequence[AnswerOutcome],
     on_error: OnError = "exclude",
 ) -> DimensionScore:
-    """Score one dimension of a summary.
+    """Return the score of one dimension of a summary, or a status where too few questions were kept or too many answers
+    failed.
 
     marks: one for each question, in order. outcomes: one for each question that the marks keep, in order. on_error:
     whether answers that failed are left out of the denominator or count as wrong. Raises ValueError for another number
@@ -133,24 +138,24 @@ def compute_dimension_score(
 def count_outcomes(
     questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome]
 ) -> DimensionScore:
-    """The counts of a dimension, without a value."""
-    decisions, given = Counter(mark.decision for mark in marks), Counter(outcomes)
+    """Return a dimension's counts of questions and answers as a score without a value, with the status "ok"."""
+    n_by_decision, n_by_outcome = Counter(mark.decision for mark in marks), Counter(outcomes)
     return DimensionScore(
         questions.dimension,
         "ok",
         n_generated=len(marks),
-        n_trivial=decisions["trivial"],
-        n_low_quality=decisions["low_quality"],
-        n_filter_error=decisions["error"],
-        n_kept=decisions["keep"],
-        n_answer_error=given["error"],
-        n_correct=given["correct"],
-        n_abstain=given["abstain"],
+        n_trivial=n_by_decision["trivial"],
+        n_low_quality=n_by_decision["low_quality"],
+        n_filter_error=n_by_decision["error"],
+        n_kept=n_by_decision["keep"],
+        n_answer_error=n_by_outcome["error"],
+        n_correct=n_by_outcome["correct"],
+        n_abstain=n_by_outcome["abstain"],
     )
 
 
 def explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
-    """One phrase: why a dimension has no question to score."""
+    """Return the phrase that explains why a dimension has no question to score."""
     if counts.n_generated == 0:
         return questions.reason or "no question was written"
     return (
@@ -160,27 +165,27 @@ def explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
 
 
 def explain_few_kept(counts: DimensionScore) -> str:
-    """One phrase: how many questions a dimension has, how many it needs, and what would give it more."""
+    """Return the phrase with how many questions a dimension has, how many it needs, and what would give it more."""
     kept = f"{counts.n_kept} of {counts.n_generated} questions kept, {MIN_QUESTIONS} needed"
     return f"{kept}: {QUESTION_REMEDIES[counts.dimension]}"
 
 
 def compute_summary_score(scored: Mapping[Dimension, DimensionScore], n_sentences: int) -> QevaScore:
-    """QEVA of a summary of so many sentences from its three dimensions.
+    """Return QEVA of a summary from its three dimensions; `n_sentences` is the summary's number of sentences.
 
-    A single sentence that answers no question about order tells one event, as far as anybody can say. The order of one
-    event is not wrong but undefined: chronology, and with it QEVA, is None.
+    A single sentence that answers no question about order is taken to describe one event. The order of one event is not
+    wrong but undefined: chronology, and with it QEVA, is None.
     """
     chronology = scored["chronology"]
     is_silent = chronology.value is not None and chronology.n_abstain == chronology.n_scored
     if n_sentences < 2 and is_silent:
-        reason = "a summary of one sentence that tells no order: one of two sentences or more is needed"
+        reason = "the summary is a single sentence that gives no order: write two sentences or more"
         chronology = replace(chronology, status="one_event", value=None, low=None, high=None, n_scored=0, reason=reason)
     return QevaScore(scored["coverage"], scored["factuality"], chronology)
 
 
 def is_empty_summary(summary: str) -> bool:
-    """Whether a summary has neither a letter nor a digit, so that it answers nothing.
+    """Return whether a summary has neither a letter nor a digit, so that it answers nothing.
 
     >>> is_empty_summary(" ... "), is_empty_summary("A dog.")
     (True, False)
@@ -191,9 +196,10 @@ def is_empty_summary(summary: str) -> bool:
 def compute_empty_summary_score(
     coverage: tuple[QuestionSet, Sequence[FilterMark]], chronology: tuple[QuestionSet, Sequence[FilterMark]]
 ) -> QevaScore:
-    """QEVA of an empty summary, without asking anybody: it answers no question, and it states nothing that is false.
+    """Return QEVA of an empty summary, without a model: coverage and chronology 0, factuality and the value None.
 
-    Coverage and chronology are 0 where filtering kept enough questions; factuality, and with it QEVA, is None.
+    An empty summary answers no question, and states nothing that is false. Coverage and chronology have no value where
+    filtering kept too few questions.
     """
     answered = [
         compute_dimension_score(questions, marks, ["abstain"] * sum(mark.decision == "keep" for mark in marks))
@@ -204,7 +210,8 @@ def compute_empty_summary_score(
 
 
 def find_question_shortage(questions: QuestionSet) -> DimensionScore | None:
-    """The best score that a dimension could have, where even that is undefined: too few questions were written.
+    """Return the score, without a value, of a dimension for which fewer than MIN_QUESTIONS questions were written; else
+    None. Asks no model.
 
     None where the dimension has a value if filtering keeps every question. Asks no model.
 
@@ -226,11 +233,15 @@ segment_index'
 def check_marks_and_outcomes(
     questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome], on_error: str
 ) -> None:
-    """Raise ValueError unless there is a mark for every question and an outcome for every kept one."""
+    """Raise ValueError unless every question has a mark, every kept one an outcome, and `on_error` is a known value."""
     if len(marks) != len(questions.questions):
-        raise ValueError(f"There are {len(marks)} marks for {len(questions.questions)} questions: give one for each.")
+        raise ValueError(
+            f"The number of marks is {len(marks)}, that of questions {len(questions.questions)}: give one per question."
+        )
     n_kept = sum(mark.decision == "keep" for mark in marks)
     if len(outcomes) != n_kept:
-        raise ValueError(f"There are {len(outcomes)} outcomes for {n_kept} kept questions: give one for each.")
+        raise ValueError(
+            f"The number of outcomes is {len(outcomes)}, that of kept questions {n_kept}: give one per kept question."
+        )
     if on_error not in ("exclude", "wrong"):
         raise ValueError(f'on_error is "exclude" or "wrong", not "{on_error}".')

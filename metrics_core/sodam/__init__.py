@@ -1,4 +1,4 @@
-"""SodaM: aligns timed predictions with reference segments and scores the coverage of keypoints along the alignment.
+"""SodaM: align timed predictions with reference segments, and score the coverage of keypoints along the alignment.
 
 The code follows the published recurrence; docs/metrics/ecs.md explains the numbers.
 """

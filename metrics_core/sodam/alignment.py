@@ -1,4 +1,4 @@
-"""Aligns two lists of spans, for one clip or for many at once."""
+"""Align predicted with reference segments by their times, for one video or for many at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from metrics_core.sodam.spans import (
 
 
 def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, compat: Compat | None = None) -> Alignment:
-    """Align predicted segments with reference segments so that the sum of their IoU is greatest (arXiv 2602.08711).
+    """Return the alignment of predicted with reference segments whose sum of IoU is greatest (arXiv 2602.08711).
 
     Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0. The anchors pair a reference with a
     prediction: they keep the order of time on both sides and always overlap. Of equally good alignments the one with
@@ -28,13 +28,13 @@ def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, com
     whichever it overlaps more; without an overlap it is an orphan.
 
     compat="official" repeats the official code: spans in the order of the input, the last pair of every row instead of
-    the optimal path, and every prediction in a group, even without overlap; `value` then adds up the IoU of these
+    the optimal path, and every prediction in a group, even without overlap; `total_iou` then adds up the IoU of these
     anchors. Raises ValueError for another shape or for seconds that are not finite. A reversed span is swapped and
     counted, with a SodamWarning.
 
     >>> references, predictions = [[0, 10], [10, 20]], [[0, 8], [9, 15], [15, 20]]
     >>> align(references, predictions)
-    Alignment(anchors=((0, 0), (1, 2)), groups={0: (0,), 1: (1, 2)}, orphans=(), value=1.3, n_swapped=0)
+    Alignment(anchors=((0, 0), (1, 2)), groups={0: (0,), 1: (1, 2)}, orphans=(), total_iou=1.3, n_swapped=0)
     >>> align(references, predictions, compat="official").groups
     {0: (0, 1), 1: (2,)}
     >>> align([[0, 10]], [[20, 30]]).orphans
@@ -50,12 +50,12 @@ def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, com
 def align_batch(
     pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]], *, compat: Compat | None = None
 ) -> list[Alignment]:
-    """Align many clips, given as pairs (reference_spans, predicted_spans): as `align` does, but faster.
+    """Return the alignment of every pair (reference_spans, predicted_spans), in order: as `align` does, but faster.
 
-    Clips with equal numbers of segments are aligned together. Errors name the clip by its position from 0. One warning
-    counts the reversed spans of all clips.
+    Videos with equal numbers of segments are aligned together. Errors name the video by its position from 0. One
+    warning counts the reversed spans of all videos.
 
-    >>> [alignment.value for alignment in align_batch([([[0, 4]], [[0, 2]]), ([], [[0, 1]]), ([[0, 4]], [[3, 4]])])]
+    >>> [alignment.total_iou for alignment in align_batch([([[0, 4]], [[0, 2]]), ([], [[0, 1]]), ([[0, 4]], [[3, 4]])])]
     [0.5, 0.0, 0.25]
     """
     official = is_official_compat(compat)
@@ -78,7 +78,9 @@ def align_batch(
 
 
 def is_official_compat(compat: Compat | None) -> bool:
-    """Whether `compat` asks for the official code's behaviour. Raises ValueError for an unknown name."""
+    """Return whether `compat` asks for the official code's behaviour. Raises ValueError unless it is "official" or
+    None.
+    """
     if compat not in (None, "official"):
         raise ValueError(f'compat is {compat!r}: give "official", or None for the behaviour described in the docs.')
     return compat == "official"
@@ -87,7 +89,9 @@ def is_official_compat(compat: Compat | None) -> bool:
 def align_stack(
     references: FloatArray, predictions: FloatArray, n_swapped: list[int], official: bool
 ) -> list[Alignment]:
-    """Align clips of one shape, given their spans (clips, N, 2) and (clips, M, 2)."""
+    """Return the alignments of videos with equal numbers of segments, in order, given their spans (videos, N, 2) and
+    (videos, M, 2).
+    """
     sides = references, predictions
     if official:
         orders = [np.broadcast_to(np.arange(side.shape[1]), side.shape[:2]) for side in sides]
@@ -101,11 +105,11 @@ def align_stack(
     owners = assign_owners(path, iou, official)
     values = sum_path_iou(path, iou) if official else total[:, -1, -1]
     columns = (*(order.tolist() for order in orders), path.tolist(), owners.tolist(), values.tolist(), n_swapped)
-    return [build_alignment(*clip) for clip in zip(*columns, strict=True)]
+    return [build_alignment(*video) for video in zip(*columns, strict=True)]
 
 
 def sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
-    """Sum the IoU along the path of every clip."""
+    """Return the sum of the IoU along the path of every video, (videos,)."""
     on_path = path[:, :, None] == np.arange(iou.shape[2])
     worth: FloatArray = np.where(on_path, iou, 0.0).sum(axis=(1, 2))
     return worth
@@ -114,10 +118,10 @@ def sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
 def build_alignment(
     references: list[int], predictions: list[int], path: list[int], owners: list[int], value: float, n_swapped: int
 ) -> Alignment:
-    """Build one clip's alignment, with the indices of its input.
+    """Build one video's alignment, with segments named by their positions in the caller's input.
 
-    references, predictions: these indices in the order in which the segments were aligned. path, owners: positions in
-    that order.
+    references, predictions: these positions in the order in which the segments were aligned. path: for every reference
+    the paired prediction, owners: for every prediction the reference whose group it joins; -1 for none.
     """
     anchors = tuple((references[i], predictions[j]) for i, j in enumerate(path) if j >= 0)
     groups: dict[int, list[int]] = {reference: [] for reference, _ in anchors}

@@ -1,4 +1,4 @@
-"""The dynamic programme that pairs two sequences in order, and the two ways to read the pairs off its table."""
+"""Pair two sequences in order by a dynamic programme, and read the pairs off its table in two ways."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from metrics_core.arrays import FloatArray, IntArray
 
 
 def compute_best_totals(iou: FloatArray) -> FloatArray:
-    """Compute S (clips, N + 1, M + 1): the greatest IoU that pairs of the first i references and j predictions reach.
+    """Return the table S (videos, N + 1, M + 1), where S[i, j] is the greatest sum of IoU that pairs of the first i
+    references and j predictions reach.
 
     S[i, j] = max(S[i-1, j], S[i, j-1], S[i-1, j-1] + iou[i, j]) with zeros along the borders (Eq. 3 of arXiv
-    2602.08711). The best pairs of a clip have the IoU S[N, M] in all.
+    2602.08711). The best pairs of a video have the IoU S[N, M] in all.
 
     >>> compute_best_totals(np.array([[[0.5, 0.25], [0.0, 0.75]]]))[0].tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.5, 1.25]]
     """
-    n_clips, n_references, n_predictions = iou.shape
-    total = np.zeros((n_clips, n_references + 1, n_predictions + 1))
+    n_videos, n_references, n_predictions = iou.shape
+    total = np.zeros((n_videos, n_references + 1, n_predictions + 1))
     for i in range(n_references):
         without_left = np.maximum(total[:, i, 1:], total[:, i, :-1] + iou[:, i])
         np.maximum.accumulate(without_left, axis=1, out=total[:, i + 1, 1:])
@@ -25,13 +26,15 @@ def compute_best_totals(iou: FloatArray) -> FloatArray:
 
 
 def find_optimal_path(total: FloatArray) -> IntArray:
-    """Find a path whose IoU is S[N, M]. Of equal steps, dropping a reference comes before dropping a prediction.
+    """Return for every reference its paired prediction, or -1 for none, (videos, N), so that the pairs' IoU adds up to
+    S[N, M].
 
-    Both come before a pair, so every pair on the path overlaps: a pair without overlap adds nothing.
+    Of equal steps, dropping a reference comes before dropping a prediction. Both come before a pair, so every pair on
+    the path overlaps: a pair without overlap adds nothing.
     """
-    n_clips, n_references = total.shape[0], total.shape[1] - 1
-    path = np.full((n_clips, n_references), -1, dtype=np.int64)
-    stack, column = np.arange(n_clips), np.full(n_clips, total.shape[2] - 1)
+    n_videos, n_references = total.shape[0], total.shape[1] - 1
+    path = np.full((n_videos, n_references), -1, dtype=np.int64)
+    stack, column = np.arange(n_videos), np.full(n_videos, total.shape[2] - 1)
     for i in range(n_references, 0, -1):
         reached = total[stack, i, column]
         # Rows of S never fall, so this is the first column with the same total: predictions after it are dropped.
@@ -43,16 +46,17 @@ def find_optimal_path(total: FloatArray) -> IntArray:
 
 
 def find_official_path(total: FloatArray) -> IntArray:
-    """Find the path that the official code reports: in every row the last pair to the left of the row below's pair.
+    """Return for every reference the prediction that the official code pairs it with, or -1 for none, (videos, N).
 
-    The code ignores which cells the best path visits, so the path can reach less than S[N, M]. The first reference and
-    the first prediction always count as a pair, even without overlap.
+    The code takes in every row the last pair to the left of the pair in the row below. It ignores which cells the best
+    path visits, so the path can reach less than S[N, M]. The first reference and the first prediction always count as a
+    pair, even without overlap.
     """
     is_pair = total[:, 1:, 1:] > np.maximum(total[:, :-1, 1:], total[:, 1:, :-1])
     is_pair[:, :1, :1] = True
-    n_clips, n_references, n_predictions = is_pair.shape
-    path = np.full((n_clips, n_references), -1, dtype=np.int64)
-    limit = np.full(n_clips, n_predictions)
+    n_videos, n_references, n_predictions = is_pair.shape
+    path = np.full((n_videos, n_references), -1, dtype=np.int64)
+    limit = np.full(n_videos, n_predictions)
     for i in reversed(range(n_references)):
         candidates = np.where(is_pair[:, i], np.arange(n_predictions), -1)
         path[:, i] = np.where(candidates < limit[:, None], candidates, -1).max(axis=1, initial=-1)

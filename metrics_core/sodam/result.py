@@ -1,4 +1,4 @@
-"""The results of SodaM: an alignment, and the scores of a clip and of a system."""
+"""The results of SodaM: an alignment, and the scores of a video and of a system."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ Status = Literal["ok", "no_prediction", "no_reference"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Assigns predicted segments to reference segments. All indices refer to the input.
+    """An assignment of one video's predicted segments to its reference segments. All indices are positions in the
+    caller's input.
 
     anchors: (reference, prediction) pairs in time order; a segment is in at most one. groups: all predictions merged
-    into an anchored reference, in time order, by reference. orphans: predictions in no group, in time order. value:
+    into an anchored reference, in time order, by reference. orphans: predictions in no group, in time order. total_iou:
     sum of the anchors' IoU, in [0, min(N, M)]. n_swapped: spans of both sides that ended before they started.
     """
 
@@ -27,15 +28,15 @@ class Alignment:
 
     @property
     def n_merged_predictions(self) -> int:
-        """The number of predictions after merging: groups and orphans."""
+        """The number of predictions after merging: every group counts as one, and so does every orphan."""
         return len(self.groups) + len(self.orphans)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentScore:
-    """How many keypoints of an anchored reference segment its merged predictions cover.
+    """How many keypoints of one anchored reference segment the predictions merged into it cover.
 
-    value: covered share of the keypoints in [0, 1], None where the segment has no keypoint. by_dimension: (covered,
+    coverage: covered share of the keypoints in [0, 1], None where the segment has no keypoint. by_dimension: (covered,
     all) keypoints.
     """
 
@@ -58,7 +59,8 @@ class DimensionF1:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
-    """SodaM of one clip: `total` is the F1 over all dimensions. Numbers lie in [0, 1] or are None.
+    """SodaM of one video: precision, recall and F1 over all dimensions and by dimension. Numbers lie in [0, 1] or are
+    None.
 
     ==============  ======================================  ==========================================
     status          meaning                                 numbers
@@ -69,7 +71,7 @@ class AlignmentScore:
     no_reference    no reference segment with a keypoint    all None
     ==============  ======================================  ==========================================
 
-    by_dimension has an entry for every dimension named in the counts; its numbers are None where the clip has no
+    by_dimension has an entry for every dimension named in the counts; its numbers are None where the video has no
     keypoint of that dimension.
     """
 
@@ -83,9 +85,11 @@ class AlignmentScore:
 
 @dataclass(frozen=True, slots=True)
 class SystemScore:
-    """Unweighted means of the clips' F1, in total and by dimension, over the clips whose F1 is defined.
+    """The unweighted means of F1 over one system's videos, in total and by dimension; None where no video's F1 is
+    defined.
 
-    n_missing clips had no prediction and count as 0. n_undefined clips had no keypoint and are not among the n_clips.
+    n_without_prediction videos had no prediction and count as 0. n_undefined videos had no keypoint and are not among
+    the n_videos.
     """
 
     mean_f1: float | None
@@ -97,12 +101,13 @@ class SystemScore:
 
 @dataclass(frozen=True, slots=True)
 class TemporalScore:
-    """How well the times fit, whatever the texts say. Numbers lie in [0, 1] or are None.
+    """How well the times of one video's predictions fit the references', whatever the texts say. Numbers lie in [0, 1]
+    or are None.
 
-    precision_at: by IoU threshold, the share of merged predictions with an IoU above it. recall_at: the same share of
-    references. precision and recall: means over the thresholds. f1: harmonic mean of precision and recall. miou: mean
-    of the references' best IoU. With "no_prediction" precision is None and the rest 0; with "no_reference" all numbers
-    are None.
+    precision_by_threshold: by IoU threshold, the share of merged predictions with an IoU above it. recall_by_threshold:
+    the same share of references. precision and recall: means over the thresholds. f1: harmonic mean of precision and
+    recall. mean_iou: mean of the references' best IoU. With "no_prediction" precision is None and the rest 0; with
+    "no_reference" all numbers are None.
     """
 
     status: Status

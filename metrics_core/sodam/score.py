@@ -1,4 +1,4 @@
-"""Scores a clip along its alignment: coverage of keypoints and fit of times; and a system by its clips."""
+"""Score a video along its alignment: coverage of keypoints and fit of times; and a system by its videos."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ IOU_THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 
 
 def count_covered_keypoints(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[str, tuple[int, int]]:
-    """Count (covered, all) keypoints by dimension, given the dimension and the verdict of every keypoint.
+    """Return the numbers of (covered, all) keypoints by dimension, given the dimension and the verdict of every
+    keypoint.
 
     Dimensions come in order of first appearance.
 
@@ -46,10 +47,10 @@ def count_covered_keypoints(dimensions: Iterable[str], covered: Iterable[bool]) 
 
 
 def compute_coverage(counts: CoverageCounts, average: Average = "micro") -> float | None:
-    """Compute the covered share of the keypoints, in [0, 1]; None where there is no keypoint.
+    """Return the covered share of the keypoints, in [0, 1]; None where there is no keypoint.
 
     "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711); "macro" averages over the dimensions that have
-    keypoints. The coverage of a reference segment is the score of a pair; the coverage of a whole clip is its score
+    keypoints. The coverage of a reference segment is the score of a pair; the coverage of a whole video is its score
     without alignment (flat_micro, flat_macro). Raises ValueError for another average and for impossible counts.
 
     >>> counts = {"events": (2, 4), "camera": (1, 1), "speech": (0, 0)}
@@ -70,10 +71,11 @@ def compute_coverage(counts: CoverageCounts, average: Average = "micro") -> floa
 
 
 def count_verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) -> int:
-    """Count the verifier's forward passes on one text: every keypoint meets its best r sentences, or all (r=None).
+    """Return the number of passes that verifying keypoints on one text costs: every keypoint with its best r sentences,
+    or all (r=None).
 
-    >>> count_verifier_passes(3, 5, r=2), count_verifier_passes(3, 5), count_verifier_passes(3, 1, r=2), count_verifier_passes(3, 0, r=2)
-    (6, 15, 3, 0)
+    >>> [count_verifier_passes(3, n_sentences, r=2) for n_sentences in (5, 1, 0)], count_verifier_passes(3, 5)
+    ([6, 3, 0], 15)
     """
     if r is not None and r < 1:
         raise ValueError(f"r is {r}: give at least 1 sentence for each keypoint, or None for all of them.")
@@ -87,12 +89,13 @@ def score_alignment(
     segment_average: Average = "micro",
     compat: Compat | None = None,
 ) -> AlignmentScore:
-    """Compute precision, recall and F1 of one clip, in total and by dimension (arXiv 2602.08711).
+    """Return precision, recall and F1 of one video, in total and by dimension (arXiv 2602.08711), from its alignment
+    and its counts of covered keypoints.
 
     counts: (covered, all) keypoints by dimension, for every reference segment in the order given to `align`. A keypoint
     is covered if the predictions merged into its segment cover it; keypoints of segments without a group do not count
-    as covered. pair_score: "micro" or "macro", see `coverage`. With s the sum of the pair scores and N the number of
-    segments, P = s / n_merged, R = s / N and F1 = 2s / (n_merged + N), where n_merged counts groups and orphans.
+    as covered. segment_average: "micro" or "macro", see `compute_coverage`. With s the sum of the segments' coverage, N
+    their number and M that of groups and orphans, P = s / M, R = s / N and F1 = 2s / (M + N).
 
     A segment without keypoints does not count, and neither does its group: in a dimension, a segment without keypoints
     of this dimension; in total, a segment without any. compat="official" counts such segments with score 0. Raises
@@ -100,7 +103,7 @@ def score_alignment(
 
     >>> alignment = Alignment(((0, 0),), {0: (0,)}, (1,), 0.9)
     >>> score = score_alignment(alignment, [{"events": (1, 2), "camera": (1, 1)}, {"events": (0, 3)}])
-    >>> round(score.precision, 4), round(score.recall, 4), round(score.total, 4), score.by_dimension["camera"].f1
+    >>> round(score.precision, 4), round(score.recall, 4), round(score.f1, 4), score.by_dimension["camera"].f1
     (0.3333, 0.3333, 0.3333, 0.6666666666666666)
     """
     official = is_official_compat(compat)
@@ -121,7 +124,9 @@ def score_alignment(
 
 
 def compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], official: bool) -> DimensionF1:
-    """Compute precision, recall and F1 from the reference segments' values. None marks a segment without keypoints."""
+    """Return precision, recall and F1 from the coverage of every reference segment, None for one without keypoints. All
+    are None where no segment has any; `official` takes None as 0.
+    """
     if official:
         values = [value or 0.0 for value in values]
     n_references = sum(value is not None for value in values)
@@ -137,50 +142,55 @@ def compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], o
 def build_segment_score(
     reference: int, predictions: tuple[int, ...], counts: CoverageCounts, value: float | None
 ) -> SegmentScore:
-    """Build the detail of one reference segment: its predictions, and how many of its keypoints they cover."""
+    """Build the detail of one reference segment: its predictions, the share of its keypoints that they cover, and the
+    numbers of keypoints.
+    """
     covered, keypoints = (sum(count[i] for count in counts.values()) for i in (0, 1))
     return SegmentScore(reference, predictions, covered, keypoints, value, dict(counts))
 
 
 def check_reference_count(alignment: Alignment, n_references: int) -> None:
-    """Raise ValueError where the alignment names a reference segment without counts."""
+    """Raise ValueError where the alignment names a reference segment beyond `n_references`."""
     missing = [reference for reference in alignment.groups if reference >= n_references]
     if missing:
         raise ValueError(
-            f"The alignment matches reference segment {missing[0]}, and there are counts of {n_references} segment(s): "
+            f"The alignment matches reference segment {missing[0]}, but the number of segments with counts is "
+            f"{n_references}: "
             "give counts for every reference segment, in the order given to align."
         )
 
 
 def compute_system_score(scores: Sequence[AlignmentScore]) -> SystemScore:
-    """Average the scores of one system's clips, in total and by dimension.
+    """Return the mean F1 of one system's videos, in total and by dimension.
 
-    Every clip that has a score counts once, one without a prediction as 0. Clips without keypoints have no score and
+    Every video that has a score counts once, one without a prediction as 0. Videos without keypoints have no score and
     are left out; `n_undefined` counts them.
 
     >>> alignment, nothing = Alignment(((0, 0),), {0: (0,)}, (), 0.9), Alignment((), {}, (), 0.0)
     >>> scores = [score_alignment(aligned, [{"events": (1, 2)}]) for aligned in (alignment, nothing)]
-    >>> system = compute_system_score(clips)
-    >>> system.total, system.n_videos, system.n_missing
+    >>> system = compute_system_score(scores)
+    >>> system.mean_f1, system.n_videos, system.n_without_prediction
     (0.25, 2, 1)
     """
-    defined = [clip for clip in scores if clip.f1 is not None]
-    dimensions = dict.fromkeys(dimension for clip in scores for dimension in clip.by_dimension)
+    defined = [score for score in scores if score.f1 is not None]
+    dimensions = dict.fromkeys(dimension for score in scores for dimension in score.by_dimension)
     by_dimension = {
-        dimension: compute_mean([clip.by_dimension[dimension].f1 for clip in defined if dimension in clip.by_dimension])
+        dimension: compute_mean(
+            [score.by_dimension[dimension].f1 for score in defined if dimension in score.by_dimension]
+        )
         for dimension in dimensions
     }
     return SystemScore(
-        mean_f1=compute_mean([clip.f1 for clip in defined]),
+        mean_f1=compute_mean([score.f1 for score in defined]),
         by_dimension=by_dimension,
         n_videos=len(defined),
-        n_without_prediction=sum(clip.status == "no_prediction" for clip in defined),
+        n_without_prediction=sum(score.status == "no_prediction" for score in defined),
         n_undefined=len(scores) - len(defined),
     )
 
 
 def compute_mean(values: Sequence[float | None]) -> float | None:
-    """Average the values that are not None; None where all are."""
+    """Return the mean of the values that are not None; None where all are."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None
 
@@ -191,7 +201,8 @@ def compute_temporal_score(
     alignment: Alignment,
     thresholds: Sequence[float] = IOU_THRESHOLDS,
 ) -> TemporalScore:
-    """Compute temporal precision, recall, F1 and mean IoU of one clip's merged predictions and orphans.
+    """Return temporal precision, recall, F1 and mean IoU of one video: how well merged predictions and orphans overlap
+    the references.
 
     Give the spans that `align` was given, (N, 2) and (M, 2) in seconds. At an IoU threshold in [0, 1), precision is the
     share of merged predictions whose IoU with some reference is above the threshold; recall is the share of references
@@ -225,11 +236,11 @@ def compute_temporal_score(
 
 
 def compute_shares_above_levels(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
-    """Compute the share of values strictly above each level; None where the shares are not defined."""
+    """Return the share of values strictly above every level, by level; None for all levels where `defined` is False."""
     return {level: float((best > level).mean()) if defined else None for level in levels}
 
 
 def compute_mean_share(shares: dict[float, float | None]) -> float | None:
-    """Average the shares over the levels; None where they are not defined."""
+    """Return the mean of the shares over the levels; None where they are not defined."""
     numbers = [share for share in shares.values() if share is not None]
     return float(np.mean(numbers)) if numbers else None

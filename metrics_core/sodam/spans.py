@@ -1,4 +1,4 @@
-"""Time spans: checks, order and overlap, and many-to-one merging of predictions on their references."""
+"""Time spans: check, sort and compare them, and merge predictions into the references they overlap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from metrics_core.sodam.result import Alignment
 
 
 class SodamWarning(UserWarning):
-    """The scores are defined, but the input is probably not what the caller means. Given once per call."""
+    """A warning that the scores are defined, but the input is probably not what the caller means. It comes once per
+    call.
+    """
 
 
 def convert_spans(name: str, values: npt.ArrayLike) -> tuple[FloatArray, int]:
@@ -38,10 +40,12 @@ def convert_spans(name: str, values: npt.ArrayLike) -> tuple[FloatArray, int]:
 
 
 def warn_about_swapped_spans(n_swapped: int) -> None:
-    """Warn the caller's caller of segments that end before they start."""
+    """Give a SodamWarning if segments end before they start, with their number. The warning points to the caller's
+    caller.
+    """
     if n_swapped:
         warnings.warn(
-            f"{n_swapped} segment(s) end before they start; start and end were swapped: check their timestamps.",
+            f"Segments that end before they start: {n_swapped}. Start and end were swapped: check their timestamps.",
             SodamWarning,
             stacklevel=3,
         )
@@ -53,7 +57,7 @@ def compute_time_order(spans: FloatArray) -> IntArray:
 
 
 def compute_span_iou(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
-    """Compute the intersection over union of every span of `left` (..., n, 2) with every span of `right` (..., m, 2).
+    """Return the intersection over union of every span of `left` (..., n, 2) with every span of `right` (..., m, 2).
 
     The result (..., n, m) lies in [0, 1]. Spans must not be reversed. A span of length 0 overlaps nothing, not even
     itself.
@@ -70,24 +74,25 @@ def compute_span_iou(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
 
 
 def assign_owners(path: IntArray, iou: FloatArray, official: bool) -> IntArray:
-    """Assign every prediction to a reference, or to none (-1): (clips, M) from paths (clips, N) and IoU (clips, N, M).
+    """Return for every prediction the reference whose group it joins, or -1 for none: (videos, M) from paths (videos,
+    N) and IoU (videos, N, M).
 
-    These are Eqs 4 and 5 of arXiv 2602.08711; docs/metrics/ecs.md says what they leave open. A prediction joins the
-    anchored reference before or after it, whichever overlaps it more. Of equal overlaps the earlier reference counts;
-    where both overlaps are 0, it joins neither. Official: it always joins the reference before it, or the one after it
-    where there is none before.
+    These are Eqs 4 and 5 of arXiv 2602.08711; docs/metrics/ecs.md describes what they leave open. A prediction joins
+    the anchored reference before or after it, whichever overlaps it more. Of equal overlaps the earlier reference
+    counts; where both overlaps are 0, it joins neither. Official: it always joins the reference before it, or the one
+    after it where there is none before.
     """
-    n_clips, n_references, n_predictions = iou.shape
-    anchored = np.full((n_clips, n_predictions), -1, dtype=np.int64)
-    clip, reference = np.nonzero(path >= 0)
-    anchored[clip, path[clip, reference]] = reference
+    n_videos, n_references, n_predictions = iou.shape
+    anchored = np.full((n_videos, n_predictions), -1, dtype=np.int64)
+    video, reference = np.nonzero(path >= 0)
+    anchored[video, path[video, reference]] = reference
     before = np.maximum.accumulate(anchored, axis=1)
     following = np.where(anchored < 0, n_references, anchored)
     after = np.minimum.accumulate(following[:, ::-1], axis=1)[:, ::-1]
     if official:
         return np.where(before >= 0, before, np.where(after < n_references, after, -1))
     # Indices -1 and n_references, which stand for "no neighbour", both point at the added row without overlap.
-    padded = np.concatenate([iou, np.zeros((n_clips, 1, n_predictions))], axis=1)
+    padded = np.concatenate([iou, np.zeros((n_videos, 1, n_predictions))], axis=1)
     overlap_before, overlap_after = (
         np.take_along_axis(padded, neighbour[:, None], axis=1)[:, 0] for neighbour in (before, after)
     )
@@ -95,9 +100,10 @@ def assign_owners(path: IntArray, iou: FloatArray, official: bool) -> IntArray:
 
 
 def merge_spans(predicted_spans: npt.ArrayLike, alignment: Alignment) -> FloatArray:
-    """Merge the spans of every group, from its first start to its last end: (alignment.n_merged, 2) in seconds.
+    """Return one span for every group, from its first start to its last end, then the orphans' own:
+    (n_merged_predictions, 2) in seconds.
 
-    Groups come in the order of the anchors, then the orphans with their own spans.
+    Groups come in the order of the anchors.
 
     >>> merge_spans([[0, 5], [5, 10], [50, 60]], Alignment(((0, 0),), {0: (0, 1)}, (2,), 0.5)).tolist()
     [[0.0, 10.0], [50.0, 60.0]]
@@ -109,7 +115,7 @@ def merge_spans(predicted_spans: npt.ArrayLike, alignment: Alignment) -> FloatAr
 
 
 def merge_texts(texts: Sequence[str], alignment: Alignment) -> dict[int, str]:
-    """Join the texts of every group in time order, one per line. The keys are the anchored references.
+    """Return the texts of every group, joined in time order, one per line, by the index of its anchored reference.
 
     >>> merge_texts(["He sits.", "A man."], Alignment(((0, 0),), {0: (1, 0)}, (), 0.5))
     {0: 'A man.\\nHe sits.'}

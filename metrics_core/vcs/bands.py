@@ -1,4 +1,4 @@
-"""The shortest (floor) and the longest (ceil) line through a sequence of windows, for NAS-L."""
+"""Find the shortest (floor) and the longest (ceil) line through a sequence of windows, for NAS-L."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from metrics_core.vcs.windows import MappingWindows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """The floor and ceil lines with their lengths, and the lengths of the floor line's steps."""
+    """The shortest (floor) and the longest (ceil) line through the windows of one direction: lengths, cells, and the
+    floor line's steps.
+    """
 
     floor_length: float
     ceil_length: float
@@ -25,17 +27,21 @@ EMPTY_BAND = Band(0.0, 0.0, (), (), np.empty(0))
 
 
 def compute_step_lengths(rise: IntArray) -> FloatArray:
-    """Length of a step that goes one chunk along the walk and `rise` chunks along the timeline."""
+    """Return the length of a step that goes one chunk along the walk and `rise` chunks along the timeline, for every
+    `rise`.
+    """
     return np.asarray(np.sqrt(1 + rise * rise), dtype=np.float64)
 
 
 def sum_steps(steps: FloatArray) -> FloatArray:
-    """Sum the steps along the last axis, always from first to last, so that equal lines compare equal."""
+    """Return the sum of steps along the last axis, added from first to last, so that equal lines compare equal."""
     return np.asarray(steps.cumsum(axis=-1)[..., -1])
 
 
 def compute_band(windows: MappingWindows) -> Band:
-    """Draw the shortest and the longest line through one cell of every window. Ties go to the lower cells."""
+    """Return the shortest and the longest line through one cell of every window, with ties to the lower cells;
+    EMPTY_BAND for one window.
+    """
     if windows.start.size == 1:
         return EMPTY_BAND
     if (windows.end - windows.start).max() == 1:
@@ -53,7 +59,7 @@ def compute_band(windows: MappingWindows) -> Band:
 
 
 def find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
-    """Find (cells of the shortest line, cells of the longest line) by a dynamic programme over the windows.
+    """Return (cells of the shortest line, cells of the longest line), one cell per window, by a dynamic programme.
 
     Both lines are found at once, the longest as the minimum of negated lengths. Windows are padded to a common width
     with cells of infinite cost, so that a step's cost depends only on how far the window moved.
@@ -75,7 +81,7 @@ def find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
 
 
 def trace_back(origin: list[IntArray], line: int, last: int) -> IntArray:
-    """Follow one line from its last cell back to its first, and return its cells from first to last."""
+    """Return the cells of one line from first to last, by following `origin` back from its last cell."""
     path = [last]
     for cells in reversed(origin):
         path.append(int(cells[line, path[-1]]))

@@ -1,4 +1,4 @@
-"""VCS of many pairs of texts at once, and of one pair at several tolerances: faster, with the same numbers."""
+"""VCS of many pairs of texts at once, or of one pair at several tolerances: faster, with the same numbers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ def vcs_batch(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSResult]:
-    """Score pairs, given as (chunk similarities (R, G), `gas`). R and G may differ from pair to pair.
+    """Return the VCS of every pair, in order. A pair is (chunk similarities (R, G), `gas`); R and G may differ from
+    pair to pair.
 
-    Settings and numbers are the same as in `vcs_from_similarity`, to the last bit. Pairs of one shape are scored
-    together, which costs a fraction of scoring them one by one. Errors name the pair by its position from 0; each
-    warning comes once per call. `compute_pair_similarities` makes pairs from embeddings.
+    `gas` is the similarity of the whole texts. Parameters and numbers are the same as in `vcs_from_similarity`, to the
+    last bit. Pairs of one shape are scored together, which costs a fraction of scoring them one by one. Errors name the
+    pair by its position from 0; each warning comes once per call. `compute_pair_similarities` makes pairs from
+    embeddings.
 
     >>> pairs = [(np.eye(3), 1.0), (np.ones((4, 5)), 0.9), (np.eye(3), 0.8)]
     >>> [round(result.vcs, 3) for result in vcs_batch(pairs)]
@@ -65,11 +67,11 @@ def vcs_per_tolerance(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSResult]:
-    """Score one pair at every tolerance of `lcts`, in their order. The chunks are matched only once.
+    """Return the VCS of one pair at every tolerance of `lcts`, in their order. The chunks are matched only once.
 
     Numbers, settings, errors and warnings are the same as in `vcs_from_similarity`.
 
-    >>> [round(result.vcs, 3) for result in vcs_per_tolerance(np.eye(10)[::-1], 1.0, [0, 1, 2])]  # told backwards
+    >>> [round(result.vcs, 3) for result in vcs_per_tolerance(np.eye(10)[::-1], 1.0, [0, 1, 2])]  # in reverse order
     [0.0, 0.478, 0.478]
     """
     parameters = VCSParameters(tuple(lcts), context_cutoff, context_window_control, short_text)

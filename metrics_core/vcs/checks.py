@@ -1,4 +1,4 @@
-"""Checks of VCS's input: what cannot be scored raises a ValueError, what probably misleads gives a VCSWarning."""
+"""Check the input of VCS: what cannot be scored raises a ValueError, what probably misleads gives a VCSWarning."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ ROUNDING = 0.01
 
 
 class VCSWarning(UserWarning):
-    """The scores are defined, but the caller probably means something else. Given once per call, not per pair."""
+    """A warning that the scores are defined, but the caller probably means something else. Given once per call, not per
+    pair.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class VCSParameters:
-    """The metric's settings, checked. A pair gets one result for each tolerance in `lcts`."""
+    """The parameters of VCS. Making one raises ValueError for a value that is not finite or negative where it must not
+    be. A pair gets one result for each tolerance in `lcts`.
+    """
 
     lcts: tuple[float, ...]
     context_cutoff: float
@@ -43,25 +47,29 @@ class VCSParameters:
 
 
 def require_finite_gas(gas: float, pair: str = "") -> float:
-    """Return `gas` as a Python float. Raises ValueError unless it is finite; `pair`, such as " of pair 3", names it."""
+    """Return `gas` as a Python float. Raises ValueError unless it is finite; `pair`, such as " of pair 3", names it in
+    the message.
+    """
     if not math.isfinite(gas):
         raise ValueError(f"gas{pair} is {gas}: give the finite cosine similarity of the two whole texts.")
     return float(gas)
 
 
 def check_shape(name: str, array: npt.NDArray[Any], ndim: int) -> None:
-    """Raise ValueError for an array that is empty or does not have `ndim` dimensions."""
+    """Raise ValueError, naming the array by `name`, unless it is a vector (ndim=1) or matrix (ndim=2) with elements."""
     if array.size == 0:
         raise ValueError(
             f"{name} is empty (shape {array.shape}): both texts need at least one chunk, "
             "so record such a pair as not scored."
         )
     if array.ndim != ndim:
-        raise ValueError(f"{name} has shape {array.shape}: give an array with {ndim} dimension(s).")
+        raise ValueError(f"{name} has shape {array.shape}: give a {'vector' if ndim == 1 else 'matrix'}.")
 
 
 def require_similarity_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
-    """Return `values` as a float64 matrix. Raises ValueError unless it is a matrix of finite similarities."""
+    """Return `values` as a float64 matrix. Raises ValueError, naming it by `name`, unless it is a non-empty matrix of
+    finite numbers.
+    """
     matrix = np.asarray(values, dtype=np.float64)
     check_shape(name, matrix, ndim=2)
     if not math.isfinite(compute_largest_magnitude(matrix)):
@@ -70,23 +78,27 @@ def require_similarity_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 def compute_largest_magnitude(array: FloatArray) -> float:
-    """The largest absolute value; NaN where the array contains NaN."""
+    """Return the largest absolute value of an array; NaN where it contains NaN. The array must not be empty."""
     return max(float(array.max()), -float(array.min()))
 
 
 def warn_about_fractional_lct(lcts: Sequence[float]) -> None:
-    """Warn the caller's caller of a tolerance between 0 and 1, which changes more than its size suggests."""
+    """Give a VCSWarning if a tolerance lies between 0 and 1, because it changes more than its size suggests. The
+    warning points to the caller's caller.
+    """
     if any(0 < lct < 1 for lct in lcts):
         warnings.warn(
-            "Any lct above 0, however small, makes NAS-L count backward steps as forward ones, so that a story told "
-            "backwards can score: use 0 where order matters.",
+            "Any lct above 0, however small, makes NAS-L count backward steps as forward ones, so that a story in "
+            "reverse order can score: use 0 where order matters.",
             VCSWarning,
             stacklevel=3,
         )
 
 
 def warn_about_range(largest: float) -> None:
-    """Warn the caller's caller of similarities that cannot be cosines. `largest` is their largest magnitude."""
+    """Give a VCSWarning if `largest`, the largest magnitude of similarities, is too large for cosines. The warning
+    points to the caller's caller.
+    """
     if largest > 1 + ROUNDING:
         warnings.warn(
             "There are similarities outside [-1, 1], so they are no cosines and VCS may leave [0, 1]: normalise the "

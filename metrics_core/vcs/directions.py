@@ -1,4 +1,4 @@
-"""Scores pairs of one shape: precision and recall apart, then both joined into VCS."""
+"""Score pairs of texts with equal numbers of chunks: precision and recall separately, then both combined into VCS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from metrics_core.vcs.result import DistanceDetail, LineDetail, VCSResult
 
 @dataclass(frozen=True, slots=True)
 class DirectionScore:
-    """The scores of one pair in one direction, precision or recall."""
+    """LAS, NAS-D and NAS-L of one pair in one direction, precision or recall, with their matches and details."""
 
     las: float
     nas_d: float
@@ -29,7 +29,7 @@ class DirectionScore:
 
 
 def score_stack(stack: FloatArray, gas: Sequence[float], parameters: VCSParameters) -> list[list[VCSResult]]:
-    """Score every pair of a stack (pairs, R, G). The result has one list of all pairs for each of `parameters.lcts`.
+    """Return the VCS of every pair of a stack (pairs, R, G): one list of all pairs per tolerance in `parameters.lcts`.
 
     Matches do not depend on the tolerance, so chunks are matched once for all tolerances.
     """
@@ -52,7 +52,7 @@ def score_stack(stack: FloatArray, gas: Sequence[float], parameters: VCSParamete
 
 
 def score_direction(matches: Matches, direction: WalkDirection, lct: float, short_text: bool) -> list[DirectionScore]:
-    """Compute LAS, NAS-D and NAS-L of every pair in one direction."""
+    """Return LAS, NAS-D and NAS-L of every pair in one direction, in the order of the pairs."""
     # One memory layout means one order of addition: a pair's mean has the same last bit in every stack.
     similarity = np.ascontiguousarray(matches.similarity)
     distances, distance_details = compute_nas_d(matches.offset, direction, lct, short_text)
@@ -74,7 +74,7 @@ def score_direction(matches: Matches, direction: WalkDirection, lct: float, shor
 def combine_directions(
     gas: float, precision: DirectionScore, recall: DirectionScore, geometry: ShapeGeometry, short_text: bool
 ) -> VCSResult:
-    """Take the harmonic means of both directions, and compute SAS, NAS and VCS from them."""
+    """Return the VCS of one pair: harmonic means of precision and recall, and SAS, NAS and VCS computed from them."""
     las = harmonic_mean(precision.las, recall.las)
     distance = harmonic_mean(precision.nas_d, recall.nas_d)
     line = harmonic_mean(precision.nas_l, recall.nas_l)
@@ -112,14 +112,14 @@ def combine_directions(
 
 
 def lower_and_rescale(score: float, other: float) -> float:
-    """Lower `score` by 1 - `by` and rescale it: (score - (1 - by)) / by, or 0 where this is negative.
+    """Return (score - (1 - other)) / other; 0 where this is negative, or `other` is not above 0.
 
-    SAS = modulated(GAS, LAS); VCS = modulated(the smaller of SAS and NAS, the larger).
+    SAS comes from GAS and LAS; VCS from the smaller of SAS and NAS, with the larger as `other`.
     """
     remainder = score - (1 - other)
     return remainder / other if other > 0 and remainder > 0 else 0.0
 
 
 def compute_nas(nas_f1: float, regularizer: float) -> float:
-    """Compute NAS: NAS-F1 rescaled so that a NAS-F1 equal to the window regulariser becomes 0."""
+    """Return NAS: NAS-F1 rescaled so that a value up to the window regulariser becomes 0, and 1 stays 1."""
     return (nas_f1 - regularizer) / (1 - regularizer) if nas_f1 > regularizer else 0.0

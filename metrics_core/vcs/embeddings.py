@@ -1,4 +1,4 @@
-"""From segments to chunks, and from embeddings to cosines: of all chunks (S) and of the whole texts (GAS)."""
+"""Join segments into chunks, and compute cosines from embeddings: of all chunks (S) and of the whole texts (GAS)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Embeddings = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 
 def chunk_segments(segments: Sequence[str], chunk_size: int = 1) -> list[str]:
-    """Join every `chunk_size` consecutive segments with one space. The last chunk may hold fewer.
+    """Return chunks of `chunk_size` consecutive segments, joined with one space, in order. The last chunk may hold
+    fewer.
 
     Raises ValueError when `chunk_size` is below 1.
 
@@ -37,7 +38,7 @@ def compute_similarities(
     reference_text: npt.ArrayLike,
     generated_text: npt.ArrayLike,
 ) -> tuple[FloatArray, float]:
-    """Compute the cosines (R, G) of two texts' chunks, and the cosine of the whole texts.
+    """Return the cosines (R, G) of two texts' chunks, and the cosine of the whole texts.
 
     Chunks are (R, d) and (G, d), texts (e,). Rows need not have unit length; a zero vector has cosine 0. Where all
     embeddings are float32, as encoders give them, they are multiplied in float32, as in the authors' code, else in
@@ -54,10 +55,11 @@ def compute_similarities(
 
 
 def compute_pair_similarities(embeddings: Iterable[Embeddings]) -> list[tuple[FloatArray, float]]:
-    """Compute the input of `vcs_batch`: the similarities of many pairs. Pairs of one shape are multiplied together.
+    """Return the input of `vcs_batch` for many pairs, in order: (chunk cosines (R, G), cosine of the whole texts) of
+    every pair.
 
-    A pair is (reference_chunks, generated_chunks, reference_text, generated_text). The results equal
-    `compute_similarities` up to rounding. Errors name the pair by its position from 0.
+    A pair is (reference_chunks, generated_chunks, reference_text, generated_text). Pairs of one shape are multiplied
+    together. The results equal `compute_similarities` up to rounding. Errors name the pair by its position from 0.
 
     >>> story, text = np.eye(3), np.ones(4)
     >>> [(similarity.shape, gas) for similarity, gas in compute_pair_similarities([(story, story[:2], text, -text)])]
@@ -74,12 +76,14 @@ def compute_pair_similarities(embeddings: Iterable[Embeddings]) -> list[tuple[Fl
 
 
 def choose_dtype(pairs: Iterable[Sequence[RealArray]]) -> type[np.float32] | type[np.float64]:
-    """Choose one precision for a whole call: float32 where every array is float32, else float64."""
+    """Return the one precision of a whole call: float32 where every array is float32, else float64."""
     return np.float32 if all(array.dtype == np.float32 for arrays in pairs for array in arrays) else np.float64
 
 
 def require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray]:
-    """Return the four arrays of a pair. Raises ValueError for a bad one, naming it and, by `pair`, the pair."""
+    """Return the four embeddings of a pair as arrays. Raises ValueError for one that is empty or of a wrong shape, and
+    for unequal dimensions; `pair`, such as " of pair 3", names the pair.
+    """
     arrays = [np.asarray(values) for values in embeddings]
     for (name, ndim), array in zip(EMBEDDING_NAMES.items(), arrays, strict=True):
         check_shape(name + pair, array, ndim)
@@ -93,7 +97,7 @@ def require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray
 
 
 def compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
-    """Compute similarities (pairs, R, G) and the GAS of every pair from stacks of the pairs' four arrays.
+    """Return the cosines (pairs, R, G) of chunks and the GAS of every pair, from stacks of the pairs' four arrays.
 
     Cosines that rounding carries beyond 1 are set to 1, or perfect scores would exceed 1. Chunks with the same
     embedding, such as a word that a text repeats, get the same similarities to the last bit, so that rounding never
@@ -114,7 +118,8 @@ def compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> t
 
 
 def copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: int) -> None:
-    """Copy the similarities of a chunk to every later chunk of its pair with the same embedding, in place.
+    """Copy the similarities of a chunk to every later chunk of its pair with the same embedding; `similarity` is
+    changed in place.
 
     `similarity` is (pairs, R, G), `chunks` (pairs, n, d) with n along `axis` of a pair. A matrix product may add up
     equal rows in different orders, so their results may differ in the last bit.
@@ -128,7 +133,8 @@ def copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: i
 
 
 def compute_nonzero_lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
-    """Compute lengths along the last axis. They are never 0, so that a zero vector divided by its length stays zero.
+    """Return the lengths of vectors along the last axis; for a zero vector the least positive number, so that division
+    keeps it zero.
 
     Raises ValueError, naming the first pair of the stack whose length is not finite.
     """

@@ -1,4 +1,4 @@
-"""The geometry of a shape: everything that depends on the two numbers of chunks alone, computed once per shape."""
+"""Compute everything that depends only on the two texts' numbers of chunks (a shape), once per shape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from metrics_core.vcs.windows import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkDirection:
-    """One direction, precision or recall: a walk over the chunks of one text, matched with the chunks of the other.
+    """One direction of VCS, precision or recall, in which the chunks of one text are matched with chunks of the other:
+    its windows and limits.
 
     The other text is the timeline. `window_cells` lists the cells of every window, padded to a common width by
     repeating the last cell. NAS-D uses `lct_height` and `max_penalty`; NAS-L uses `omega0`, `kappa` and `band`.
@@ -38,7 +39,9 @@ class WalkDirection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapeGeometry:
-    """Both directions of a shape, with the area of its windows and its window regulariser."""
+    """Everything in VCS that depends only on two texts' numbers of chunks: both directions, the area of the windows,
+    and the window regulariser.
+    """
 
     precision: WalkDirection
     recall: WalkDirection
@@ -47,7 +50,7 @@ class ShapeGeometry:
 
 
 def build_direction(windows: MappingWindows) -> WalkDirection:
-    """Compute the tolerances, the largest penalty and the band of one direction."""
+    """Build one direction from its windows, and compute its tolerances, its largest penalty and its band."""
     start, end, timeline = windows.start, windows.end, windows.timeline
     pace = timeline / start.size
     height = math.ceil(pace)
@@ -68,10 +71,12 @@ def build_direction(windows: MappingWindows) -> WalkDirection:
 
 @lru_cache(maxsize=1024)
 def build_geometry(n_ref: int, n_gen: int) -> ShapeGeometry:
-    """The geometry of `n_ref` reference chunks and `n_gen` generated chunks, both at least 1."""
+    """Return the geometry of `n_ref` reference chunks and `n_gen` generated chunks, both at least 1. Recent ones stay
+    in memory.
+    """
     n_long, n_short = max(n_ref, n_gen), min(n_ref, n_gen)
     direct = compute_direct_windows(n_long, n_short)
-    of_short, of_long = build_direction(direct), build_direction(compute_reverse_windows(direct))
-    precision, recall = (of_short, of_long) if n_ref >= n_gen else (of_long, of_short)
+    short_walk, long_walk = build_direction(direct), build_direction(compute_reverse_windows(direct))
+    precision, recall = (short_walk, long_walk) if n_ref >= n_gen else (long_walk, short_walk)
     area = int((direct.end - direct.start).sum())
     return ShapeGeometry(precision, recall, area, compute_window_regularizer(area, n_long, n_short))

@@ -11,7 +11,9 @@ from metrics_core.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """The matches of all walked chunks, (pairs, walked): their index, similarity and offset from the window."""
+    """The matches of all walked chunks of all pairs, as arrays (pairs, walked): index, similarity, and offset from the
+    window (0 inside).
+    """
 
     index: IntArray
     similarity: FloatArray
@@ -21,10 +23,12 @@ class Matches:
 def find_best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
-    """Match every row of `rows` (pairs, walked chunks, timeline); all pairs have one shape.
+    """Return the match of every walked chunk of every pair, given the similarities `rows` (pairs, walked chunks,
+    timeline).
 
-    Among a row's candidates the nearest to its window wins, then the most similar, then the lowest index.
-    `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell is repeated as padding.
+    All pairs have one shape. Among a row's candidates the nearest to its window wins, then the most similar, then the
+    lowest index. `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell is repeated
+    as padding.
     """
     threshold = compute_candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
     walk = np.arange(len(window_cells))
@@ -43,7 +47,7 @@ def find_best_matches(
 def compute_candidate_threshold(
     strongest: FloatArray, context_cutoff: float, context_window_control: float
 ) -> FloatArray:
-    """Compute the least similarity that makes a cell a candidate, from the maximum of every row.
+    """Return the least similarity at which a cell of a row is a candidate for the match, from the maximum of every row.
 
     A control of 0 makes every cell of a row a candidate if the row's maximum exceeds the cutoff. Keep the order of
     operations: it decides at the last bit.
@@ -59,7 +63,7 @@ def compute_candidate_threshold(
 def find_nearest_outside_window(
     rows: FloatArray, threshold: FloatArray, start: IntArray, end: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Find (index, offset) of the candidate nearest to the window, for rows that have no candidate inside it.
+    """Return (index, offset) of the candidate nearest to the window, for rows that have no candidate inside it.
 
     The candidates' positions in the flattened rows are sorted, so one binary search per row finds the candidates
     before and after its window.

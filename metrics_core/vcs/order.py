@@ -1,4 +1,4 @@
-"""Narrative order in one direction: NAS-D (distance to the windows) and NAS-L (length of the line)."""
+"""Score narrative order in one direction: NAS-D (distance to the windows) and NAS-L (length of the line)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEP_LETTERS = np.frombuffer(b"-cs", dtype=np.uint8)
 def compute_nas_d(
     offset: IntArray, direction: WalkDirection, lct: float, short_text: bool
 ) -> tuple[list[float], list[DistanceDetail]]:
-    """Compute NAS-D, 1 - P_total / P_max in [0, 1], of every pair; `offset` is (pairs, walked chunks).
+    """Return NAS-D, 1 - P_total / P_max in [0, 1], and its detail for every pair; `offset` is (pairs, walked chunks).
 
     A match within the tolerance costs nothing; a match beyond it costs its whole offset from the window. Where every
     window spans the whole timeline, no match can miss it and P_max is 0: the authors' code then gives 0, `short_text`
@@ -32,7 +32,8 @@ def compute_nas_d(
 
 
 def compute_nas_l(match: IntArray, direction: WalkDirection, lct: float) -> tuple[list[float], list[LineDetail]]:
-    """Compute NAS-L of every pair: how well the line through its matches fits between floor and ceil line, in [0, 1].
+    """Return NAS-L and its detail for every pair: how well the line through its matches fits between floor and ceil
+    line, in [0, 1].
 
     `match` is (pairs, walked chunks). Without tolerance a step backwards adds nothing. With any tolerance, however
     small, it counts like a step forwards of the same size.
@@ -65,7 +66,9 @@ def compute_nas_l(match: IntArray, direction: WalkDirection, lct: float) -> tupl
 
 
 def compute_band_fit(length: float, band: Band) -> float:
-    """1 for a length inside the band. Below it length / floor length, above it ceil length / length."""
+    """Return how well a line fits a band: 1 for a length inside, length / floor length below, ceil length / length
+    above.
+    """
     if length < band.floor_length:
         return length / band.floor_length
     return band.ceil_length / length if length > band.ceil_length else 1.0

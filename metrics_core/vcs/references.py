@@ -1,4 +1,4 @@
-"""VCS of captions against the references of their videos: of several references the best one counts."""
+"""VCS of captions against the references of their videos: the best of several references counts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ ChunkSplitter = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class VCSCaptionResult:
-    """VCS of one caption against its references, or a status that says why there is no result.
+    """VCS of one caption against its references, or a status that explains why there is no result.
 
-    `reference` is the index of the best reference. `results` holds the result with every reference that has a chunk,
-    by the reference's index. `status` is "empty_text" where the caption has no chunk, and "no_reference" where no
-    reference has one; `reference` is then None, and `results` is empty.
+    `best_reference_index` is the position of the best reference. `result_by_reference` holds the result with every
+    reference that has a chunk, by the reference's position. `status` is "empty_text" where the caption has no chunk,
+    and "no_reference" where no reference has one; `best_reference_index` is then None, and `result_by_reference` is
+    empty.
     """
 
     status: Status
@@ -34,12 +35,14 @@ class VCSCaptionResult:
 
     @property
     def result(self) -> VCSResult | None:
-        """The result with the best reference; None, never 0, where the status is not "ok"."""
+        """The VCS with the best reference; None, never 0, where the status is not "ok"."""
         return None if self.best_reference_index is None else self.result_by_reference[self.best_reference_index]
 
     @property
     def always_zero(self) -> bool:
-        """Whether the numbers of chunks force VCS to 0 with every reference, whatever the texts say."""
+        """Whether the numbers of chunks force VCS to 0 with every reference, whatever the texts say; False without a
+        result.
+        """
         return bool(self.result_by_reference) and all(
             result.always_zero for result in self.result_by_reference.values()
         )
@@ -55,14 +58,14 @@ def vcs_captions(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSCaptionResult]:
-    """Score captions, given as (references, caption), all at once: one result per caption, in order.
+    """Return the VCS of every caption, in order, given as (references, caption); all are scored at once.
 
-    `chunks_of` cuts a text into chunks; a text may have none. `vectors` maps every whole text (for GAS) and every chunk
-    to its embedding. Settings are the same as in `vcs_from_similarity`. Raises ValueError for a text or chunk without a
-    vector.
+    `split_chunks` cuts a text into chunks; a text may have none. `vectors` maps every whole text (for GAS) and every
+    chunk to its embedding. Parameters are the same as in `vcs_from_similarity`. Raises ValueError for a text or chunk
+    without a vector.
 
     >>> vectors = dict(zip(["red dog", "red", "dog", "dog red"], np.eye(4), strict=True))
-    >>> first, second = vcs_captions([(["", "red dog"], "red dog"), ([""], "dog red")], vectors, str.split_sentences)
+    >>> first, second = vcs_captions([(["", "red dog"], "red dog"), ([""], "dog red")], vectors, str.split)
     >>> first.best_reference_index, second.status
     (1, 'no_reference')
     """
@@ -92,7 +95,8 @@ def vcs_captions(
 def compute_text_similarities(
     pairs: Sequence[tuple[str, str]], vectors: Vectors, split_chunks: ChunkSplitter
 ) -> list[tuple[FloatArray, float]]:
-    """Compute the input of `vcs_batch` for (reference, caption) pairs of texts, as `compute_pair_similarities` does.
+    """Return the input of `vcs_batch` for (reference, caption) pairs of texts: (chunk cosines, cosine of the whole
+    texts) of every pair, in order.
 
     Every text must have a chunk. Raises ValueError for a text or chunk without a vector.
     """
@@ -104,7 +108,7 @@ def compute_text_similarities(
 
 
 def _list_comparable_references(references: Sequence[str], generated: str, split_chunks: ChunkSplitter) -> list[int]:
-    """Indices of the references to compare the caption with: those that have a chunk, if it has one itself."""
+    """Return the indices of the references that have a chunk; [] where the caption has none itself."""
     return [i for i, text in enumerate(references) if split_chunks(text)] if split_chunks(generated) else []
 
 

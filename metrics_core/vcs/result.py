@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DistanceDetail:
-    """How NAS-D of one direction came about.
+    """The numbers behind NAS-D of one direction: the tolerance, the largest penalty and the actual one.
 
     `lct_height` is the tolerance in chunks per unit of `lct`. A penalty is the sum of the offsets from the mapping
     windows, divided by the length of the timeline. `max_penalty` is 0 where no match can miss its window.
@@ -21,7 +21,8 @@ class DistanceDetail:
 
 @dataclass(frozen=True, slots=True)
 class LineDetail:
-    """How NAS-L of one direction came about: the length of the line through the matches, and the band it should fit.
+    """The numbers behind NAS-L of one direction: the length of the line through the matches, and the band it should
+    fit.
 
     `floor_path_y` and `ceil_path_y` are the matches (0-based) along the shortest and the longest line through
     the mapping windows. `step_rule` has one letter per step: `s` counts with its own length, `c` counts with the
@@ -41,7 +42,8 @@ class LineDetail:
 
 @dataclass(frozen=True, slots=True)
 class VCSResult:
-    """VCS of one pair of texts, and all its parts.
+    """VCS of one pair of texts, with all its parts: GAS, SAS, LAS and NAS, precision and recall, windows, matches and
+    details.
 
     Precision walks the generated chunks and matches them with reference chunks; recall walks the reference chunks and
     matches them with generated chunks. So `match_precision` and `windows_precision` have one entry per generated
@@ -81,7 +83,7 @@ class VCSResult:
 
     @property
     def always_zero(self) -> bool:
-        """Whether the numbers of chunks alone force VCS to 0 (up to rounding), whatever the texts say.
+        """Whether the numbers of chunks force VCS to 0 (up to rounding), whatever the texts say.
 
         It is False for every pair scored with `short_text=True`.
         """
@@ -93,7 +95,7 @@ class VCSResult:
 
 
 def choose_best_reference(results: Sequence[VCSResult]) -> int:
-    """Choose the reference with the highest VCS and return its index. Ties go to the higher margin, then lower index.
+    """Return the index of the result with the highest VCS. Ties go to the higher margin, then the lower index.
 
     Raises ValueError when there is no result to choose from.
     """

@@ -26,7 +26,8 @@ def vcs_from_similarity(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> VCSResult:
-    """Score one pair from its chunk similarities (R, G), one row per reference chunk, and the whole texts' `gas`.
+    """Return the VCS of one pair of texts from its chunk similarities (R, G), one row per reference chunk, and the
+    whole texts' `gas`.
 
     gas: similarity of the two whole texts. lct: local chronology tolerance in window heights, 0 or more.
     context_cutoff (tau): a chunk whose best similarity exceeds it may take a nearer match instead of the most similar
@@ -62,7 +63,8 @@ def vcs_from_embeddings(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> VCSResult:
-    """Score one pair from embeddings of its chunks, (R, d) and (G, d), and of the two whole raw texts, both (e,).
+    """Return the VCS of one pair of texts from embeddings of its chunks, (R, d) and (G, d), and of the two whole raw
+    texts, both (e,).
 
     Rows need not have unit length, because similarities are cosines; a zero vector has cosine 0. Cosines are computed
     in float32 where all embeddings are float32, as encoders give them and as in the authors' code, else in float64.

@@ -104,8 +104,8 @@ def test_blank_keypoints_are_left_out_and_long_ones_told_of_in_one_warning() -> 
         assert list_usable_keypoints(["a", "", forty, "a", " \n", more]) == [0, 2, 3, 5]
     assert len(caught) == 1
     blank, long = str(caught[0].message).splitlines()
-    assert blank.startswith("2 keypoint(s) are blank and are left out, the first at position 1")
-    assert long.startswith("1 keypoint(s) have more than 40 words, the first at position 5")
+    assert blank.startswith("Blank keypoints are left out: 2, the first at position 1")
+    assert long.startswith("Keypoints of more than 40 words: 1, the first at position 5")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert list_usable_keypoints(["a", forty, "a"]) == [0, 1, 2]
@@ -200,7 +200,7 @@ def test_case_f_passes() -> None:
 def test_plans_refuse_ranks_of_other_texts() -> None:
     with pytest.raises(ValueError, match="Keypoint 1 is blank: leave it out"):
         choose_premises(["a", " "], ["s"])
-    with pytest.raises(ValueError, match=r"nearest has shape \(1, 1\): give one row for each of 2 keypoints"):
+    with pytest.raises(ValueError, match=r"nearest has shape \(1, 1\): give one row per keypoint, 2 in all"):
         choose_premises(["a", "b"], ["s"], np.array([[0]]))
     for index in (2, -1):
         with pytest.raises(ValueError, match="nearest names a sentence outside 0 to 1"):
@@ -251,13 +251,15 @@ def test_what_is_no_probability_is_refused_with_its_pair(bad: float) -> None:
 
 def test_numbers_must_fit_the_plan() -> None:
     plan = RankedPremises("k", (0, 1), ("first", "second"))
-    with pytest.raises(ValueError, match="There are 1 probabilities for 2 sentences of the keypoint 'k'"):
+    with pytest.raises(
+        ValueError, match="The number of probabilities is 1, that of sentences of the keypoint 'k' is 2"
+    ):
         decide_keypoint(plan, [0.5])
     with pytest.raises(ValueError, match="The threshold is NaN"):
         decide_keypoint(plan, [0.5, 0.6], math.nan)
     model = TableModel({})
     for drive in (verify_keypoints, verify_with_early_exit):
-        with pytest.raises(ValueError, match="There are 2 thresholds for 1 plans"):
+        with pytest.raises(ValueError, match="The number of thresholds is 2, that of keypoints 1"):
             drive([plan], model, [0.5, 0.5])
     assert model.batches == []
 
@@ -449,7 +451,7 @@ def test_flat_scores_without_caption_or_checklist() -> None:
 def test_scores_refuse_open_verdicts_and_wrong_numbers() -> None:
     with pytest.raises(ValueError, match="The verdict on keypoint 1 is open: decide it at a threshold first"):
         compute_flat_score(["a", "b"], [covered(), KeypointVerdict(0.4, 0, covered=None)])
-    with pytest.raises(ValueError, match="There are 1 dimensions for 2 verdicts"):
+    with pytest.raises(ValueError, match="The number of dimensions is 1, that of verdicts 2"):
         compute_flat_score(["a"], [covered(), missed()])
     with pytest.raises(ValueError, match="mode is 'sodam'"):
         compute_flat_score(["a"], [covered()], mode="sodam")  # type: ignore[arg-type]  # what a caller without types may give

@@ -310,7 +310,7 @@ def test_zero_precision_or_recall_is_a_score() -> None:
         ({"text": [[1.0, 0.0]]}, "text has shape"),
         ({"text": []}, "text has shape"),
         ({"regions": [[1.0]]}, "frames have 2 dimensions, regions 1"),
-        ({"keyword_weights": [1.0, 1.0]}, "one weight for each of 1 keywords"),
+        ({"keyword_weights": [1.0, 1.0]}, "one weight per keyword, 1 in all"),
         ({"keyword_weights": [-1.0]}, "negative, NaN or infinite"),
         ({"keyword_weights": [float("nan")]}, "negative, NaN or infinite"),
     ],

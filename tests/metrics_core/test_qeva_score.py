@@ -156,7 +156,7 @@ def test_the_order_of_one_event_is_undefined_and_so_is_the_total() -> None:
     assert (score.chronology.value, score.chronology.status, score.value) == (None, "one_event", None)
     assert score.partial_mean == pytest.approx((0.6 + 0.75) / 2)
     assert score.reason == (
-        "chronology: a summary of one sentence that tells no order: one of two sentences or more is needed"
+        "chronology: the summary is a single sentence that gives no order: write two sentences or more"
     )
     # Two sentences could have told an order, and one sentence that gives an order has told it.
     assert compute_summary_score(scored_as(untold), n_sentences=2).chronology.value == 0.0
@@ -186,9 +186,9 @@ def test_empty_summaries(summary: str, empty: bool) -> None:
 
 
 def test_marks_and_outcomes_must_fit() -> None:
-    with pytest.raises(ValueError, match="1 marks for 2 questions"):
+    with pytest.raises(ValueError, match="The number of marks is 1, that of questions 2"):
         compute_dimension_score(questions_of("coverage", 2), marked(keep=1), [])
-    with pytest.raises(ValueError, match="0 outcomes for 1 kept"):
+    with pytest.raises(ValueError, match="The number of outcomes is 0, that of kept questions 1"):
         compute_dimension_score(questions_of("coverage", 1), marked(keep=1), [])
     with pytest.raises(ValueError, match="on_error"):
         compute_dimension_score(questions_of("coverage", 0), [], [], "ignore")  # type: ignore[arg-type]

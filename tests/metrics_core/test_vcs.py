@@ -244,7 +244,7 @@ def test_identical_embeddings_never_score_above_one() -> None:
         ([], 1.0, {}, "similarity is empty"),
         (np.empty((0, 3)), 1.0, {}, "at least one chunk"),
         (np.empty((3, 0)), 1.0, {}, "at least one chunk"),
-        ([0.5, 0.5], 1.0, {}, "2 dimension"),
+        ([0.5, 0.5], 1.0, {}, "give a matrix"),
         ([[0.5, float("nan")]], 1.0, {}, "NaN or infinite"),
         ([[0.5, float("-inf")]], 1.0, {}, "NaN or infinite"),
         ([[0.5]], float("nan"), {}, "gas is nan"),

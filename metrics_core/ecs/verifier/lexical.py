@@ -1,4 +1,4 @@
-"""Lexical evidence: numbers from the words alone that help to decide whether a premise entails a hypothesis."""
+"""Lexical features: numbers from the words only that help to decide whether a premise entails a hypothesis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 LEXICAL_VERSION = 1
-"""Raised by hand whenever a feature changes, because the weights were trained on exactly these numbers."""
+"""Increased by hand whenever a feature changes, because the weights were trained on exactly these numbers."""
 
 _TOKEN = re.compile(r"[a-z]+|\d+(?:[.,]\d+)*")
 _CLITIC = re.compile(r"n't\b|n’t\b")
@@ -68,7 +68,8 @@ LEXICAL_FEATURES = (
 
 
 def split_number_words(text: str) -> list[str]:
-    """Split a text into lower-case words and numbers. "n't" becomes "not"; number words up to twenty become digits.
+    """Split a text into lower-case words and numbers, in order. "n't" becomes "not"; number words up to twenty become
+    digits.
 
     >>> split_number_words("Two dogs don't run.")
     ['2', 'dogs', 'do', 'not', 'run']
@@ -79,7 +80,7 @@ def split_number_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=65536)
 def stem_word(word: str) -> str:
-    """Strip a word of its commonest English endings.
+    """Return a lower-case word without its commonest English ending.
 
     >>> [stem_word(word) for word in ("running", "runs", "stopped", "babies", "the")]
     ['run', 'run', 'stop', 'baby', 'the']
@@ -94,12 +95,13 @@ def stem_word(word: str) -> str:
 
 
 def filter_content_words(text_words: Sequence[str]) -> list[str]:
-    """Keep the words that carry content: neither function words nor negations."""
+    """Return the words that carry content, in order: neither function words nor negations."""
     return [word for word in text_words if word not in FUNCTION_WORDS and word not in NEGATIONS]
 
 
 def stemmed_content_recall(premise: str, hypothesis: str) -> float:
-    """Share of the hypothesis's different content words, stemmed, that the premise contains; 1 where it has none.
+    """Return the share of the hypothesis's different content words, stemmed, that the premise contains; 1 where it has
+    none.
 
     >>> stemmed_content_recall("A man is riding a horse.", "The man rides a camel.")
     0.6666666666666666
@@ -111,7 +113,8 @@ def stemmed_content_recall(premise: str, hypothesis: str) -> float:
 
 
 def compute_lexical_features(premise: str, hypothesis: str) -> list[float]:
-    """Compute the numbers named in FEATURES: shares and flags in [0, 1], and the lengths as log(1 + words) / 5.
+    """Return the numbers named in LEXICAL_FEATURES, in that order: shares and flags in [0, 1], and the lengths as log(1
+    + words) / 5.
 
     A share of nothing is 1: where the hypothesis names no number, no number is missing.
 
@@ -129,7 +132,9 @@ def compute_lexical_features(premise: str, hypothesis: str) -> list[float]:
 
 
 def compute_feature_matrix(pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
-    """Compute the lexical features (n, len(FEATURES)) of (premise, hypothesis) pairs."""
+    """Return the lexical features of (premise, hypothesis) pairs, one row per pair: (n, len(LEXICAL_FEATURES)) in
+    float32.
+    """
     rows = [compute_lexical_features(premise, hypothesis) for premise, hypothesis in pairs]
     return np.array(rows, dtype=np.float32).reshape(len(pairs), len(LEXICAL_FEATURES))
 

@@ -1,4 +1,4 @@
-"""The verifier: all-MiniLM-L6-v2 with low-rank adapters and a head that also sees lexical evidence judges pairs."""
+"""The bundled entailment model: all-MiniLM-L6-v2 with low-rank adapters and a head that also reads lexical features."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEAD_WIDTH = 256
 
 
 def make_base_encoder() -> Any:
-    """Load all-MiniLM-L6-v2 as a BertModel in float32 with frozen weights."""
+    """Load the bundled all-MiniLM-L6-v2 as a BertModel in float32, with frozen weights and without its pooler."""
     import torch
     from transformers import AutoModel
 
@@ -44,14 +44,14 @@ def make_base_encoder() -> Any:
 
 
 def make_minilm_tokenizer() -> Any:
-    """Load the tokenizer of all-MiniLM-L6-v2, which cuts long texts at their end."""
+    """Load the tokenizer of the bundled all-MiniLM-L6-v2, which cuts long texts at their end."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(find_bundled_minilm(), truncation_side="right", trust_remote_code=False)
 
 
 def make_random_head() -> Any:
-    """Make a random head, which turns pair vector and lexical features into logits, in the order of CLASSES."""
+    """Make an untrained head: layers from a pair vector with lexical features to logits, in the order of CLASSES."""
     import torch
 
     width = 2 * 384 + len(LEXICAL_FEATURES)
@@ -60,7 +60,7 @@ def make_random_head() -> Any:
 
 
 def make_adapted_encoder(adapters: Mapping[str, Any]) -> Any:
-    """Load all-MiniLM-L6-v2 and add the adapters to its weights, so that they cost no time."""
+    """Load the bundled all-MiniLM-L6-v2 and add the adapters to its weights, so that they cost no time."""
     encoder = make_base_encoder()
     state = encoder.state_dict() | {name: value.float() for name, value in adapters.items()}
     encoder.load_state_dict(merge_adapters(state, ADAPTER_SCALE))
@@ -68,7 +68,9 @@ def make_adapted_encoder(adapters: Mapping[str, Any]) -> Any:
 
 
 def compute_pair_logits(encoder: Any, head: Any, batch: Mapping[str, Any], features: Any) -> Any:
-    """Compute logits (n, 3) from tokenised pairs and their lexical features (n, len(FEATURES))."""
+    """Return logits (n, 3), in the order of CLASSES, from tokenised pairs and their lexical features (n,
+    len(LEXICAL_FEATURES)).
+    """
     import torch
 
     hidden = encoder(**batch).last_hidden_state.float()
@@ -78,7 +80,7 @@ def compute_pair_logits(encoder: Any, head: Any, batch: Mapping[str, Any], featu
 
 
 def write_weights(file: Path, adapters: Mapping[str, Any], head: Any) -> None:
-    """Write adapters and head, as float16, into one safetensors file."""
+    """Write adapters and head as float16 into one safetensors file, replacing it. `read_weights` reads it."""
     import torch
     from safetensors.torch import save_file
 
@@ -88,7 +90,7 @@ def write_weights(file: Path, adapters: Mapping[str, Any], head: Any) -> None:
 
 
 def read_weights(file: Path) -> tuple[Any, Any]:
-    """Read a file of `write_weights`, and return encoder and head ready for inference."""
+    """Read a file of `write_weights`, and return (encoder, head), ready for inference."""
     from safetensors.torch import load_file
 
     state = load_file(file)
@@ -103,10 +105,11 @@ TOKENS_PER_BATCH = 2048
 
 
 class OfflineVerifier:
-    """A small NLI model: one file of weights on top of the bundled all-MiniLM-L6-v2, always in float32 on the CPU.
+    """A small entailment model: one file of weights on top of the bundled all-MiniLM-L6-v2, always in float32 on the
+    CPU.
 
-    It is loaded when the first pair is judged. whole_text: corrects the probabilities of single sentences by the whole
-    text that they stand in; None leaves them as they are.
+    The weights load at the first pair. whole_text: corrects the probabilities of single sentences by the whole text
+    that contains them; None leaves them unchanged.
     """
 
     def __init__(self, weights: Path, whole_text: LearnedWholeTextWeigher | None = None) -> None:
@@ -115,13 +118,16 @@ class OfflineVerifier:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """Name, hash of the weights, and what else changes the output: encoder, lexical features, precision."""
+        """The model's name, the hash of its weights, and everything else that changes the output: encoder, lexical
+        features, precision.
+        """
         encoder = f"all-MiniLM-L6-v2 {find_model_revision(find_bundled_minilm())}"
         params = {"encoder": encoder, "lexical": LEXICAL_VERSION, "precision": "fp32"}
         return ModelIdentity("reelsieve-verifier", f"sha256:{compute_file_sha256(self._weights).hex()}", params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """Judge (premise, hypothesis) pairs: P(entailment), in their order.
+        """Return P(entailment) of (premise, hypothesis) pairs, in their order, and whether a premise was cut. Loads the
+        weights at the first call.
 
         A premise that does not fit into 512 tokens with its hypothesis is cut at its end and counts as truncated. The
         lexical features still see the whole premise. Raises HypothesisTooLong where a hypothesis leaves no room for a
@@ -131,7 +137,9 @@ class OfflineVerifier:
         return Entailments(compute_class_probabilities(logits, CLASSES.index("entailment")), truncated)
 
     def compute_logits(self, pairs: Sequence[tuple[str, str]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Compute logits (n, 3), in the order of CLASSES, and whether the premise was cut (n,)."""
+        """Return logits (n, 3), in the order of CLASSES, and whether the premise was cut (n,). Loads the weights at the
+        first call.
+        """
         import torch
 
         if not pairs:

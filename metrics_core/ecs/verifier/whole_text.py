@@ -1,4 +1,4 @@
-"""Evidence of the whole text: a small logistic regression over the network's probability, words and their likeness."""
+"""Correct the probability of a single sentence by the words of the whole text, with a small logistic regression."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ MARGIN = 1e-4
 
 
 class LearnedWholeTextWeigher:
-    """Weighs the probability of a single sentence against the words of the whole text that it stands in.
+    """Corrects P(entailment) of single sentences by the words of the whole text that contains them, with learned
+    weights.
 
-    The network reads one sentence at a time. A statement whose parts stand in several sentences is entailed by none of
-    them, and the words of the whole text then tell more. The weights stand in a file of JSON: "probability" of the
+    The network reads one sentence at a time. A statement whose parts are spread over several sentences is entailed by
+    none of them, and the words of the whole text then show more. The weights are in a JSON file: "probability" for the
     log-odds of a sentence's probability, "bias", and "evidence" by the features that count; "threshold" is the least
     result at which a statement counts as covered.
     """
@@ -67,36 +68,42 @@ class LearnedWholeTextWeigher:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """Name, hash of the weights, and what else changes the output: word vectors and lexical features."""
+        """The weigher's name, the hash of its weights, and everything else that changes the output: word vectors and
+        lexical features.
+        """
         params = {"words": f"all-MiniLM-L6-v2 {find_model_revision(find_bundled_minilm())}", "lexical": LEXICAL_VERSION}
         return ModelIdentity("reelsieve-whole-text", f"sha256:{compute_file_sha256(self._file).hex()}", params)
 
     @property
     def threshold(self) -> float:
-        """The least result at which a statement counts as covered where there are no labels to calibrate on."""
+        """The least corrected probability at which a statement counts as covered where there are no labels to calibrate
+        on.
+        """
         threshold: float = self._weights["threshold"]
         return threshold
 
     def weigh(self, probabilities: Sequence[float], sentences: Sequence[str], hypothesis: str) -> list[float]:
-        """Correct each probability that a sentence of the text entails the hypothesis: results in [0, 1].
+        """Return each sentence's probability of entailing the hypothesis, corrected by the whole text: numbers in [0,
+        1], in order.
 
         sentences: all sentences of the text. A greater probability never has a smaller result. Raises ValueError for a
         probability outside [0, 1].
         """
         odds = self._log_odds(" ".join(sentences), hypothesis)
         slope: float = self._weights["probability"]
-        return [1 / (1 + math.exp(-(slope * compute_log_odds(each) + odds))) for each in probabilities]
+        return [1 / (1 + math.exp(-(slope * compute_log_odds(probability) + odds))) for probability in probabilities]
 
     def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
-        """Name the content words of the hypothesis; behind `no` one that the text lacks, with the text's nearest word.
+        """Return each content word of the hypothesis for people to read: the word itself where the text has it, else
+        "no word (nearest word of the text, likeness)".
 
         >>> from metrics_core.ecs.verifier import make_offline_verifier
         >>> make_offline_verifier().whole_text.list_shared_words(["A man is walking his dogs."], "A dog runs.")
         ['dog', 'no runs (walking 0.14)']
         """
-        found = self.feature_computer.word_likeness.find_nearest_words(" ".join(sentences), hypothesis)
-        nearest = {word: f" ({told} {likeness:.2f})" if told else "" for word, told, likeness in found}
-        return [word if likeness == 1 else f"no {word}{nearest[word]}" for word, _, likeness in found]
+        triples = self.feature_computer.word_likeness.find_nearest_words(" ".join(sentences), hypothesis)
+        notes = {word: f" ({nearest} {likeness:.2f})" if nearest else "" for word, nearest, likeness in triples}
+        return [word if likeness == 1 else f"no {word}{notes[word]}" for word, _, likeness in triples]
 
     def _compute_text_log_odds(self, text: str, hypothesis: str) -> float:
         features = self.feature_computer.compute_features(text, hypothesis)
@@ -105,7 +112,7 @@ class LearnedWholeTextWeigher:
 
     @cached_property
     def feature_computer(self) -> WholeTextFeatures:
-        """The features of texts and hypotheses."""
+        """The object that computes the features of texts and hypotheses, made at first use."""
         return WholeTextFeatures()
 
     @cached_property
@@ -115,25 +122,27 @@ class LearnedWholeTextWeigher:
 
 
 class WholeTextFeatures:
-    """Computes the numbers named in EVIDENCE from a whole text and a hypothesis."""
+    """Computes the numbers named in WHOLE_TEXT_FEATURES from a whole text and a hypothesis."""
 
     def __init__(self) -> None:
         self.word_likeness = WordLikeness()
 
     def compute_features(self, text: str, hypothesis: str) -> dict[str, float]:
-        """Compute the features of one text and one hypothesis, all in [0, 1], in the order of EVIDENCE."""
+        """Return the features of one text and one hypothesis by name, all in [0, 1], in the order of
+        WHOLE_TEXT_FEATURES.
+        """
         lexical = dict(zip(LEXICAL_FEATURES, compute_lexical_features(text, hypothesis), strict=True))
         mean, least = self.word_likeness.compute_mean_and_least(text, hypothesis)
         return {name: lexical[name] for name in USED_LEXICAL_FEATURES} | {"likeness": mean, "least_likeness": least}
 
     def compute_matrix(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
-        """Compute the features (n, len(EVIDENCE)) of (text, hypothesis) pairs."""
+        """Return the features of (text, hypothesis) pairs, one row per pair: (n, len(WHOLE_TEXT_FEATURES))."""
         rows = [list(self.compute_features(*pair).values()) for pair in pairs]
         return np.array(rows, dtype=np.float64).reshape(len(pairs), len(WHOLE_TEXT_FEATURES))
 
 
 def compute_log_odds(probability: float) -> float:
-    """Compute the log-odds of a probability, kept finite at 0 and 1. Raises ValueError outside [0, 1].
+    """Return the log-odds of a probability, kept finite at 0 and 1. Raises ValueError outside [0, 1].
 
     >>> compute_log_odds(0.5), round(compute_log_odds(1.0), 4)
     (0.0, 9.2104)
@@ -149,55 +158,57 @@ DIGITS = 6
 
 
 class WordLikeness:
-    """Compares words by the encoder's table of word pieces. No text passes through the network."""
+    """Compares words by the cosines of their vectors in the encoder's table of word pieces. No text passes through the
+    network.
+    """
 
     def __init__(self) -> None:
         self._vector = lru_cache(maxsize=65536)(self._unit_vector)
         self._text = lru_cache(maxsize=1024)(self._compute_stems_and_vectors)
 
     def compute_mean_and_least(self, text: str, hypothesis: str) -> tuple[float, float]:
-        """Find the word of the text that is most like each content word of the hypothesis: mean and least likeness.
+        """Return (mean, least) likeness of the hypothesis's content words with their nearest words of the text.
 
         Both lie in [0, 1]. A word that occurs in the text in any form has likeness 1, others their greatest cosine with
-        a content word of the text. Without a content word in the hypothesis both are 1.
+        a content word of the text. Both are 1 without a content word in the hypothesis, else 0 without one in the text.
 
         >>> mean, least = WordLikeness().compute_mean_and_least("A dog runs.", "The dogs sprint.")
         >>> mean == (1 + least) / 2, 0.1 < least < 1
         (True, True)
         """
-        wanted = list(dict.fromkeys(filter_content_words(split_number_words(hypothesis))))
-        if not wanted:
+        hypothesis_words = list(dict.fromkeys(filter_content_words(split_number_words(hypothesis))))
+        if not hypothesis_words:
             return 1.0, 1.0
         stems, vectors = self._text(text)
         if not len(vectors):
             return 0.0, 0.0
-        nearest = (np.stack([self._vector(word) for word in wanted]) @ vectors.T).max(axis=1)
-        found = np.array([stem_word(word) in stems for word in wanted])
+        nearest = (np.stack([self._vector(word) for word in hypothesis_words]) @ vectors.T).max(axis=1)
+        is_in_text = np.array([stem_word(word) in stems for word in hypothesis_words])
         # Rounded, because the last digits of a product vary with the order of its rows.
-        values = np.where(found, 1.0, nearest.clip(0, 1).round(DIGITS))
+        values = np.where(is_in_text, 1.0, nearest.clip(0, 1).round(DIGITS))
         return float(values.mean()), float(values.min())
 
     def find_nearest_words(self, text: str, hypothesis: str) -> list[tuple[str, str, float]]:
-        """Find for each content word of the hypothesis the word of the text that is most like it, and the likeness.
+        """Return (word, nearest word of the text, likeness) for each content word of the hypothesis, in order.
 
-        The word is "" where the text has no content word.
+        The nearest word is "" where the text has no content word.
 
-        >>> WordLikeness().nearest("A man is walking his dogs.", "A dog!")
+        >>> WordLikeness().find_nearest_words("A man is walking his dogs.", "A dog!")
         [('dog', 'dogs', 1.0)]
         """
         stems, vectors = self._text(text)
-        told = list(dict.fromkeys(filter_content_words(split_number_words(text))))
+        text_words = list(dict.fromkeys(filter_content_words(split_number_words(text))))
         same = {stem_word(word): word for word in reversed(split_number_words(text))}
-        found = []
+        triples = []
         for word in dict.fromkeys(filter_content_words(split_number_words(hypothesis))):
             if stem_word(word) in stems:
-                found.append((word, same[stem_word(word)], 1.0))
-            elif told:
+                triples.append((word, same[stem_word(word)], 1.0))
+            elif text_words:
                 cosines = vectors @ self._vector(word)
-                found.append((word, told[int(cosines.argmax())], float(cosines.max().clip(0, 1))))
+                triples.append((word, text_words[int(cosines.argmax())], float(cosines.max().clip(0, 1))))
             else:
-                found.append((word, "", 0.0))
-        return found
+                triples.append((word, "", 0.0))
+        return triples
 
     def _compute_stems_and_vectors(self, text: str) -> tuple[frozenset[str], FloatArray]:
         """Return the stems of all words of a text, and the vectors (n, 384) of its content words."""
@@ -213,7 +224,7 @@ class WordLikeness:
 
     @cached_property
     def _table(self) -> FloatArray:
-        """The vectors of all word pieces, less their mean, which all share and which tells nothing."""
+        """The vectors of all word pieces, less their mean, which carries no meaning because all share it."""
         from safetensors import safe_open
 
         with safe_open(Path(find_bundled_minilm()) / "model.safetensors", "numpy") as file:
@@ -225,7 +236,7 @@ class WordLikeness:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         """The network's own, read from its file: the import of transformers would take seconds of every explanation."""
-        found = Tokenizer.from_file(str(Path(find_bundled_minilm()) / "tokenizer.json"))
-        found.no_truncation()
-        found.no_padding()
-        return found
+        tokenizer = Tokenizer.from_file(str(Path(find_bundled_minilm()) / "tokenizer.json"))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer

@@ -1,4 +1,4 @@
-"""Answering and judging by chat model (spec 3.5)."""
+"""Answer questions and judge answers by chat model (spec 3.5)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from metrics_core.qeva.replies import parse_reply
 
 
 def ask_chat_model(chat: ChatModel, requests: Sequence[ChatRequest | None]) -> list[ChatReply | None]:
-    """The replies to requests, in order and by one call; None where there is nothing to ask."""
+    """Return the replies to requests, in order, from one call of the chat model; None where the request is None."""
     real = [request for request in requests if request is not None]
     replies = iter(chat.chat(real) if real else [])
     return [None if request is None else next(replies) for request in requests]
 
 
 def find_reply_data(reply: ChatReply | None) -> Mapping[str, Any] | None:
-    """What a model answered; None where it was not asked, or its reply is no answer."""
+    """Return the data of a model's answer; None where it was not asked, or its reply is no answer."""
     return reply.data if reply is not None and reply.status == "ok" else None
 
 
 def build_identity(chat: ChatModel, **settings: Any) -> ModelIdentity:
-    """The identity of a chat model that is asked with our prompts and these settings."""
+    """Build the identity of a chat model that is asked with our prompts and these settings."""
     model = chat.identity
     return ModelIdentity(
         model.model_id, model.revision, {**model.params, "prompts": requests.PROMPT_VERSION, **settings}
@@ -36,7 +36,9 @@ def build_identity(chat: ChatModel, **settings: Any) -> ModelIdentity:
 
 
 def build_empty_set(dimension: Dimension, n: int, reply: ChatReply | None) -> QuestionSet:
-    """The set for a reply without questions; None: nothing was asked, as there is nothing to ask about."""
+    """Build a set without questions that explains why there are none: the reply's failure, or, where it is None, that
+    there is nothing to ask about.
+    """
     if reply is None:
         return QuestionSet(dimension, (), n, reason="there is nothing to ask about: no frame, no note, or no words")
     status: Literal["refused", "error"] = "refused" if reply.status == "refused" else "error"
@@ -44,14 +46,16 @@ def build_empty_set(dimension: Dimension, n: int, reply: ChatReply | None) -> Qu
 
 
 def build_unanswered_reply(reply: ChatReply | None) -> Reply:
-    """The reply to a question for a chat reply without an answer; None: the context is blank, and answers nothing."""
+    """Build the reply to a question for a chat reply without an answer; an abstention where it is None, because the
+    context is blank.
+    """
     if reply is None:
         return Reply("abstain", reason="there is nothing to answer from: no frame, no note, or no words")
     return Reply(choose_failure(reply), reason=explain_missing_answer(reply))
 
 
 def parse_judgement(reply: ChatReply) -> AnswerJudgement:
-    """The judgement that a model's reply gives, or why it gives none."""
+    """Return the judgement that a model's reply gives; without one, the status and the reason."""
     data = find_reply_data(reply)
     if data is None:
         return AnswerJudgement(
@@ -61,20 +65,22 @@ def parse_judgement(reply: ChatReply) -> AnswerJudgement:
 
 
 def choose_failure(reply: ChatReply) -> Failure:
-    """The status of what a chat reply without an answer leaves undone; "stopped" is an "error", as time may mend it."""
+    """Return the failure of a chat reply without an answer: "malformed", "refused" or "error"; "stopped" is an "error",
+    as it may pass.
+    """
     return reply.status if reply.status in ("malformed", "refused") else "error"
 
 
 def explain_missing_answer(reply: ChatReply) -> str:
-    """Why a chat reply has no answer."""
+    """Return the reason why a chat reply has no answer."""
     return reply.reason or f"the model's reply is {reply.status}"
 
 
 class ChatAnswerer:
-    """An Answerer by chat model: one request for each question, all of them in one batch.
+    """Answers questions by chat model, one request for each question, all of them in one batch; fulfils Answerer.
 
-    forced: the model may not say that the context does not tell, and has to guess. A blank context is never sent: it
-    answers nothing, and what a model says to it would be a guess.
+    forced: the model may not abstain, and has to guess. A blank context is never sent: it answers nothing, and any
+    answer of the model would be a guess.
     """
 
     def __init__(self, chat: ChatModel, forced: bool = False) -> None:
@@ -82,48 +88,53 @@ class ChatAnswerer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The chat model with prompts and settings."""
+        """The identity of the chat model, with prompts and settings."""
         return build_identity(self._chat, forced=self._forced)
 
-    def answer(self, asked: Sequence[ContextQuestion]) -> list[Reply]:
-        """One reply for each, in order. Each seed moves the choices on by one place, or letters the events anew.
+    def answer(self, questions: Sequence[ContextQuestion]) -> list[Reply]:
+        """Return one reply to every question, in order. Each seed moves the choices on by one place, or letters the
+        events anew.
 
         A question with n choices is shown in n ways, the order of three events in 6, an open question in one; with more
-        seeds the first way comes again, to which a model at temperature 0 says the same again.
+        seeds the first way comes again, to which a model at temperature 0 gives the same answer again.
         """
-        shown = [replace(one, question=arrange_question(one.question, one.seed)) for one in asked]
+        shown = [replace(asked, question=arrange_question(asked.question, asked.seed)) for asked in questions]
         replies = ask_chat_model(
             self._chat,
-            [None if is_blank_context(one.context) else build_answer_request(one, self._forced) for one in shown],
+            [None if is_blank_context(asked.context) else build_answer_request(asked, self._forced) for asked in shown],
         )
         return [
-            restore_letters(parse_chat_answer(moved.question, reply), one.question, moved.question)
-            for one, moved, reply in zip(asked, shown, replies, strict=True)
+            restore_letters(parse_chat_answer(arranged.question, reply), original.question, arranged.question)
+            for original, arranged, reply in zip(questions, shown, replies, strict=True)
         ]
 
 
 class ChatMatcher:
-    """A Matcher by chat model: does an answer say what matters in the reference answer? One batch."""
+    """Judges by chat model, all in one batch, whether answers to open questions match the reference answers; fulfils
+    AnswerMatcher.
+    """
 
     def __init__(self, chat: ChatModel) -> None:
         self._chat = chat
 
     @property
     def identity(self) -> ModelIdentity:
-        """The chat model with prompts."""
+        """The identity of the chat model, with prompts."""
         return build_identity(self._chat)
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """One judgement for each reply, in order; where the model gave none, the status of its reply says why."""
+        """Return one judgement for every reply, in order; where the model gave none, the judgement's status and reason
+        explain why.
+        """
         requests = [build_judgement_request(question, reply.normalised or "") for question, reply in answered]
         return [parse_judgement(reply) for reply in (self._chat.chat(requests) if requests else [])]
 
 
 def arrange_question(question: Question, seed: int) -> Question:
-    """The question as a seed shows it, for seed 0 as it is.
+    """Return the question as it is shown with a seed; with seed 0 it is unchanged.
 
-    Choices are turned on, so that after as many seeds as choices each has stood in each place. The events of an order
-    get other letters.
+    Choices are rotated, so that after as many seeds as choices every choice has been in every place. The events of an
+    order get other letters.
     """
     if question.kind == "order":
         return reletter_events(question, ORDERS[seed % len(ORDERS)])
@@ -134,15 +145,17 @@ def arrange_question(question: Question, seed: int) -> Question:
 
 
 def restore_letters(reply: Reply, original: Question, arranged: Question) -> Reply:
-    """The reply to a question as it was shown, in the letters under which the question asked has the events."""
+    """Return the reply to a rearranged question in the letters that the events have in the original question."""
     if reply.normalised is None or original.answer == arranged.answer:
         return reply
-    letter_of = dict(zip(arranged.answer, original.answer, strict=True))
-    return replace(reply, normalised="".join(letter_of[letter] for letter in reply.normalised))
+    letters = dict(zip(arranged.answer, original.answer, strict=True))
+    return replace(reply, normalised="".join(letters[letter] for letter in reply.normalised))
 
 
 def parse_chat_answer(shown: Question, reply: ChatReply | None) -> Reply:
-    """Read a model's answer to a question with its choices as they were shown. A choice is named by its letter."""
+    """Return the reply in a model's answer to a question, whose choices are in the order shown. A choice is named by
+    its letter.
+    """
     data = find_reply_data(reply)
     if data is None:
         return build_unanswered_reply(reply)

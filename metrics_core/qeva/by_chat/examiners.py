@@ -1,4 +1,4 @@
-"""Examiners that have a chat model write their questions (paper 3.1 to 3.3; spec 3.1 to 3.3)."""
+"""Have a chat model write questions about videos and summaries (paper 3.1 to 3.3; spec 3.1 to 3.3)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from metrics_core.qeva.replies import clean_reply_text, parse_reply, parse_yes_n
 
 
 def collapse_spaces(text: str) -> str:
-    """A text on one line, with single spaces."""
+    """Return a text on one line, with single spaces."""
     return " ".join(text.split())
 
 
 def list_distinct_texts(texts: Sequence[str]) -> list[str]:
-    """The texts with words, each once, in order.
+    """Return the texts that have words, in order, each on one line; of texts with the same words only the first.
 
     >>> list_distinct_texts(["Why?", " why ", "", "How?"])
     ['Why?', 'How?']
@@ -35,11 +35,13 @@ def list_distinct_texts(texts: Sequence[str]) -> list[str]:
 def parse_closed_question(
     dimension: Dimension, written: Mapping[str, Any], seed: int, category: str | None = None
 ) -> Question | None:
-    """A question with choices as a model wrote it; None unless it has 2 or 4 that differ, one of which is the key.
+    """Return a question with choices as a model wrote it; None unless it has 2 or 4 that differ, one of which is the
+    key.
 
     Choices other than yes and no are shuffled by the seed, as models like to put the right one first.
 
-    >>> parse_closed_question("factuality", {"question": "Is it red?", "choices": ["No", "Yes"], "answer": "yes."}, 0).choices
+    >>> written = {"question": "Is it red?", "choices": ["No", "Yes"], "answer": "yes."}
+    >>> parse_closed_question("factuality", written, 0).choices
     ('yes', 'no')
     """
     text, choices = collapse_spaces(written["question"]), list_distinct_texts(written["choices"])
@@ -58,7 +60,9 @@ def parse_closed_question(
 
 
 def parse_order_question(written: Mapping[str, Any], seed: int) -> Question | None:
-    """A question for the order of three events as a model wrote it, the events under new letters by the seed."""
+    """Return a question for the order of three events as a model wrote it, the events under new letters by the seed;
+    None for an unusable one.
+    """
     events = list_distinct_texts(written["choices"])
     if len(events) != 3 or len(written["choices"]) != 3:
         return None
@@ -72,30 +76,32 @@ def parse_order_question(written: Mapping[str, Any], seed: int) -> Question | No
 
 
 def parse_chronology_set(written: Mapping[str, Any], n: int, seed: int) -> QuestionSet:
-    """The chronology questions that a model wrote in one go: at most n, none twice."""
+    """Return the set of usable chronology questions that a model wrote in one reply: at most n, none twice."""
     questions: dict[tuple[str, frozenset[str]], Question] = {}
-    for one in written["questions"]:
-        is_order = one["kind"] == "order"
-        question = parse_order_question(one, seed) if is_order else parse_closed_question("chronology", one, seed)
-        if question is not None and question.kind == one["kind"]:
-            # What is asked of the same events is the same question, whichever letters they have.
+    for entry in written["questions"]:
+        is_order = entry["kind"] == "order"
+        question = parse_order_question(entry, seed) if is_order else parse_closed_question("chronology", entry, seed)
+        if question is not None and question.kind == entry["kind"]:
+            # A question about the same events is the same question, whichever letters they have.
             about = frozenset(map(clean_reply_text, question.statements if is_order else question.choices))
-            questions.setdefault((one["kind"] if is_order else clean_reply_text(question.text), about), question)
+            questions.setdefault((entry["kind"] if is_order else clean_reply_text(question.text), about), question)
     kept = tuple(questions.values())[:n]
     reason = None if kept else "the model wrote no usable question"
     return QuestionSet("chronology", kept, n, len(written["questions"]) - len(kept), reason=reason)
 
 
 def parse_factuality_set(written: Mapping[str, Any], categories: Sequence[str], seed: int) -> QuestionSet:
-    """The factuality questions that a model wrote; a category for which it wrote null is not malformed."""
-    given = [(category, written[category]) for category in categories if written.get(category) is not None]
+    """Return the set of usable factuality questions that a model wrote. A category for which it wrote null is not
+    malformed.
+    """
+    entries = [(category, written[category]) for category in categories if written.get(category) is not None]
     questions: dict[str, Question] = {}
-    for category, one in given:
-        question = parse_closed_question("factuality", one, seed, category)
+    for category, entry in entries:
+        question = parse_closed_question("factuality", entry, seed, category)
         if question is not None:
             questions.setdefault(clean_reply_text(question.text), question)
     reason = None if questions else "the summary gave no usable question"
-    n_malformed = len(given) - len(questions)
+    n_malformed = len(entries) - len(questions)
     return QuestionSet("factuality", tuple(questions.values()), len(categories), n_malformed, reason=reason)
 
 
@@ -103,7 +109,7 @@ ChronologyForm = Literal["templated", "one_shot"]
 
 
 class ChatVideoExaminer:
-    """A VideoExaminer by chat model.
+    """Writes the questions about videos by chat model; fulfils VideoExaminer.
 
     n: questions for each set. chronology: "templated" asks for the list of events only, from which code makes the
     questions; "one_shot" has the model write them, as the paper's appendix does. seed: of requests and templates.
@@ -119,11 +125,13 @@ class ChatVideoExaminer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The chat model with prompts and settings."""
+        """The identity of the chat model, with prompts and settings."""
         return build_identity(self._chat, n=self._n, chronology=self._form, seed=self._seed)
 
     def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Two batches: the questions of all videos, then the reference answers to all of them."""
+        """Return one set of open questions with reference answers for every video, in order. Asks the model in two
+        batches: for all questions, then for their reference answers.
+        """
         n, seed = self._n, self._seed
         asked = [
             None if is_blank_context(video) else requests.build_coverage_request(video, n, seed) for video in videos
@@ -132,15 +140,25 @@ class ChatVideoExaminer:
         texts = [
             list_distinct_texts(data["questions"])[:n] if (data := find_reply_data(reply)) else [] for reply in replies
         ]
-        to_answer = [(video, text) for video, found in zip(videos, texts, strict=True) for text in found]
-        answers = iter(ask_chat_model(self._chat, [requests.build_reference_request(*one, seed) for one in to_answer]))
+        answers = iter(
+            ask_chat_model(
+                self._chat,
+                [
+                    requests.build_reference_request(video, text, seed)
+                    for video, video_texts in zip(videos, texts, strict=True)
+                    for text in video_texts
+                ],
+            )
+        )
         return [
-            build_coverage_set(reply, n, [(text, next(answers)) for text in found])
-            for reply, found in zip(replies, texts, strict=True)
+            build_coverage_set(reply, n, [(text, next(answers)) for text in video_texts])
+            for reply, video_texts in zip(replies, texts, strict=True)
         ]
 
     def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """One batch: the events of all videos, or in one go the questions."""
+        """Return one set of questions about the order of events for every video, in order. Asks the model in one batch:
+        for the events, or for the questions themselves.
+        """
         asked = [None if is_blank_context(video) else self._order_request(video) for video in videos]
         return [self._chronology_set(reply) for reply in ask_chat_model(self._chat, asked)]
 
@@ -159,7 +177,8 @@ class ChatVideoExaminer:
 
 
 class ChatSummaryExaminer:
-    """A SummaryExaminer by chat model: one question for each of ten categories that the summary says something of.
+    """Writes factuality questions by chat model, one per category (of ten) in which the summary states something;
+    fulfils SummaryExaminer.
 
     seed: of requests, and of the order in which choices are shown.
     """
@@ -169,11 +188,13 @@ class ChatSummaryExaminer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The chat model with prompts and settings."""
+        """The identity of the chat model, with prompts and settings."""
         return build_identity(self._chat, seed=self._seed)
 
     def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
-        """One batch. An empty summary has an empty set."""
+        """Return one set of factuality questions for every summary, in order, from one batch. An empty summary has an
+        empty set.
+        """
         asked = [
             None if is_blank_context(text) else requests.build_factuality_request(text, self._seed)
             for text in summaries
@@ -189,7 +210,8 @@ class ChatSummaryExaminer:
 def build_coverage_set(
     reply: ChatReply | None, n: int, answered: Sequence[tuple[str, ChatReply | None]]
 ) -> QuestionSet:
-    """The open questions of a video with their reference answers.
+    """Build the set of open questions about one video, each with its reference answer; a failed set where a reference
+    answer failed.
 
     A question that the model cannot answer, refuses to answer or answers unreadably is malformed. Where a reference
     answer failed for another reason, such as a lost connection, the set has failed, so that it can be tried again.
@@ -210,6 +232,6 @@ def build_coverage_set(
 
 
 def parse_reference_answer(reply: ChatReply | None) -> str | None:
-    """The reference answer in a reply; None where it holds none."""
+    """Return the reference answer in a reply; None where it holds none."""
     data = find_reply_data(reply)
     return None if data is None else parse_reply(Question("coverage", "open", "", ""), data["answer"]).normalised

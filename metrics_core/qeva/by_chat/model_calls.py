@@ -1,4 +1,4 @@
-"""How many model calls QEVA takes at most, by role and in all, before one is made (spec 3.7)."""
+"""Count how many model calls QEVA takes at most, by role and in all, before one is made (spec 3.7)."""
 
 from __future__ import annotations
 
@@ -8,82 +8,86 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelCalls:
-    """Calls of the models that are sent a video, and of those that are sent text only. Retries are not counted."""
+    """A number of model calls: those of models that are sent a video, and those of models that are sent text only.
+    Retries are not counted.
+    """
 
     video: int
     text: int
 
     def __add__(self, other: ModelCalls) -> ModelCalls:
-        """The calls of both."""
+        """Return the sums of both numbers of calls."""
         return ModelCalls(self.video + other.video, self.text + other.text)
 
     def multiply(self, n: int) -> ModelCalls:
-        """The calls of n such units."""
+        """Return n times both numbers of calls."""
         return ModelCalls(self.video * n, self.text * n)
 
 
 def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Calls of every role about a video at most: with the video, and with text only.
+    """Return the most model calls, by role, that writing and filtering the questions about one video takes.
 
     is_open: whether a video model writes the questions, so that those on coverage are open and a text model judges
     their answers. video: two lists and n reference answers. filter_video: votes without a context and the open-book
     answers on both sets. text: a judgement of every vote and open-book answer on coverage.
 
     >>> sum_calls(count_video_calls(10, 1, True))
-    Calls(video=32, text=40)
+    ModelCalls(video=32, text=40)
     """
     filtered = {"filter_video": ModelCalls(2 * n, 2 * n * votes)}
     return {**filtered, "video": ModelCalls(n + 2, 0), "text": ModelCalls(0, (votes + 1) * n)} if is_open else filtered
 
 
 def count_factuality_calls(n: int, votes: int) -> dict[str, ModelCalls]:
-    """Calls of every role for n factuality questions of a summary at most."""
+    """Return the most model calls, by role, that writing and filtering n factuality questions takes."""
     return {"text": ModelCalls(0, 1), "filter_text": ModelCalls(0, (votes + 1) * n)}
 
 
 def count_answer_calls(n: int, n_factuality: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Calls of every role for the answers about a summary at most, and for judgements of open ones.
+    """Return the most model calls, by role, that answering the questions about one summary and judging open answers
+    takes.
 
     >>> sum_calls(count_answer_calls(10, 10, True)) + sum_calls(count_factuality_calls(10, 1))
-    Calls(video=10, text=51)
+    ModelCalls(video=10, text=51)
     """
     return {"video": ModelCalls(n_factuality, 0), "text": ModelCalls(0, (3 if is_open else 2) * n)}
 
 
 def multiply_calls(calls: Mapping[str, ModelCalls], n: int) -> dict[str, ModelCalls]:
-    """The calls of n such units."""
-    return {role: each.multiply(n) for role, each in calls.items()}
+    """Return n times the calls of every role."""
+    return {role: role_calls.multiply(n) for role, role_calls in calls.items()}
 
 
 def sum_calls(by_role: Mapping[str, ModelCalls]) -> ModelCalls:
-    """The calls of all roles together."""
+    """Return the calls of all roles together."""
     return sum(by_role.values(), ModelCalls(0, 0))
 
 
 def count_calls_per_video(n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """At most so many calls for the questions of a video, which all its summaries share.
+    """Return the most calls that the questions about one video take, which all its summaries share.
 
     >>> count_calls_per_video()
-    Calls(video=32, text=40)
+    ModelCalls(video=32, text=40)
     """
     return sum_calls(count_video_calls(n_questions, votes, is_open=True))
 
 
 def count_calls_per_summary(n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """At most so many calls for a summary.
+    """Return the most calls that one summary takes: its factuality questions, and the answers to all questions about
+    it.
 
     >>> count_calls_per_summary()
-    Calls(video=10, text=51)
+    ModelCalls(video=10, text=51)
     """
     questions = count_factuality_calls(n_questions, votes)
     return sum_calls(questions) + sum_calls(count_answer_calls(n_questions, n_questions, is_open=True))
 
 
 def count_all_calls(n_videos: int, n_summaries: int, n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """At most so many calls for n_summaries summaries of n_videos videos, all of them together.
+    """Return the most calls that n_summaries summaries of n_videos videos take, all of them together.
 
     >>> count_all_calls(n_videos=200, n_summaries=800)
-    Calls(video=14400, text=48800)
+    ModelCalls(video=14400, text=48800)
     """
     videos = count_calls_per_video(n_questions, votes).multiply(n_videos)
     return videos + count_calls_per_summary(n_questions, votes).multiply(n_summaries)

@@ -1,4 +1,4 @@
-"""What chat models are asked: context first, question last, in words of our own, answered as JSON."""
+"""Build the requests to chat models: context first, question last, in our own words, answered as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from metrics_core.qeva.score import is_empty_summary
 
 
 def build_context_parts(context: Context) -> tuple[MessagePart, ...]:
-    """The parts of a message that show a context; none for a closed book. Each frame follows its number and time."""
+    """Return the parts of a message that show a context, the number and time before each frame; none for a question
+    without context.
+    """
     if context is None:
         return ()
     if isinstance(context, VideoAsFrames):
@@ -26,7 +28,9 @@ def build_context_parts(context: Context) -> tuple[MessagePart, ...]:
 
 
 def build_frame_parts(video: VideoAsFrames) -> tuple[MessagePart, ...]:
-    """The frames of a video, in order of time, each after a text with its number from 1 and its time in seconds."""
+    """Return the frames of a video as parts of a message, in order of time, each after a text with its number from 1
+    and its time in seconds.
+    """
     n = len(video.frames)
     parts: list[MessagePart] = [TextPart("Frames of the video, in order of time:")]
     for number, frame in enumerate(video.frames, 1):
@@ -38,7 +42,9 @@ def build_frame_parts(video: VideoAsFrames) -> tuple[MessagePart, ...]:
 
 
 def is_blank_context(context: Context) -> bool:
-    """Whether a context shows nothing: no frame, no note, or an empty summary. A closed book is not blank."""
+    """Return whether a context shows nothing: no frame, no note, or an empty summary. A question without context (None)
+    is not blank.
+    """
     if isinstance(context, VideoAsFrames):
         return not context.frames
     if isinstance(context, VideoNotes):
@@ -136,60 +142,66 @@ LETTERS = "ABCD"
 
 
 def build_object_schema(**members: Schema) -> Schema:
-    """An object with exactly these members."""
+    """Return the JSON schema of an object with exactly these members, all required."""
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
 def build_text_schema(max_length: int) -> Schema:
-    """A string of at most so many characters."""
+    """Return the JSON schema of a string of at most `max_length` characters."""
     return {"type": "string", "maxLength": max_length}
 
 
 def build_list_schema(items: Schema, at_most: int) -> Schema:
-    """A list of at most so many items."""
+    """Return the JSON schema of a list of at most `at_most` items."""
     return {"type": "array", "items": items, "maxItems": at_most}
 
 
 def build_enum_schema(words: Sequence[str]) -> Schema:
-    """One of these words."""
+    """Return the JSON schema of a string that is one of these words."""
     return {"type": "string", "enum": list(words)}
 
 
 def build_question_list_schema(n: int) -> Schema:
-    """At most n questions."""
+    """Return the JSON schema of {"questions": at most n texts}."""
     return build_object_schema(questions=build_list_schema(build_text_schema(400), n))
 
 
 def build_event_list_schema() -> Schema:
-    """The events of a video."""
+    """Return the JSON schema of {"events": at most MAX_EVENTS texts}."""
     return build_object_schema(events=build_list_schema(build_text_schema(200), MAX_EVENTS))
 
 
 def build_chronology_schema(n: int) -> Schema:
-    """At most n chronology questions with their choices and keys."""
+    """Return the JSON schema of {"questions": at most n chronology questions}, each with kind, question, choices and
+    answer.
+    """
     kind = build_enum_schema(["yes_no", "choice", "order"])
-    one = build_object_schema(
+    question = build_object_schema(
         kind=kind,
         question=build_text_schema(600),
         choices=build_list_schema(build_text_schema(200), 3),
         answer=build_text_schema(200),
     )
-    return build_object_schema(questions=build_list_schema(one, n))
+    return build_object_schema(questions=build_list_schema(question, n))
 
 
 def build_factuality_schema() -> Schema:
-    """A question with choices and key, or null, for every category."""
-    one = build_object_schema(
+    """Return the JSON schema of an object with, for every category, a question with choices and answer, or null."""
+    question = build_object_schema(
         question=build_text_schema(400),
         choices=build_list_schema(build_text_schema(200), 4),
         answer=build_text_schema(200),
     )
-    return build_object_schema(**{category: {"anyOf": [one, {"type": "null"}]} for category in CATEGORY_MEANINGS})
+    return build_object_schema(**{category: {"anyOf": [question, {"type": "null"}]} for category in CATEGORY_MEANINGS})
 
 
 def build_answer_schema(question: Question, forced: bool) -> Schema:
-    """The answer to a question. It is the same for all questions with as many choices, so that a server, which is told
-    the schema before the context, can keep the context between questions."""
+    """Return the JSON schema of {"answer": ...}: free text for an open question, else the letters or words that may be
+    answered.
+
+    It is the same for all questions with as many choices, so that a server, which gets the schema before the context,
+    can keep the context between questions. forced: abstaining is not among the answers.
+    """
     if question.kind == "open":
         return build_object_schema(answer=build_text_schema(800))
     if question.kind == "choice":
@@ -200,7 +212,7 @@ def build_answer_schema(question: Question, forced: bool) -> Schema:
 
 
 def build_judgement_schema() -> Schema:
-    """Whether an answer is right."""
+    """Return the JSON schema of {"same": true or false}, whether an answer is right."""
     return build_object_schema(same={"type": "boolean"})
 
 
@@ -217,19 +229,19 @@ MAX_TOKENS: Mapping[str, int] = {
 
 
 def build_request(purpose: str, system: str, context: Context, ask: str, schema: Schema, seed: int = 0) -> ChatRequest:
-    """Ask something about a context."""
+    """Build the request that asks something about a context; `purpose` decides how long the answer may be."""
     parts = (*build_context_parts(context), TextPart(ask))
     return ChatRequest(purpose, system, parts, schema, PROMPT_VERSION, MAX_TOKENS[purpose], seed=seed)
 
 
 def build_coverage_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
-    """Ask for n open questions about a video."""
+    """Build the request for n open questions about a video."""
     ask = COVERAGE.format(n=n)
     return build_request("coverage questions", EXAMINER, video, ask, build_question_list_schema(n), seed)
 
 
 def build_reference_request(video: VideoAsFrames | VideoNotes, question: str, seed: int) -> ChatRequest:
-    """Ask for the reference answer to an open question about a video."""
+    """Build the request for the reference answer to an open question about a video."""
     ask = REFERENCE.format(abstain=ABSTAIN, question=question)
     return build_request(
         "reference answers", EXAMINER, video, ask, build_object_schema(answer=build_text_schema(800)), seed
@@ -237,26 +249,26 @@ def build_reference_request(video: VideoAsFrames | VideoNotes, question: str, se
 
 
 def build_events_request(video: VideoAsFrames | VideoNotes, seed: int) -> ChatRequest:
-    """Ask for the events of a video in their order."""
+    """Build the request for the events of a video, in their order."""
     ask = EVENTS.format(n=MAX_EVENTS)
     return build_request("events", EXAMINER, video, ask, build_event_list_schema(), seed)
 
 
 def build_chronology_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
-    """Ask for n questions about the order of a video's events, with choices and keys."""
+    """Build the request for n questions about the order of a video's events, with choices and keys."""
     ask = ONE_SHOT.format(n=n)
     return build_request("chronology questions", EXAMINER, video, ask, build_chronology_schema(n), seed)
 
 
 def build_factuality_request(summary: str, seed: int) -> ChatRequest:
-    """Ask for a question of every category about what a summary states."""
+    """Build the request for a question in every category about what a summary states."""
     categories = "\n".join(f"- {category}: {meaning}" for category, meaning in CATEGORY_MEANINGS.items())
     ask = FACTUALITY.format(categories=categories)
     return build_request("factuality questions", EXAMINER, summary, ask, build_factuality_schema(), seed)
 
 
 def build_answer_request(asked: ContextQuestion, forced: bool) -> ChatRequest:
-    """Ask a question in its context; `asked.question.choices` in the order in which they are to be shown."""
+    """Build the request that asks a question in its context, with the question's choices in their order."""
     question, is_closed = asked.question, asked.context is None
     may = FORCED if forced else MAY_ABSTAIN
     system = f"{CLOSED_BOOK if is_closed else ANSWERER} {may}"
@@ -267,7 +279,7 @@ def build_answer_request(asked: ContextQuestion, forced: bool) -> ChatRequest:
 
 
 def format_question(question: Question) -> str:
-    """The words of a question with its choices.
+    """Return the words of a question with its choices, and how to answer.
 
     >>> print(format_question(Question("factuality", "choice", "What is it?", "a dog", ("a cat", "a dog"))))
     Question: What is it?
@@ -277,11 +289,11 @@ def format_question(question: Question) -> str:
     """
     listed = zip(LETTERS, question.choices, strict=False) if question.kind == "choice" else ()
     lines = [f"Question: {question.text}", *(f"{letter}) {choice}" for letter, choice in listed)]
-    how = HOW_TO_ANSWER[question.kind].format(choices=" or ".join(f'"{one}"' for one in question.choices))
+    how = HOW_TO_ANSWER[question.kind].format(choices=" or ".join(f'"{choice}"' for choice in question.choices))
     return "\n".join((*lines, how))
 
 
 def build_judgement_request(question: Question, answer: str) -> ChatRequest:
-    """Ask whether an answer to an open question gives the reference answer."""
+    """Build the request that asks whether an answer to an open question gives what matters in the reference."""
     ask = JUDGEMENT.format(question=question.text, reference=question.answer, answer=answer)
     return build_request("judgements", JUDGE, None, ask, build_judgement_schema())

@@ -1,1 +1,1 @@
-"""Our stand-in for QEVA's models, without a server: rules write questions, and an entailment model answers them."""
+"""QEVA without a model server: rules write the questions, and an entailment model answers them."""

@@ -1,4 +1,4 @@
-"""Answers to QEVA's questions by an entailment model, and whether open ones are right, without a language model."""
+"""Answer QEVA's questions by an entailment model, and judge answers to open questions, without a language model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from metrics_core.qeva.records import (
 from metrics_core.qeva.replies import drop_repeated_texts, has_same_words
 
 VERSION = 2
-"""Raised by hand whenever the rules below give other answers."""
+"""Increased by hand whenever the rules below give other answers."""
 
 DEFAULT_R = 4
 """Sentences verified for a statement."""
@@ -50,17 +50,17 @@ NO_FRAMES = "an entailment model cannot look at frames: set a video model, or gi
 
 @dataclass(frozen=True)
 class EntailmentAnswerer:
-    """Checks the statements of questions against the sentences of their context; fulfils Answerer.
+    """Answers questions by checking their statements against the sentences of the context; fulfils Answerer.
 
     threshold: the least P(entailment) at which a sentence supports a statement. encoder: chooses the r sentences most
-    alike a statement, which alone are verified; without it the words in common choose. forced: a guess instead of an
+    like a statement, and only these are verified; without it the words in common choose. forced: a guess instead of an
     abstention where nothing supports an answer.
 
     - yes_no: "yes" where a sentence supports the statement; otherwise it abstains, forced "no".
     - open: the sentence that supports the statement is the answer; forced the best sentence.
     - choice: the choice with the most support; it abstains where none is supported or two are equal.
-    - chronology: the events' places in the context are compared (`evidence.place_of`). "Followed at once" is read as
-      "earlier", because a summary leaves events out. It abstains where an event is not told or two have one place.
+    - chronology: the events' places in the context are compared (`locate_event`). "Followed at once" is read as
+      "earlier", because a summary leaves events out. It abstains where an event is not mentioned or two have one place.
 
     A closed-book question is checked against an empty premise, which supports only what is almost always true; its
     order of events is an abstention.
@@ -75,7 +75,7 @@ class EntailmentAnswerer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The entailment model with everything that changes the answers."""
+        """The identity of the entailment model, with everything else that changes the answers."""
         verifier = self.model.identity
         params = {
             "verifier": verifier.as_dict(),
@@ -94,76 +94,81 @@ class EntailmentAnswerer:
         }
         return ModelIdentity(f"entailment:{verifier.model_id}", verifier.revision, params)
 
-    def answer(self, asked: Sequence[ContextQuestion]) -> list[Reply]:
-        """One reply for each, in order.
+    def answer(self, questions: Sequence[ContextQuestion]) -> list[Reply]:
+        """Return one reply to every question, in order; the model judges all statements in one batch.
 
-        Refused are a question without statements, frames as context, and a statement that is too long for the model.
+        A question without statements, frames as context, and a statement that is too long for the model get the status
+        "refused".
         """
-        read = _PremiseReader(self.splitter)
-        sentences = [read.list_premises(one.question, one.context) for one in asked]
-        wanted = [
+        reader = _PremiseReader(self.splitter)
+        sentences = [reader.list_premises(asked.question, asked.context) for asked in questions]
+        statements = [
             (statement, premises)
-            for one, premises in zip(asked, sentences, strict=True)
+            for asked, premises in zip(questions, sentences, strict=True)
             if premises is not None
-            for statement in one.question.statements
+            for statement in asked.question.statements
         ]
-        found = iter(gather_evidence(wanted, self.model, self.encoder, self.r))
+        evidence = iter(gather_evidence(statements, self.model, self.encoder, self.r))
         return [
-            _build_refusal(one)
-            if premises is None or not one.question.statements
-            else self._build_reply(one, premises, [next(found) for _ in one.question.statements])
-            for one, premises in zip(asked, sentences, strict=True)
+            _build_refusal(asked)
+            if premises is None or not asked.question.statements
+            else self._build_reply(asked, premises, [next(evidence) for _ in asked.question.statements])
+            for asked, premises in zip(questions, sentences, strict=True)
         ]
 
     def _build_reply(
-        self, one: ContextQuestion, premises: Sequence[str], gathered: Sequence[StatementEvidence | None]
+        self, asked: ContextQuestion, premises: Sequence[str], gathered: Sequence[StatementEvidence | None]
     ) -> Reply:
-        found = [evidence for evidence in gathered if evidence is not None]
-        if len(found) < len(gathered):
+        evidence = [one_statement for one_statement in gathered if one_statement is not None]
+        if len(evidence) < len(gathered):
             return Reply("refused", reason=TOO_LONG)
-        if one.question.dimension == "chronology":
-            return self._answer_order(one, premises, found)
-        support = [evidence.best_probability for evidence in found]
-        best = max(range(len(found)), key=support.__getitem__)
-        place = found[best].best_sentence
-        evidence = None if place is None else premises[place] or None
+        if asked.question.dimension == "chronology":
+            return self._answer_order(asked, premises, evidence)
+        support = [one_statement.best_probability for one_statement in evidence]
+        best = max(range(len(evidence)), key=support.__getitem__)
+        place = evidence[best].best_sentence
+        sentence = None if place is None else premises[place] or None
         if support[best] >= self.threshold and support.count(support[best]) == 1:
-            return _build_choice_reply(one.question, best, evidence, support[best])
+            return _build_choice_reply(asked.question, best, sentence, support[best])
         if self.forced:
-            return self._build_guess(one.question, best, evidence, support[best])
+            return self._build_guess(asked.question, best, sentence, support[best])
         reason = f"nothing supports it: the best probability is {support[best]:.3f}, below {self.threshold:.3f}"
         if support[best] >= self.threshold:
             reason = f"two choices have the same probability, {support[best]:.3f}"
-        return Reply("abstain", reason=reason, score=support[best], evidence=evidence)
+        return Reply("abstain", reason=reason, score=support[best], evidence=sentence)
 
-    def _build_guess(self, question: Question, best: int, evidence: str | None, support: float) -> Reply:
+    def _build_guess(self, question: Question, best: int, sentence: str | None, support: float) -> Reply:
         if question.kind == "yes_no":
-            return Reply("ok", NO, NO, "nothing supports it", support, evidence)
-        return _build_choice_reply(question, best, evidence, support)
+            return Reply("ok", NO, NO, "nothing supports it", support, sentence)
+        return _build_choice_reply(question, best, sentence, support)
 
-    def _answer_order(self, one: ContextQuestion, premises: Sequence[str], found: Sequence[StatementEvidence]) -> Reply:
-        if one.context is None:
+    def _answer_order(
+        self, asked: ContextQuestion, premises: Sequence[str], evidence: Sequence[StatementEvidence]
+    ) -> Reply:
+        if asked.context is None:
             return Reply("abstain", reason="without a context the order of events is not known")
-        places = [locate_event(evidence, self.threshold, self.forced) for evidence in found]
+        places = [locate_event(one_event, self.threshold, self.forced) for one_event in evidence]
         order = sort_events(places)
-        told = " | ".join(premises[round(place)] if place is not None else "(not told)" for place in places)
+        sentences = " | ".join(premises[round(place)] if place is not None else "(not mentioned)" for place in places)
         if order is None and not (self.forced and premises):
             missing = any(place is None for place in places)
-            reason = "an event is not told" if missing else "two events are told at the same place"
-            return Reply("abstain", reason=reason, evidence=told or None)
-        answer = _format_order(one.question, order or tuple(range(len(places))))
-        return Reply("ok", answer, answer, None, None, told)
+            reason = "an event is not mentioned" if missing else "two events are mentioned at the same place"
+            return Reply("abstain", reason=reason, evidence=sentences or None)
+        answer = _format_order(asked.question, order or tuple(range(len(places))))
+        return Reply("ok", answer, answer, None, None, sentences)
 
 
 @dataclass(frozen=True)
 class _PremiseReader:
-    """Splits every summary once."""
+    """Splits contexts into sentences, every summary once."""
 
     splitter: SentenceSplitter
     split: dict[str, list[str]] = field(default_factory=dict)
 
     def list_premises(self, question: Question, context: Context) -> Sequence[str] | None:
-        """The premises that a context gives for a question, None where it gives none that can be read."""
+        """Return the sentences of a context for a question, [""] without context; None for frames, which cannot be
+        read.
+        """
         if context is None:
             return [""]
         if isinstance(context, VideoAsFrames):
@@ -178,22 +183,24 @@ class _PremiseReader:
         return self.split[context]
 
 
-def _build_refusal(one: ContextQuestion) -> Reply:
-    return Reply("refused", reason=NO_STATEMENT if not one.question.statements else NO_FRAMES)
+def _build_refusal(asked: ContextQuestion) -> Reply:
+    return Reply("refused", reason=NO_STATEMENT if not asked.question.statements else NO_FRAMES)
 
 
-def _build_choice_reply(question: Question, best: int, evidence: str | None, support: float) -> Reply:
-    """The reply that statement `best` holds."""
+def _build_choice_reply(question: Question, best: int, sentence: str | None, support: float) -> Reply:
+    """Build the reply to a question whose statement number `best` holds: "yes", the choice, or for an open question the
+    sentence that supports it.
+    """
     if question.kind == "yes_no":
-        return Reply("ok", YES, YES, None, support, evidence)
-    answer = question.choices[best] if question.kind == "choice" else evidence
+        return Reply("ok", YES, YES, None, support, sentence)
+    answer = question.choices[best] if question.kind == "choice" else sentence
     if answer is None:
         return Reply("abstain", reason="the context has no sentence", score=support)
-    return Reply("ok", answer, answer, None, support, evidence)
+    return Reply("ok", answer, answer, None, support, sentence)
 
 
 def _format_order(question: Question, order: Sequence[int]) -> str:
-    """The choice that names the events in this order; `order` are positions among the question's statements."""
+    """Return the choice that puts the events in this order; `order` are positions among the question's statements."""
     if question.kind == "order":
         return "".join("ABCDEFGH"[event] for event in order)
     if question.kind == "yes_no":
@@ -204,56 +211,61 @@ def _format_order(question: Question, order: Sequence[int]) -> str:
 REFERENCE_TOO_LONG = "the reference answer is too long for the verifier: split the sentence"
 
 MATCHER_VERSION = 1
-"""Raised by hand whenever a matcher below gives other scores."""
+"""Increased by hand whenever a matcher below gives other scores."""
 
 
 @dataclass(frozen=True)
 class TokenF1Matcher:
-    """Right where the words in common reach `threshold`; the rule that other matchers have to beat."""
+    """Judges an answer right where its `token_f1` with the reference answer reaches `threshold`: the baseline that
+    other matchers must beat. Fulfils AnswerMatcher.
+    """
 
     threshold: float = 0.5
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rule, its version and the threshold."""
+        """The rule's name and version, with the threshold."""
         return ModelIdentity("token-f1", str(MATCHER_VERSION), {"threshold": self.threshold})
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """Decide each by `token_f1`."""
+        """Return one judgement for every reply, in order: right where `token_f1` reaches the threshold."""
         scores = [token_f1(require_answer(reply), question.answer) for question, reply in answered]
         return [AnswerJudgement(score >= self.threshold) for score in scores]
 
 
 @dataclass(frozen=True)
 class CosineMatcher:
-    """Right where the cosine of the two answers reaches `threshold`."""
+    """Judges an answer right where the cosine of its vector with the reference answer's reaches `threshold`; fulfils
+    AnswerMatcher.
+    """
 
     encoder: TextEncoder
     threshold: float = 0.8
 
     @property
     def identity(self) -> ModelIdentity:
-        """The encoder with the threshold."""
-        of_encoder = self.encoder.identity
-        params = {"encoder": of_encoder.as_dict(), "threshold": self.threshold, "version": MATCHER_VERSION}
-        return ModelIdentity(f"cosine:{of_encoder.model_id}", of_encoder.revision, params)
+        """The identity of the encoder, with the threshold."""
+        encoder = self.encoder.identity
+        params = {"encoder": encoder.as_dict(), "threshold": self.threshold, "version": MATCHER_VERSION}
+        return ModelIdentity(f"cosine:{encoder.model_id}", encoder.revision, params)
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """Decide each by `scores`."""
+        """Return one judgement for every reply, in order: right where the cosine reaches the threshold."""
         return [AnswerJudgement(score >= self.threshold) for score in self.compute_cosines(answered)]
 
     def compute_cosines(self, answered: Sequence[tuple[Question, Reply]]) -> list[float]:
-        """Cosines in [-1, 1]."""
+        """Return the cosine, in [-1, 1], of every answer with its reference answer, in order."""
         pairs = [(require_answer(reply), question.answer) for question, reply in answered]
         vectors = encode_unit_vectors((text for pair in pairs for text in pair), self.encoder)
-        return [float(np.dot(vectors[given], vectors[reference])) for given, reference in pairs]
+        return [float(np.dot(vectors[answer], vectors[reference])) for answer, reference in pairs]
 
 
 @dataclass(frozen=True)
 class EntailmentMatcher:
-    """Right where P(the answer entails the reference answer) reaches `threshold`; the default without a server.
+    """Judges an answer right where P(the answer entails the reference answer) reaches `threshold`; the default without
+    a server. Fulfils AnswerMatcher.
 
-    Both are given to the model without the question: with it the area under the curve was no better on VAQ-Bench
+    The model reads both without the question, with which the area under the curve was no better on VAQ-Bench
     (benchmarks/qeva_matchers.py).
     """
 
@@ -262,13 +274,15 @@ class EntailmentMatcher:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The entailment model with the threshold."""
+        """The identity of the entailment model, with the threshold."""
         verifier = self.model.identity
         params = {"verifier": verifier.as_dict(), "threshold": self.threshold, "version": MATCHER_VERSION}
         return ModelIdentity(f"entailment:{verifier.model_id}", verifier.revision, params)
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """Decide each by `scores`. A reference answer that is too long for the model is refused."""
+        """Return one judgement for every reply, in order; "refused" where the reference answer is too long for the
+        model.
+        """
         return [
             AnswerJudgement(None, "refused", REFERENCE_TOO_LONG)
             if score is None
@@ -277,7 +291,9 @@ class EntailmentMatcher:
         ]
 
     def compute_probabilities(self, answered: Sequence[tuple[Question, Reply]]) -> list[float | None]:
-        """P(entailment) in [0, 1]; 1 for an answer with the reference's own words, None where that is too long."""
+        """Return P(the answer entails the reference answer) in [0, 1], in order: 1 for the same words, None where the
+        reference answer is too long.
+        """
         pairs = [(require_answer(reply), question.answer) for question, reply in answered]
         answers = EntailmentCache(self.model)
         ask_fitting_pairs(answers, [pair for pair in pairs if not has_same_words(*pair)])
@@ -285,14 +301,15 @@ class EntailmentMatcher:
 
 
 def require_answer(reply: Reply) -> str:
-    """The answer that a reply with the status "ok" gives. Raises ValueError for another reply."""
+    """Return the answer that a reply with the status "ok" gives. Raises ValueError for another reply."""
     if reply.normalised is None:
         raise ValueError(f'A reply with the status "{reply.status}" has no answer to match: leave it out.')
     return reply.normalised
 
 
 def token_f1(given: str, reference: str) -> float:
-    """The harmonic mean of precision and recall of words, each counted as often as it occurs; in [0, 1].
+    """Return the harmonic mean of precision and recall of words, each counted as often as it occurs; in [0, 1], 0
+    without common words.
 
     >>> token_f1("A red car", "the car is red"), token_f1("", "9")
     (0.5714285714285714, 0.0)

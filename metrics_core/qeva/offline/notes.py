@@ -1,4 +1,4 @@
-"""Notes on a video from what people wrote about it, for QEVA without a video model (spec 3, deliver 3)."""
+"""Build notes on a video from people's references and keypoints, for QEVA without a video model (spec 3, deliver 3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metrics_core.qeva.records import VideoNotes
 from metrics_core.qeva.replies import drop_repeated_texts
 
 EVENT_DIMENSIONS = frozenset({"segment_detail", "events"})
-"""The dimensions whose keypoints say what happens. Other dimensions say how the video looks or sounds as a whole."""
+"""The dimensions whose keypoints are events. Keypoints of other dimensions describe the look or sound of the video."""
 
 NO_NOTES = (
     "the video has neither reference nor keypoint to write questions from: give it one of them, or set a video model"
@@ -21,7 +21,7 @@ NO_NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class NoteSegment:
-    """What one annotator writes about one stretch of a video, in seconds from the start of the video."""
+    """The text of one annotator about one stretch of a video, in seconds from the start of the video."""
 
     start_s: float
     end_s: float
@@ -30,7 +30,9 @@ class NoteSegment:
 
 @dataclass(frozen=True, slots=True)
 class NoteReference:
-    """What one annotator writes about a video. segments: the same text with times, in any order; () without."""
+    """The text of one annotator about a whole video. segments: the same text with times, in any order; () without
+    times.
+    """
 
     text: str
     segments: tuple[NoteSegment, ...] = ()
@@ -48,7 +50,7 @@ class NoteKeypoint:
 def build_video_notes(
     references: Sequence[NoteReference], keypoints: Sequence[NoteKeypoint], splitter: SentenceSplitter
 ) -> VideoNotes | None:
-    """Take notes from references, keypoints or both; None without a sentence, for the reason NO_NOTES.
+    """Build notes from references, keypoints or both; None where there is no sentence (NO_NOTES is the message for it).
 
     Facts are the keypoints, which state one thing each; without keypoints, the sentences of the references. Events are
     the keypoints of EVENT_DIMENSIONS by segment where they name two segments or more, else the sentences of the
@@ -57,8 +59,8 @@ def build_video_notes(
     kept in `more`, because another wording of a fact helps an entailment model to find it.
 
     >>> from metrics_core.models.sentence_splitter import RuleSplitter
-    >>> told = NoteReference("He rests. A man runs.", (NoteSegment(5, 9, "He rests."), NoteSegment(0, 5, "A man runs.")))
-    >>> build_video_notes([told], [], RuleSplitter())
+    >>> segments = NoteSegment(5, 9, "He rests."), NoteSegment(0, 5, "A man runs.")
+    >>> build_video_notes([NoteReference("He rests. A man runs.", segments)], [], RuleSplitter())
     VideoNotes(events=('A man runs.', 'He rests.'), facts=('A man runs.', 'He rests.'), source='references', more=())
     >>> build_video_notes([], [NoteKeypoint("It is night.", "video_background")], RuleSplitter()).source
     'keypoints'
@@ -81,7 +83,7 @@ def build_video_notes(
 
 
 def _split_reference(reference: NoteReference, splitter: SentenceSplitter) -> list[str]:
-    """The sentences of a reference, by start where it has times."""
+    """Return the sentences of a reference, by start where it has times."""
     texts = [segment.text for segment in _sort_segments(reference.segments)] or [reference.text]
     return [sentence for text in texts for sentence in split_premises(text, splitter)]
 
@@ -91,7 +93,9 @@ def _sort_segments(segments: Iterable[NoteSegment]) -> list[NoteSegment]:
 
 
 def _sort_keypoints(points: Sequence[NoteKeypoint]) -> list[NoteKeypoint]:
-    """The keypoints dimension by dimension, in the order in which these appear, and by segment within each."""
+    """Return the keypoints dimension by dimension, in the order in which these appear, and by segment within each
+    dimension.
+    """
     order = list(dict.fromkeys(point.dimension for point in points))
     return sorted(points, key=lambda point: (order.index(point.dimension), _segment_order(point)))
 
@@ -113,4 +117,4 @@ def _list_reference_events(references: Sequence[NoteReference], splitter: Senten
 
 
 def _flatten(lists: Iterable[Iterable[str]]) -> list[str]:
-    return [text for each in lists for text in each]
+    return [text for texts in lists for text in texts]

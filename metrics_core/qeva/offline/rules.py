@@ -1,4 +1,4 @@
-"""Questions written by rule, without a model: coverage and chronology from notes, factuality from the summary."""
+"""Write questions by rule, without a model: coverage and chronology from notes, factuality from the summary."""
 
 from __future__ import annotations
 
@@ -34,18 +34,23 @@ VERB = re.compile(
 
 
 def split_statements(summary: str, splitter: SentenceSplitter) -> list[str]:
-    """Parse a summary into what it states, in order; a repeated statement and one of fewer than 3 words are left out.
+    """Return what a summary states, clause by clause, in order; without repeated statements and those of fewer than 3
+    words.
 
     >>> from metrics_core.models.sentence_splitter import RuleSplitter
-    >>> split_statements("A man waits at a door, and later the dog comes back. Wow! He and his dog leave.", RuleSplitter())
+    >>> summary = "A man waits at a door, and later the dog comes back. Wow! He and his dog leave."
+    >>> split_statements(summary, RuleSplitter())
     ['A man waits at a door.', 'The dog comes back.', 'He and his dog leave.']
     """
-    found = [clause for sentence in split_premises(summary, splitter) for clause in split_clauses(sentence)]
-    return drop_repeated_texts(clause for clause in found if len(clause.split()) >= MIN_WORDS)
+    all_clauses = [clause for sentence in split_premises(summary, splitter) for clause in split_clauses(sentence)]
+    return drop_repeated_texts(clause for clause in all_clauses if len(clause.split()) >= MIN_WORDS)
 
 
 def split_clauses(sentence: str) -> list[str]:
-    """Split a sentence where a conjunction joins clauses: parts with a subject, a verb and at least 4 words.
+    """Split a sentence where a conjunction joins clauses, and return the clauses in order; a sentence without such a
+    place is returned whole.
+
+    Every clause has a subject, a verb and at least 4 words.
 
     >>> split_clauses("A dog runs to a ball and the boy follows it, then the ball and the dog are gone.")
     ['A dog runs to a ball.', 'The boy follows it.', 'The ball and the dog are gone.']
@@ -67,7 +72,7 @@ def split_clauses(sentence: str) -> list[str]:
 
 
 def is_clause(text: str) -> bool:
-    """Whether a text has at least 4 words and something that looks like a verb.
+    """Return whether a text has at least 4 words and something that looks like a verb.
 
     >>> is_clause("the dog comes back"), is_clause("a tall man with a hat")
     (True, False)
@@ -135,9 +140,10 @@ _ACTION = re.compile(r"\b(?:is|are|was|were|be|been|being|starts?|begins?|keeps?
 
 
 def list_categories(statement: str) -> tuple[str, ...]:
-    """The categories that the words of a statement speak of, in the order of CATEGORIES; "factual" where none is named.
+    """Return the categories that the words of a statement belong to, in the order of CATEGORIES; ("factual",) where
+    there is none.
 
-    A name inside the sentence speaks of entities, a digit of counting, a verb form of actions.
+    A name inside the sentence belongs to entities, a digit to counting, a verb form to actions.
 
     >>> list_categories("Two red cars stop behind a bus in Rome."), list_categories("It rains.")
     (('entities', 'actions', 'counting', 'spatial', 'colours'), ('actions',))
@@ -156,7 +162,7 @@ def list_categories(statement: str) -> tuple[str, ...]:
 
 
 VERSION = 1
-"""Raised by hand whenever the rules write other questions."""
+"""Increased by hand whenever the rules write other questions."""
 
 NO_FRAMES = "rules cannot write questions from frames: set a video model, or give the video references or keypoints"
 
@@ -165,9 +171,10 @@ NO_FRAMES = "rules cannot write questions from frames: set a video model, or giv
 class RuleVideoExaminer:
     """Writes at most n coverage and n chronology questions from the notes of a video; fulfils VideoExaminer.
 
-    A coverage question asks whether a fact holds. Facts are drawn from n equal stretches of the list, one from each, so
-    that the questions are spread as the facts are: over dimensions and time where `notes.build_video_notes` made the list.
-    The same notes and seed give the same questions. A video given as frames gets a set with the status "refused".
+    A coverage question asks whether a fact holds. One fact is drawn from each stretch of the list, which is cut into n
+    equal ones, so that the questions are spread like the facts: over dimensions and time where `build_video_notes` made
+    the list. The same notes and seed give the same questions. A video given as frames gets a set with the status
+    "refused".
     """
 
     n: int = 10
@@ -175,15 +182,19 @@ class RuleVideoExaminer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rules, their version, the number of questions and the seed."""
+        """The rules' name and version, with the number of questions and the seed."""
         return ModelIdentity("rules:video-examiner", str(VERSION), {"n": self.n, "seed": self.seed})
 
     def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Coverage questions, one set for each video, in order."""
+        """Return one set of coverage questions for every video, in order; with the status "refused" for a video given
+        as frames.
+        """
         return [self._coverage(video) for video in videos]
 
     def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Questions about the order of the notes' events, one set for each video, in order."""
+        """Return one set of questions about the order of the notes' events for every video, in order; with the status
+        "refused" for a video given as frames.
+        """
         return [self._chronology(video) for video in videos]
 
     def _coverage(self, video: VideoAsFrames | VideoNotes) -> QuestionSet:
@@ -204,9 +215,9 @@ class RuleVideoExaminer:
 
 @dataclass(frozen=True)
 class RuleSummaryExaminer:
-    """Writes at most n questions whether what a summary states is true; fulfils SummaryExaminer.
+    """Writes at most n questions on whether what a summary states is true; fulfils SummaryExaminer.
 
-    Statements come from `statements`. Each category that a statement speaks of gets one question, the rarest
+    Statements come from `split_statements`. Each category that a statement belongs to gets one question, the rarest
     category first; what is left of n is drawn from the other statements, spread over the summary. The same summary and
     seed give the same questions.
     """
@@ -217,18 +228,20 @@ class RuleSummaryExaminer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rules, their version, the splitter, the number of questions and the seed."""
+        """The rules' name and version, with the splitter, the number of questions and the seed."""
         params = {"n": self.n, "seed": self.seed, "splitter": self.splitter.identity.as_dict()}
         return ModelIdentity("rules:summary-examiner", str(VERSION), params)
 
     def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
-        """One set for each summary, in order."""
+        """Return one set of factuality questions for every summary, in order; an empty set with a reason where it
+        states nothing.
+        """
         return [self._factuality(summary) for summary in summaries]
 
     def _factuality(self, summary: str) -> QuestionSet:
         stated = split_statements(summary, self.splitter)
         rng = Random("\n".join((str(self.seed), *stated)))
-        chosen = draw_by_category([list_categories(each) for each in stated], self.n, rng)
+        chosen = draw_by_category([list_categories(statement) for statement in stated], self.n, rng)
         questions = tuple(
             _build_yes_no_question("factuality", stated[place], category) for place, category in sorted(chosen.items())
         )
@@ -237,7 +250,7 @@ class RuleSummaryExaminer:
 
 
 def draw_spread(n_items: int, n: int, rng: Random) -> list[int]:
-    """Draw at most n of the items 0 to n_items - 1, one from each of n equal stretches, in order.
+    """Return at most n of the numbers 0 to n_items - 1, in order, drawn one by one from n equal stretches.
 
     >>> draw_spread(3, 10, Random(0)), [place // 5 for place in draw_spread(50, 10, Random(0))]
     ([0, 1, 2], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
@@ -249,7 +262,10 @@ def draw_spread(n_items: int, n: int, rng: Random) -> list[int]:
 
 
 def draw_by_category(categories_by_statement: Sequence[Sequence[str]], n: int, rng: Random) -> dict[int, str]:
-    """Draw at most n statements, given the categories of each: place in the text, and the category it stands for.
+    """Draw at most n statements, given every statement's categories. Return by the position of a drawn statement the
+    category for which it was drawn.
+
+    The category with the fewest statements draws first; what is left of n is spread over the other statements.
 
     >>> draw_by_category([("actions",), ("actions", "colours"), ("actions",)], 2, Random(0))[1]
     'colours'

@@ -1,4 +1,4 @@
-"""What the sentences of a context say of a statement, and where they tell of an event."""
+"""Measure how far the sentences of a context support a statement, and where in the context an event comes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from metrics_core.protocols import EntailmentModel, TextEncoder
 from metrics_core.qeva.replies import has_same_words
 from metrics_core.vectors import normalise_rows
 
-# When something happens, which may stand before the subject of a sentence.
+# Words for the time of an event, which may come before the subject of a sentence.
 _WHEN = (
     r"(?:(?:at|in|toward|towards|near|by) the (?:very )?(?:end|start|beginning|close)|after (?:that|this)|all at once|"
     r"then|next|now|later|again|first|finally|lastly|suddenly|slowly|meanwhile|afterwards|eventually)"
@@ -41,7 +41,7 @@ _SUBJECT = re.compile(
 
 
 def is_about_camera(sentence: str) -> bool:
-    """Whether the subject of a sentence is the camera, or the picture that it takes.
+    """Return whether the subject of a sentence is the camera, or the picture that it takes.
 
     >>> [is_about_camera(text) for text in ("Then the camera pans left.", "A man looks at the camera.")]
     [True, False]
@@ -50,10 +50,11 @@ def is_about_camera(sentence: str) -> bool:
 
 
 def can_prove(sentence: str, statement: str) -> bool:
-    """Whether a sentence may prove a statement. What the camera does tells little of what a person does.
+    """Return whether a sentence may prove a statement: any may, but one about the camera proves a statement about
+    something else only where it names its subject.
 
     A sentence about the camera may prove a statement about the camera. It may prove another one only where it names
-    the subject, and where the statement does not speak of the camera: that the camera follows a woman does not say that
+    the subject, and where the statement does not mention the camera: that the camera follows a woman does not mean that
     she looks at it.
 
     >>> [can_prove("The camera turns to the crowd.", text) for text in ("He turns to the crowd.", "The crowd waits.")]
@@ -70,9 +71,9 @@ def can_prove(sentence: str, statement: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatementEvidence:
-    """What m sentences say of one statement.
+    """How alike m sentences and one statement are, and P(entailment) of the statement by every sentence.
 
-    likeness (m,): how alike each sentence and the statement are, at most 1. probability (m,): P(entailment) of the
+    similarities (m,): how alike a sentence and the statement are, at most 1. probabilities (m,): P(entailment) of the
     statement, in [0, 1]; NaN for a sentence that was not verified, because others are nearer or because it speaks of
     the camera and the statement of something else.
     """
@@ -82,7 +83,9 @@ class StatementEvidence:
 
     @property
     def best_sentence(self) -> int | None:
-        """The sentence with the greatest probability, of equal ones the first; None where none was verified."""
+        """The index of the sentence with the greatest probability, of equal ones the first; None where none was
+        verified.
+        """
         return None if np.isnan(self.probabilities).all() else int(np.nanargmax(self.probabilities))
 
     @property
@@ -92,37 +95,39 @@ class StatementEvidence:
 
 
 def gather_evidence(
-    asked: Sequence[tuple[str, Sequence[str]]], model: EntailmentModel, encoder: TextEncoder | None, r: int
+    statements: Sequence[tuple[str, Sequence[str]]], model: EntailmentModel, encoder: TextEncoder | None, r: int
 ) -> list[StatementEvidence | None]:
-    """Find the evidence for statements, each with the sentences of its context, in order.
+    """Return the evidence for every (statement, sentences of its context), in order; None for a statement too long for
+    the model.
 
-    Of every context the r sentences most alike that may prove the statement (`can_prove`) are verified. All
+    The model verifies, in every context, the r sentences most like the statement that may prove it (`can_prove`). All
     pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
-    without being asked. Without an encoder likeness is the
-    share of the statement's content words that the sentence contains. None for a statement too long for the model.
+    without being asked. Without an encoder similarity is the share of the statement's content words that the sentence
+    contains.
 
     >>> from metrics_core.models.lexical_verifier import LexicalVerifier
-    >>> found, = gather_evidence([("A dog runs.", ["A cat sits.", "A dog runs", "A dog."])], LexicalVerifier(), None, r=2)
-    >>> found.best_sentence, found.probability.tolist()
+    >>> context = ["A cat sits.", "A dog runs", "A dog."]
+    >>> (evidence,) = gather_evidence([("A dog runs.", context)], LexicalVerifier(), None, r=2)
+    >>> evidence.best_sentence, evidence.probabilities.tolist()
     (1, [nan, 1.0, 0.5])
     """
-    likeness = compute_sentence_similarities(asked, encoder)
+    similarities = compute_sentence_similarities(statements, encoder)
     nearest = [
         [place for place in np.argsort(-row, kind="stable").tolist() if can_prove(sentences[place], statement)][:r]
-        for (statement, sentences), row in zip(asked, likeness, strict=True)
+        for (statement, sentences), row in zip(statements, similarities, strict=True)
     ]
     answers = EntailmentCache(model)
     too_long = ask_fitting_pairs(
         answers,
         [
             (sentences[place], statement)
-            for (statement, sentences), places in zip(asked, nearest, strict=True)
+            for (statement, sentences), places in zip(statements, nearest, strict=True)
             for place in places
             if not has_same_words(statement, sentences[place])
         ],
     )
     gathered: list[StatementEvidence | None] = []
-    for (statement, sentences), row, places in zip(asked, likeness, nearest, strict=True):
+    for (statement, sentences), row, places in zip(statements, similarities, nearest, strict=True):
         unknown = [place for place in places if not has_same_words(statement, sentences[place])]
         if unknown and statement in too_long:
             gathered.append(None)
@@ -136,7 +141,9 @@ def gather_evidence(
 
 
 def ask_fitting_pairs(answers: EntailmentCache, pairs: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """Have (premise, hypothesis) pairs judged; returns the hypotheses too long for the model, whose pairs are not."""
+    """Have (premise, hypothesis) pairs judged, and return the hypotheses too long for the model, whose pairs are not
+    judged.
+    """
     too_long: frozenset[str] = frozenset()
     while True:
         try:
@@ -150,25 +157,28 @@ def ask_fitting_pairs(answers: EntailmentCache, pairs: Sequence[tuple[str, str]]
 
 
 def compute_sentence_similarities(
-    asked: Sequence[tuple[str, Sequence[str]]], encoder: TextEncoder | None
+    statements: Sequence[tuple[str, Sequence[str]]], encoder: TextEncoder | None
 ) -> list[FloatArray]:
-    """How alike every statement and each sentence of its context are: cosines, or shares of content words."""
+    """Return for every statement its similarity with each sentence of its context: cosines, or without an encoder
+    shares of content words.
+    """
     if encoder is None:
         return [
             np.array([compute_word_recall(sentence, statement) for sentence in sentences], dtype=np.float64)
-            for statement, sentences in asked
+            for statement, sentences in statements
         ]
-    vectors = encode_unit_vectors((text for statement, sentences in asked for text in (statement, *sentences)), encoder)
+    texts = (text for statement, sentences in statements for text in (statement, *sentences))
+    vectors = encode_unit_vectors(texts, encoder)
     # Rounded, so that neither the form of the product nor the batch that a vector was made in decides between two
     # sentences that are equally alike.
     return [
         np.array([vectors[statement] @ vectors[sentence] for sentence in sentences], dtype=np.float64).round(5)
-        for statement, sentences in asked
+        for statement, sentences in statements
     ]
 
 
 def encode_unit_vectors(texts: Iterable[str], encoder: TextEncoder) -> dict[str, FloatArray]:
-    """The unit vector of every distinct text. Raises BadFeature for a text without a direction."""
+    """Return the unit vector of every distinct text, by text. Raises BadFeature for a text without a direction."""
     distinct = list(dict.fromkeys(texts))
     if not distinct:
         return {}
@@ -177,30 +187,31 @@ def encode_unit_vectors(texts: Iterable[str], encoder: TextEncoder) -> dict[str,
 
 
 SIMILARITY_SPREAD = 0.1
-"""A sentence whose likeness is less by this much weighs e times less."""
+"""A sentence whose similarity is less by this much weighs e times less."""
 
 ENTAILMENT_WEIGHT = 0.2
 """The power of the odds of entailment in a sentence's weight. Two wordings of one event seldom entail each other."""
 
 PROBABILITY_FLOOR = 1e-3
-"""Stands for a probability of 0, also of a sentence that was not verified, and added to every probability."""
+"""Added to every probability, so that its odds are finite; that of a sentence that was not verified counts as 0."""
 
 SAME_PLACE = 1e-4
 """Places that differ by less are the same: a vector differs in its last digits with the batch it was made in."""
 
 MENTION_THRESHOLD = 0.2
-"""An event whose likeness to every sentence is less, and that none entails, is not told by the text."""
+"""An event whose similarity to every sentence is less, and that none entails, is not mentioned in the text."""
 
 
 def locate_event(evidence: StatementEvidence, threshold: float, forced: bool = False) -> float | None:
-    """Where the sentences tell of an event: a number from 0 to m - 1, the mean of their places by weight.
+    """Return the place where sentences describe an event, from 0 to m - 1: the weighted mean of their places. None
+    where no sentence mentions it.
 
-    A sentence weighs exp(likeness / SPREAD) times the odds of entailment to the power of WEIGHT_OF_ENTAILMENT. None
-    where there is no sentence, or none that mentions the event: its probability is below the threshold and its
-    likeness below MENTIONED. A forced answer has a place wherever there is a sentence.
+    A sentence weighs exp(similarity / SIMILARITY_SPREAD) times the odds of entailment to the power of
+    ENTAILMENT_WEIGHT. None where there is no sentence, or none that mentions the event: its probability is below the
+    threshold and its similarity below MENTION_THRESHOLD. A forced answer has a place if there is any sentence.
 
-    >>> told = StatementEvidence(np.array([0.2, 0.8, 0.2]), np.array([0.0, 0.9, 0.0]))
-    >>> round(locate_event(told, threshold=0.5), 2)
+    >>> evidence = StatementEvidence(np.array([0.2, 0.8, 0.2]), np.array([0.0, 0.9, 0.0]))
+    >>> round(locate_event(evidence, threshold=0.5), 2)
     1.0
     >>> locate_event(StatementEvidence(np.array([0.1]), np.array([0.0])), threshold=0.5) is None
     True
@@ -217,9 +228,9 @@ def locate_event(evidence: StatementEvidence, threshold: float, forced: bool = F
 
 
 def sort_events(places: Sequence[float | None]) -> tuple[int, ...] | None:
-    """The numbers of the events in the order of their places; None where a place is missing or two are the same.
+    """Return the numbers of the events in the order of their places; None where a place is missing or two are the same.
 
-    Places that differ by less than SAME are the same.
+    Places that differ by less than SAME_PLACE are the same.
 
     >>> sort_events([2.0, 0.0, 1.5]), sort_events([1.0, 1.0]), sort_events([1.0, None])
     ((1, 2, 0), None, None)
