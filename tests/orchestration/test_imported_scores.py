@@ -277,8 +277,8 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         (elsewhere, "extra", f"row 1: video 'clip_01' is not that of sample '{KEYS[0]}'"),
         (good, "vcs", "the name 'vcs' is a metric or another column of sample_scores already"),
         (good, "words", "the name 'words' is a metric or another column"),
-        (good, "select", "the name 'select' is a word of SQL"),
-        (good, "video_id", "the name 'video_id' stands for something else in queries"),
+        (good, "select", "the name 'select' is a reserved word of SQL"),
+        (good, "video_id", "the name 'video_id' has another meaning in queries"),
         (good, "My Metric", "metric name 'My Metric': write 3 to 40 lower-case letters"),
     ]:
         with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:
