@@ -30,7 +30,7 @@ _READER_LINES = f"host {CURATION} {READER_ROLE} all scram-sha-256\nhost all {REA
 
 
 class ServerInUse(RuntimeError):
-    """Raised when the server must be restarted but has other connections; the message says what must end first."""
+    """Raised when the server must be restarted but has other connections; the message asks to end them first."""
 
     plain = True
 

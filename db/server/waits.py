@@ -67,7 +67,7 @@ class LockWatch:
     """
 
     def __init__(self, reader: str, tell: Callable[[str], None]) -> None:
-        """reader: the role that may hold up nobody."""
+        """reader: the role whose sessions must not block others."""
         self._tell = tell
         self._names = {"own": [format_application_name(), format_application_name("lease of ")], "reader": reader}
         self._looks: dict[tuple[int, int], int] = {}

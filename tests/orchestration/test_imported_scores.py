@@ -129,7 +129,7 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
         assert run_command("ingest", str(imported.manifest), "--dataset", "mine").returncode == 0
         assert dict(answer(query)) == {"ok": 35, "stale": 1}
         done = run_command("select", "--dataset", "mine", "--by", "human_like", "--keep", "1")
-        assert "now (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
+        assert "changed (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
         reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'human_like' AND status = 'stale'"
         assert answer(reason) == [("its text changed since it was imported: import it again by rs.import_scores",)]
         dataset = require_dataset(get_installation().engine, "mine")
