@@ -1,1 +1,3 @@
-"""The memory: schema, engine, work lists, upserts, views and migrations. Knows neither Dagster nor the metrics."""
+"""The curation database: servers, schema, views, and functions that store and load rows. Imports neither Dagster nor
+the metrics.
+"""

@@ -1,4 +1,4 @@
-"""What somebody meant who misspelt a name."""
+"""Suggest the name that a misspelt one was meant to be."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 def find_similar_name(name: str, names: Iterable[str]) -> str | None:
-    """The name that is most like a misspelt one, in any case; None where none is like it.
+    """Return the name most similar to a misspelt one, ignoring case; None if no name is similar.
 
     >>> find_similar_name("Flims", ["clips", "films"]), find_similar_name("cats", ["clips", "films"])
     ('films', None)
     """
-    by_folded = {each.casefold(): each for each in names}
+    by_folded = {candidate.casefold(): candidate for candidate in names}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
     return by_folded[close[0]] if close else None

@@ -1,1 +1,3 @@
-"""What models made of texts and videos: vectors, frames, keywords, verdicts, questions and replies."""
+"""Store and load the evidence that models produced from texts and videos: vectors, frames, keywords, verdicts,
+answers.
+"""

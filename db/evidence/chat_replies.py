@@ -1,4 +1,6 @@
-"""Answers of language models, each valid one kept by the hash of its request, and every call that was made for them."""
+"""Replies of chat models (table `chat_reply`, by the hash of the request) and a record of every call (table
+`chat_call`).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,14 @@ from db.schema import chat_call, chat_reply
 
 
 class _ModelIds:
-    """Ids of models by identity, each looked up once."""
+    """Ids of models by identity; the database is asked once per model."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ids: dict[str, int] = {}
 
     def register(self, identity: Mapping[str, Any]) -> int:
+        """Return the id of the model with this identity; insert the model into table `model` when it is new."""
         key = compute_fingerprint(identity)
         if key not in self._ids:
             with self._engine.begin() as connection:
@@ -28,20 +31,22 @@ class _ModelIds:
         return self._ids[key]
 
     def build_row(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values with the id of the model in place of its identity "model"."""
+        """Return the values with `model_id`, the id of the model, in place of `model`, its identity."""
         others = {name: value for name, value in values.items() if name != "model"}
         return {**others, "model_id": self.register(values["model"])}
 
 
 class PostgresReplies:
-    """Table chat_reply. Several threads may use one object."""
+    """The valid replies of chat models in table `chat_reply`, by the hash of their request. Several threads may share
+    one.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._models = _ModelIds(engine)
 
     def load(self, keys: Sequence[bytes]) -> dict[bytes, Mapping[str, Any]]:
-        """The stored answers by key; a key without an answer is left out."""
+        """Return the stored replies by request hash, as parsed JSON; a request without a stored reply is left out."""
         if not keys:
             return {}
         query = sa.select(chat_reply.c.request_sha256, chat_reply.c.data).where(
@@ -51,9 +56,9 @@ class PostgresReplies:
             return {bytes(row.request_sha256): row.data for row in connection.execute(query, {"keys": list(keys)})}
 
     def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
-        """Store valid answers in one transaction; the newest answer to a request is the one that stays.
+        """Store valid replies in one transaction. A reply replaces the stored one to the same request.
 
-        replies: columns of `chat_reply`, with the identity "model" in place of its id.
+        replies: columns of `chat_reply`, with the model's identity as "model" in place of its id.
         """
         # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
         ordered = sorted(replies, key=lambda reply: reply["request_sha256"])
@@ -68,7 +73,9 @@ class PostgresReplies:
 
 
 class PostgresLedger:
-    """Table chat_call: one row for every attempt of a run. Several threads may use one object."""
+    """The record of one run's calls to model servers: a row of table `chat_call` per attempt. Several threads may share
+    one.
+    """
 
     def __init__(self, engine: Engine, run_id: str) -> None:
         self._engine = engine
@@ -76,9 +83,9 @@ class PostgresLedger:
         self._models = _ModelIds(engine)
 
     def record(self, call: Mapping[str, Any]) -> None:
-        """Store one attempt at once: a crash later loses no row of what was spent before.
+        """Store one attempt at once in a transaction of its own, so that a later crash loses no record of money spent.
 
-        call: columns of `chat_call`, without the run, and with the identity "model" in place of its id.
+        call: columns of `chat_call` without the run, and the model's identity as "model" in place of its id.
         """
         row = {**self._models.build_row(call), "run_id": self._run_id}
         with self._engine.begin() as connection:

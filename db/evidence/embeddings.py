@@ -1,4 +1,4 @@
-"""Vectors of texts: each distinct text once per encoder, keyed by the SHA-256 of its UTF-8 bytes."""
+"""Vectors of texts: one per distinct text and encoder, by the SHA-256 of the text in UTF-8 (table `text_embedding`)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
 class DimensionMismatch(ValueError):
-    """Vectors of another length than those that are stored of the same model; the message says what to do."""
+    """Raised when new vectors of a text encoder differ in length from its stored ones; the message gives the remedy."""
 
     plain = True
 
 
 class StoredVectors(dict[str, NDArray[np.float32]]):
-    """Vectors (dim,) by text. in_chunks: the texts whose vector is the mean of several chunks, with their number."""
+    """A dict from text to its vector (dim,). `in_chunks` maps those texts whose vector is a mean of several chunks to
+    the number of chunks.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,12 +42,15 @@ class StoredVectors(dict[str, NDArray[np.float32]]):
 
 
 def text_sha256(text: str) -> bytes:
-    """The key of a text in text_embedding."""
+    """Return the SHA-256 (32 bytes) of the text in UTF-8, the key of table `text_embedding`."""
     return hashlib.sha256(text.encode()).digest()
 
 
 def list_missing_texts(connection: Connection, model_id: int | None, texts: Iterable[str]) -> list[str]:
-    """The distinct texts that have no vector of this encoder, in order of first appearance."""
+    """Return the distinct texts without a stored vector of this encoder, in order of first appearance.
+
+    model_id: None for an encoder that is not registered yet; then every distinct text is missing.
+    """
     by_key = {text_sha256(text): text for text in texts}
     if model_id is None or not by_key:
         return list(by_key.values())
@@ -64,10 +69,12 @@ def store_text_vectors(
     vectors: NDArray[np.float32],
     in_chunks: Mapping[str, int] = NO_TEXTS,
 ) -> int:
-    """Store the vectors (n, dim) of n texts in one transaction; a text that has a vector keeps it.
+    """Store the vectors (n, dim) of n texts in one transaction and return how many were new; a text that has a vector
+    keeps it.
 
-    in_chunks: the texts whose vector is the mean of several chunks, with their number. Raises OtherDimension where
-    vectors of this encoder are stored that have another length: two models are behind one name.
+    in_chunks: by text, the number of chunks whose mean the vector is; a text that was read at once need not be in it.
+    Raises DimensionMismatch when the stored vectors of this encoder have another length: then two models share one
+    name.
     """
     rows = {text_sha256(text): (Vector(row), in_chunks.get(text, 1)) for text, row in zip(texts, vectors, strict=True)}
     with open_psycopg_transaction(engine) as connection:
@@ -88,14 +95,14 @@ def _check_length(connection: psycopg.Connection[Any], model_id: int, dim: int) 
     ).fetchone()
     if stored is not None and stored[0] != dim:
         raise DimensionMismatch(
-            f"text encoder {stored[1]} gave vectors of {dim} numbers, and those that are stored have {stored[0]}: "
-            "behind its name is another model now; give it a revision of its own (REELSIEVE_TEXT_ENCODER_REVISION)"
+            f"text encoder {stored[1]} gave vectors of {dim} numbers, but its stored vectors have {stored[0]}: "
+            "the name now belongs to another model; give it its own revision (REELSIEVE_TEXT_ENCODER_REVISION)"
         )
 
 
 def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVectors:
-    """The stored vectors by text; a text without a vector is left out."""
-    by_key, found = {text_sha256(text): text for text in texts}, StoredVectors()
+    """Load the vectors that this encoder has of these texts, by text; a text without a stored vector is left out."""
+    by_key, vectors = {text_sha256(text): text for text in texts}, StoredVectors()
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
             "SELECT text_sha256, embedding, n_chunks FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
@@ -103,16 +110,19 @@ def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> St
         )
         for key, vector, n_chunks in cursor:
             text = by_key[bytes(key)]
-            found[text] = vector.to_numpy().astype(np.float32, copy=False)
+            vectors[text] = vector.to_numpy().astype(np.float32, copy=False)
             if n_chunks > 1:
-                found.in_chunks[text] = n_chunks
-    return found
+                vectors.in_chunks[text] = n_chunks
+    return vectors
 
 
 def load_vectors_by_digest(
     connection: Connection, model_id: int, digests: Sequence[bytes]
 ) -> NDArray[np.float32] | None:
-    """The stored vectors (n, dim) of texts by their digests, which may repeat; None where one has none, or n is 0."""
+    """Load an array (n, dim) with one vector per digest, in the order given; None if a digest has no vector, or n is 0.
+
+    digests: SHA-256 of texts, see `text_sha256`; they may repeat.
+    """
     places: dict[bytes, int] = {}
     for digest in digests:
         places.setdefault(digest, len(places))
@@ -135,9 +145,8 @@ def load_vectors_by_digest(
 
 
 class NearestReference(NamedTuple):
-    """How near the whole text of a caption is to the nearest reference of its video, and the key of that reference.
-
-    cosine: in [-1, 1]; None where a vector has no direction.
+    """The key of the reference most like a caption, and the cosine of their whole texts in [-1, 1]; the cosine is None
+    for a vector of zeros.
     """
 
     cosine: float | None
@@ -147,17 +156,18 @@ class NearestReference(NamedTuple):
 def load_nearest_references(
     connection: Connection, model_id: int | None, sample_ids: Sequence[int]
 ) -> dict[int, NearestReference]:
-    """The cosine of each caption whose text has a vector of this encoder, as all references of its video have.
+    """Return by sample id the reference most like each caption. Captions are left out unless they and all references of
+    their video have a vector of this encoder.
 
-    Other samples are left out. model_id: None for an encoder that has done no work yet.
+    model_id: None for an encoder that is not registered yet; then the result is empty.
     """
-    found = connection.execute(_COSINES, {"model_id": model_id, "ids": list(sample_ids)})
+    rows = connection.execute(_COSINES, {"model_id": model_id, "ids": list(sample_ids)})
     return {
-        row.sample_id: NearestReference(None if math.isnan(row.cosine) else row.cosine, row.reference) for row in found
+        row.sample_id: NearestReference(None if math.isnan(row.cosine) else row.cosine, row.reference) for row in rows
     }
 
 
 def find_sample_key_of_text(connection: Connection, digest: bytes) -> str | None:
-    """The key of a sample with this text; None without one."""
+    """Return the key of a sample whose text has this SHA-256, any one of several; None if no sample has it."""
     key: str | None = connection.scalar(sa.select(sample.c.key).where(sample.c.text_sha256 == digest).limit(1))
     return key

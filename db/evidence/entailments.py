@@ -1,4 +1,6 @@
-"""The cache of judged pairs: each (premise, hypothesis) once per verifier, keyed by the hash of both texts."""
+"""Cache of entailment probabilities: one per verifier and pair of texts, by the hash of both texts (table
+`entailment`).
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,23 @@ from db.server.bulk import insert_missing
 from db.server.engine import open_psycopg_transaction
 
 Pair = tuple[str, str]
-"""(premise, hypothesis)."""
+"""A premise and a hypothesis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entailment:
-    """A verifier's answer on a pair: P(entailment) in [0, 1]; truncated: it saw only the beginning of the premise."""
+    """A verifier's probability, from 0 to 1, that a premise entails a hypothesis. `truncated`: it read only the start
+    of the premise.
+    """
 
     probability: float
     truncated: bool
 
 
 def pair_sha256(premise: str, hypothesis: str) -> bytes:
-    """The key of a pair in table entailment; each text is hashed on its own, so that moving a boundary changes it.
+    """Return the SHA-256 (32 bytes) of a pair of texts, the key of table `entailment`.
+
+    Each text is hashed by itself, so that a word moved from one text to the other changes the result.
 
     >>> pair_sha256("ab", "c") == pair_sha256("a", "bc")
     False
@@ -35,7 +41,8 @@ def pair_sha256(premise: str, hypothesis: str) -> bytes:
 
 
 def store_entailments(engine: Engine, model_id: int, entailments: Mapping[Pair, Entailment]) -> int:
-    """Store judged pairs in one transaction; a pair that is stored stays unchanged. Returns how many were new.
+    """Store a verifier's entailments by pair in one transaction and return how many were new; a pair already stored
+    keeps its row.
 
     Raises psycopg.errors.CheckViolation, storing none, for a probability that is NaN or outside [0, 1].
     """
@@ -52,7 +59,9 @@ def store_entailments(engine: Engine, model_id: int, entailments: Mapping[Pair, 
 
 
 def load_entailments(engine: Engine, model_id: int, pairs: Iterable[Pair]) -> dict[Pair, Entailment]:
-    """This verifier's stored answers by pair; a pair that it has not judged is left out."""
+    """Load this verifier's stored entailments of (premise, hypothesis) pairs, by pair; a pair not stored is
+    left out.
+    """
     by_key = {pair_sha256(*pair): pair for pair in pairs}
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""Facts about texts and videos: what still lacks them, how they are stored, and how they spread over a dataset."""
+"""Facts about texts and videos: which are still missing, storing them, and their quantiles over a dataset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from db.server.locking import lock_ids_for_copy
 
 
 class FactSpread(NamedTuple):
-    """How a fact spreads over the n samples that have it: three quantiles of a number, or the commonest text."""
+    """A fact's least, median and greatest value over the `n` samples that have it, or for a text fact its commonest
+    value.
+
+    The quantiles are None for a fact that is a text, and all are None when no sample has the fact.
+    """
 
     fact: str
     n: int
@@ -32,7 +36,9 @@ class FactSpread(NamedTuple):
 def list_undescribed_texts(
     connection: Connection, rule: str, dataset_id: int, shard: int, limit: int
 ) -> dict[bytes, str]:
-    """At most so many distinct texts of a shard, by hash, that this rule has not described."""
+    """Return up to `limit` distinct texts of a shard's samples, by SHA-256, that have no facts by this version of the
+    rules.
+    """
     query = (
         sa.select(sample.c.text_sha256, sa.func.min(sample.c.text).label("text"))
         .outerjoin(text_fact, text_fact.c.text_sha256 == sample.c.text_sha256)
@@ -46,15 +52,20 @@ def list_undescribed_texts(
 
 
 def store_text_facts(engine: Engine, rule: str, facts: Mapping[bytes, Mapping[str, Any]]) -> None:
-    """Store the facts of texts, by hash, in one transaction. They replace those of another rule."""
+    """Store the facts of texts in one transaction, in place of older ones of the same texts.
+
+    rule: the version of the rules that made them. facts: by SHA-256 of the text, the values of all TEXT_FACTS by name.
+    """
     columns = ["rule", *TEXT_FACTS]
-    rows = [(key, rule, *(of_text[name] for name in TEXT_FACTS)) for key, of_text in facts.items()]
+    rows = [(key, rule, *(values[name] for name in TEXT_FACTS)) for key, values in facts.items()]
     with open_psycopg_transaction(engine) as connection:
         upsert(connection, text_fact, ["text_sha256", *columns], rows, compare=columns, touch=["described_at"])
 
 
 class VideoFacts(NamedTuple):
-    """What became of a video: its facts and its signature by name, or a status with a reason and no facts."""
+    """The measurement of one video: its facts and signature by name, or a status such as "unreadable" with a reason and
+    no facts.
+    """
 
     video_id: int
     content_sha256: bytes
@@ -64,7 +75,9 @@ class VideoFacts(NamedTuple):
 
 
 def list_unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard: int) -> list[StoredVideo]:
-    """The videos of a shard that decode and whose present content this rule has not measured, or failed to."""
+    """List the decodable videos of a shard, by id, whose present file has no facts by this version of the rules, or
+    failed.
+    """
     columns = [video.c[name.name] for name in fields(StoredVideo)]
     is_done = sa.and_(
         video_fact.c.content_sha256 == video.c.content_sha256,
@@ -83,28 +96,36 @@ def list_unmeasured_videos(connection: Connection, rule: str, dataset_id: int, s
 
 
 def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -> None:
-    """Store what became of videos in one transaction; a video that has been deleted meanwhile is left out."""
+    """Store the measurements of videos in one transaction, in place of older ones; a video deleted in the meantime is
+    left out.
+
+    rule: the version of the rules that measured them.
+    """
     measured = [*VIDEO_FACTS, "signature"]
     columns = ["content_sha256", "rule", "status", "error", *measured]
     with open_psycopg_transaction(engine) as connection:
-        alive = lock_ids_for_copy(connection, video.c.video_id, [one.video_id for one in videos], is_exclusive=True)
+        alive = lock_ids_for_copy(connection, video.c.video_id, [facts.video_id for facts in videos], is_exclusive=True)
         rows = [
-            (one.video_id, one.content_sha256, rule, one.status, one.error, *map(one.facts.get, measured))
-            for one in videos
-            if one.video_id in alive
+            (facts.video_id, facts.content_sha256, rule, facts.status, facts.error, *map(facts.facts.get, measured))
+            for facts in videos
+            if facts.video_id in alive
         ]
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 
 
 def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
-    """How each fact spreads over the samples of a dataset, in the order of the columns of sample_scores."""
+    """Return one spread per fact over the samples of the dataset of this name, in the order of the columns of
+    sample_scores.
+    """
     return [_compute_spread(connection, dataset, name) for name in FACT_COLUMNS]
 
 
 def load_first_samples(
     connection: Connection, dataset: str, columns: Sequence[str], limit: int
 ) -> list[dict[str, Any]]:
-    """The first samples of a dataset by their keys, with these columns of sample_scores."""
+    """Load the first `limit` samples of the dataset of this name, ordered by key, as dicts of "sample" (the key) and
+    these columns of sample_scores.
+    """
     names = ", ".join(["sample", *columns])
     query = sa.text(
         f'SELECT {names} FROM sample_scores WHERE dataset = :dataset ORDER BY sample COLLATE "C" LIMIT :most'
@@ -113,7 +134,7 @@ def load_first_samples(
 
 
 def load_facts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The facts of each of these samples, by id and name; those that are not known are left out."""
+    """Load the facts of samples and their videos as {sample id: {fact: value}}; a fact without a value is left out."""
     names = ", ".join(FACT_COLUMNS)
     query = sa.text(f"SELECT sample_id, {names} FROM sample_scores WHERE sample_id = ANY(:ids)")
     rows = connection.execute(query, {"ids": list(sample_ids)}).mappings()

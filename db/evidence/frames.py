@@ -1,4 +1,4 @@
-"""Features of sampled frames, stored once per video and encoder, with a row that holds their status.
+"""Vectors of sampled frames: stored per video and image encoder, with a row that holds their status.
 
 Status of a video under an encoder: "ok"; "unreadable": no run can read frames of this content; "failed": the file was
 missing or differs from the ingested file, so the next run tries again.
@@ -30,13 +30,14 @@ _COMPARED = ("content_sha256", "status", "error", "n_frames", "n_sampled", "read
 
 
 def make_empty_features() -> NDArray[np.float32]:
-    """The features of a video without frames, shape (0, 0)."""
+    """Return an array of shape (0, 0), the features of a video without frames."""
     return np.empty((0, 0), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredVideo:
-    """A video whose frames an encoder has not seen, or not in their present form.
+    """A video of table `video` with what is known of its file: address, size, times, SHA-256, duration and picture
+    size.
 
     `ctime_ns` and `inode` are None where the video was ingested before they were stored, and with `mtime_ns` for an
     object of a store; `etag` is None for a file.
@@ -63,7 +64,9 @@ LoadVideos = Callable[[Collection[int]], list[StoredVideo]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFrames:
-    """Features (T, dim) and times (T,) in seconds of a video's sampled frames; without any, `error` says why."""
+    """The vectors (T, dim) and times (T,) in seconds of one video's sampled frames; without any frames, `error` gives
+    the reason.
+    """
 
     status: Status
     error: str | None
@@ -73,7 +76,9 @@ class StoredFrames:
 
 @dataclass(frozen=True, slots=True)
 class FrameCounts:
-    """Counts over some videos whose file decodes."""
+    """How many of some decodable videos an image encoder has yet to see, failed on or could not read, and how many of
+    their frames are sampled and stored.
+    """
 
     n_videos: int
     n_missing: int
@@ -83,14 +88,14 @@ class FrameCounts:
     n_stored: int
 
     def as_dict(self) -> dict[str, int]:
-        """Plain data for metadata."""
+        """Return the counts by field name, for JSON and Dagster metadata."""
         return asdict(self)
 
 
 def list_pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[StoredVideo]:
-    """The videos among these that decode and have no frames of this encoder for their present content.
+    """List those of the given videos that decode and have no frames of this encoder for their present file.
 
-    model_id: None for an encoder that is not registered yet and so has seen no video.
+    model_id: None for an encoder that is not registered yet; then every video that decodes is pending.
     """
     query = sa.text(read_sql("pending_videos"))
     rows = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings()
@@ -98,7 +103,7 @@ def list_pending_videos(connection: Connection, model_id: int | None, video_ids:
 
 
 def make_video_loader(engine: Engine) -> LoadVideos:
-    """The files of videos as table `video` has them."""
+    """Return a function that loads, for ids of videos, the rows of table `video` whose file decodes."""
 
     def find(video_ids: Collection[int]) -> list[StoredVideo]:
         with engine.connect() as connection:
@@ -108,15 +113,18 @@ def make_video_loader(engine: Engine) -> LoadVideos:
 
 
 def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, Any]]) -> int:
-    """Replace the stored frames of these videos in one transaction; returns how many videos were stored.
+    """Replace the stored frames of videos under one encoder, in one transaction, and return how many videos were
+    stored.
 
     videos: columns of `frame_set`, without model and number of frames, and "frames": index, time in seconds and
     feature (dim,) of each sampled frame; where the status is not "ok" there is none, and "error" says why. A video that
     has been deleted meanwhile is left out.
     """
     with open_psycopg_transaction(engine) as connection:
-        alive = lock_ids_for_copy(connection, video.c.video_id, [one["video_id"] for one in videos], is_exclusive=True)
-        kept = [one for one in videos if one["video_id"] in alive]
+        alive = lock_ids_for_copy(
+            connection, video.c.video_id, [values["video_id"] for values in videos], is_exclusive=True
+        )
+        kept = [values for values in videos if values["video_id"] in alive]
         connection.execute(
             "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
         )
@@ -126,7 +134,9 @@ def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, An
 
 
 def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> dict[int, StoredFrames]:
-    """Stored frames by video_id; a video whose present content this encoder has not seen is left out."""
+    """Load the frames of these videos under one encoder, by video id; a video whose present file it has not seen is
+    left out.
+    """
     parameters = [model_id, list(video_ids)]
     features: dict[int, list[NDArray[np.float32]]] = {}
     times: dict[int, list[float]] = {}
@@ -153,7 +163,10 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
 
 
 def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> FrameCounts:
-    """Count videos that decode, and their frames, by status. model_id: None for an encoder that has seen no video."""
+    """Count those of the given videos that decode, and their frames, by status under an image encoder.
+
+    model_id: None for an encoder that is not registered yet; then all videos are missing.
+    """
     query = sa.text(read_sql("frame_counts"))
     row = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings().one()
     return FrameCounts(**{name: int(n) for name, n in row.items()})
@@ -172,5 +185,5 @@ def _copy_features(connection: psycopg.Connection[Any], model_id: int, videos: S
 def _upsert_sets(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[Mapping[str, Any]]) -> None:
     columns = ("model_id", "video_id", *_COMPARED)
     sets = [{**video, "model_id": model_id, "n_sampled": len(video["frames"])} for video in videos]
-    rows = [tuple(one[name] for name in columns) for one in sets]
+    rows = [tuple(frame_values[name] for name in columns) for frame_values in sets]
     upsert(connection, frame_set, columns, rows, compare=_COMPARED, touch=["encoded_at"])

@@ -1,6 +1,8 @@
-"""Keywords that chat models extract: each distinct text once per extractor, keyed by the SHA-256 of its UTF-8 bytes.
+"""Keywords that a chat model extracted: once per distinct text and model, by the SHA-256 of the text (table
+`keyword_set`).
 
-Rows are mappings of the columns COLUMNS. status: "ok", "refused" or "failed", with a reason unless it is "ok".
+Rows are mappings with the columns KEYWORD_COLUMNS. status: "ok", "refused" or "failed", with a reason unless it is
+"ok".
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ KEYWORD_COLUMNS = ("keywords", "status", "reason")
 
 
 def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Store keywords by text in one transaction. They replace failed ones only: two runs share the first good set."""
+    """Store the keywords of texts in one transaction. Only a failed row is replaced, so two runs share the first good
+    result.
+
+    rows: by text, the columns KEYWORD_COLUMNS.
+    """
     # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
     values = [
         {
@@ -45,7 +51,7 @@ def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str
 
 
 def load_keywords(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """The stored keywords by text; a text that was never asked about is left out."""
+    """Load keywords, status and reason by text; a text that this model was never asked about is left out."""
     by_key = {text_sha256(text): text for text in texts}
     query = sa.select(keyword_set.c.text_sha256, *(keyword_set.c[name] for name in KEYWORD_COLUMNS)).where(
         keyword_set.c.model_id == model_id, keyword_set.c.text_sha256 == sa.any_(sa.bindparam("keys"))

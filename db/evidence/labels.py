@@ -1,4 +1,6 @@
-"""Labels on keypoints by a judge. Their source names the judge; labels of the manifest have a source of their own."""
+"""Labels that a chat model gave on keypoints of captions; their `source` names the model, unlike that of people's
+labels.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ LabelKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class JudgeLabel:
-    """A judge's label. row_sha256: the digest of what the judge was asked. extra: the sentence that decided.
+    """A chat model's decision whether a caption covers a keypoint. row_sha256: digest of the request. extra: the
+    deciding sentence.
 
     text_sha256, keypoint_sha256: the digests of caption and keypoint as the judge read them; the label counts while
     both have these texts.
@@ -37,7 +40,7 @@ class JudgeLabel:
 
 
 def format_judge_source(model: str) -> str:
-    """The source of the labels of this judge.
+    """Return the `source` of the labels of a chat model, "judge:" and the name of the model.
 
     >>> format_judge_source("qwen3:8b")
     'judge:qwen3:8b'
@@ -46,7 +49,7 @@ def format_judge_source(model: str) -> str:
 
 
 def list_captions_with_keypoints(connection: Connection, dataset_id: int) -> list[int]:
-    """Ids of a dataset's captions whose video has keypoints, always in the same order, which favours none."""
+    """List the ids of a dataset's captions whose video has keypoints, in a random order that is the same every time."""
     has_keypoints = sa.exists().where(keypoint.c.video_id == sample.c.video_id)
     query = (
         sa.select(sample.c.sample_id)
@@ -57,7 +60,10 @@ def list_captions_with_keypoints(connection: Connection, dataset_id: int) -> lis
 
 
 def load_label_digests(connection: Connection, source: str, sample_ids: Collection[int]) -> dict[LabelKey, bytes]:
-    """The digest of each label of this source on these captions; an empty one of a label on texts of before."""
+    """Return the request digest of every label of this source on these captions, by (sample id, keypoint id).
+
+    A label whose caption or keypoint has another text by now has the digest b"".
+    """
     query = sa.text(
         "SELECT l.sample_id, l.keypoint_id, CASE WHEN c.sample_id IS NOT NULL THEN l.row_sha256 ELSE '' END AS digest "
         "FROM keypoint_label l LEFT JOIN current_label c USING (keypoint_id, sample_id, source) "
@@ -69,7 +75,7 @@ def load_label_digests(connection: Connection, source: str, sample_ids: Collecti
 
 @retry_conflicts
 def delete_labels(engine: Engine, source: str, keys: Collection[LabelKey]) -> None:
-    """Delete the labels of this source on these keypoints."""
+    """Delete the labels of one source on these (sample id, keypoint id) pairs, in one transaction."""
     statement = sa.text(
         "DELETE FROM keypoint_label l "
         "USING unnest(CAST(:samples AS bigint[]), CAST(:keypoints AS bigint[])) AS one (s, k) "
@@ -83,9 +89,9 @@ def delete_labels(engine: Engine, source: str, keys: Collection[LabelKey]) -> No
 
 @retry_conflicts
 def store_labels(engine: Engine, source: str, labels: Sequence[JudgeLabel]) -> int:
-    """Store labels in one transaction and return how many; they replace those of the same source.
+    """Store labels in one transaction, in place of those of the same source, and return how many were stored.
 
-    A label whose caption or keypoint has been deleted meanwhile is left out.
+    A label whose caption or keypoint was deleted in the meantime is left out.
     """
     with engine.begin() as connection:
         samples = lock_ids(connection, sample.c.sample_id, {label.sample_id for label in labels})

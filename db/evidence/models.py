@@ -1,4 +1,4 @@
-"""Table `model`: encoders, verifiers and language models, one row per identity; and the identity's fingerprint."""
+"""Models in table `model`, one row per identity (name, revision, parameters), and the fingerprint of an identity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from db.schema import model
 
 
 def format_sorted_json(value: Any) -> str:
-    """JSON with sorted keys, no spaces and no NaN: equal values give equal text.
+    """Return a value as JSON with sorted keys and no spaces, so that equal values give equal text. Raises ValueError
+    for NaN.
 
     >>> format_sorted_json({"b": 1, "a": [0.5]})
     '{"a":[0.5],"b":1}'
@@ -24,12 +25,14 @@ def format_sorted_json(value: Any) -> str:
 
 
 def compute_fingerprint(value: Any) -> str:
-    """The SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a value's JSON with sorted keys, as 64 hexadecimal digits."""
     return hashlib.sha256(format_sorted_json(value).encode()).hexdigest()
 
 
 def register_model(connection: Connection, identity: Mapping[str, Any]) -> int:
-    """The id of the model with this identity (model_id, revision, params), registering it when it is new."""
+    """Return the id of the model with this identity (model_id, revision, params); insert it into table `model` when it
+    is new.
+    """
     row = {"name": identity["model_id"], "revision": identity["revision"], "params": identity["params"]}
     new = insert(model).values(**row, fingerprint=compute_fingerprint(identity))
     connection.execute(new.on_conflict_do_nothing())
@@ -39,5 +42,5 @@ def register_model(connection: Connection, identity: Mapping[str, Any]) -> int:
 
 
 def find_model_id(connection: Connection, identity: Mapping[str, Any]) -> int | None:
-    """The id of the model with this identity, or None when it has done no work yet."""
+    """Return the id of the model with this identity; None if it was never registered."""
     return connection.scalar(sa.select(model.c.model_id).where(model.c.fingerprint == compute_fingerprint(identity)))

@@ -1,7 +1,9 @@
-"""Questions about videos and summaries, what filtering made of them, and the answers; rows as mappings by column name.
+"""QEVA's questions about videos and captions, the results of filtering them, and the answers; rows are mappings by
+column.
 
-A set of questions belongs to a video, or where it names a sample, to the text of that sample. Its model is all that
-writes and filters questions. The model of an answer, which is about one sample, is all that answers and judges.
+A set of questions belongs to a video, or if it names a sample, to the text of that sample. Its model stands for all
+models that write and filter questions. The model of an answer, which is about one sample, stands for all models that
+answer and judge.
 """
 
 from __future__ import annotations
@@ -24,34 +26,45 @@ _SETS, _QUESTIONS, _ANSWERS = qeva_question_set.c, qeva_question.c, qeva_answer.
 
 
 def store_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequence[Row]) -> None:
-    """Store sets in one transaction. A good set of the same source stays: two runs on one video share the first set.
+    """Store sets of questions in one transaction. A stored set of status "ok" from the same source stays, so two runs
+    share it.
 
-    sets: columns of `qeva_question_set`, without model and run, and "questions": for each question, in order, its
-    columns of `qeva_question`, without set, position and mark. A set from another source, or of status "refused" or
-    "error", is replaced, and its answers go with it. Sets whose video or sample has been deleted meanwhile are left
-    out.
+    sets: columns of `qeva_question_set`, without model and run, and "questions": in order, the columns of
+    `qeva_question` without set, position and FILTER_COLUMNS. A stored set from another source, or of status "refused"
+    or "error", is replaced, and its answers are deleted. A set whose video or sample was deleted in the meantime is
+    left out.
     """
     with engine.begin() as connection:
-        videos = lock_ids(connection, video.c.video_id, [one["video_id"] for one in sets])
-        of_samples = [one["sample_id"] for one in sets if one["sample_id"] is not None]
-        samples = lock_ids(connection, sample.c.sample_id, of_samples)
-        for one in sorted(sets, key=lambda one: (one["video_id"], one["sample_id"] or 0, one["dimension"])):
-            if one["video_id"] in videos and (one["sample_id"] is None or one["sample_id"] in samples):
-                _store_set(connection, {**one, "model_id": model_id, "run_id": run_id})
+        videos = lock_ids(connection, video.c.video_id, [question_set["video_id"] for question_set in sets])
+        sample_ids = [question_set["sample_id"] for question_set in sets if question_set["sample_id"] is not None]
+        samples = lock_ids(connection, sample.c.sample_id, sample_ids)
+        for question_set in sorted(
+            sets,
+            key=lambda question_set: (
+                question_set["video_id"],
+                question_set["sample_id"] or 0,
+                question_set["dimension"],
+            ),
+        ):
+            if question_set["video_id"] in videos and (
+                question_set["sample_id"] is None or question_set["sample_id"] in samples
+            ):
+                _store_set(connection, {**question_set, "model_id": model_id, "run_id": run_id})
 
 
 def load_question_sets(
     connection: Connection, model_id: int, video_ids: Collection[int], sample_ids: Collection[int]
 ) -> list[Row]:
-    """Load the model's sets about these videos and about the texts of these samples, whatever their source.
+    """Load the model's question sets about these videos and about the texts of these samples, ordered by id, whatever
+    their source.
 
-    Each row has the columns of its set, and "questions": the rows of its questions in order, with their marks.
+    Every row has the columns of its set, and "questions": the rows of `qeva_question` in order.
     """
-    of_videos = sa.and_(_SETS.sample_id.is_(None), _SETS.video_id.in_(video_ids))
-    wanted = sa.and_(_SETS.model_id == model_id, sa.or_(of_videos, _SETS.sample_id.in_(sample_ids)))
-    query = sa.select(qeva_question_set).where(wanted).order_by(_SETS.question_set_id)
+    is_about_video = sa.and_(_SETS.sample_id.is_(None), _SETS.video_id.in_(video_ids))
+    condition = sa.and_(_SETS.model_id == model_id, sa.or_(is_about_video, _SETS.sample_id.in_(sample_ids)))
+    query = sa.select(qeva_question_set).where(condition).order_by(_SETS.question_set_id)
     sets = [{**row, "questions": []} for row in connection.execute(query).mappings()]
-    by_id = {one["question_set_id"]: one for one in sets}
+    by_id = {question_set["question_set_id"]: question_set for question_set in sets}
     questions = sa.select(qeva_question).where(_QUESTIONS.question_set_id.in_(by_id)).order_by(_QUESTIONS.position)
     for row in connection.execute(questions).mappings():
         by_id[row["question_set_id"]]["questions"].append(row)
@@ -59,9 +72,8 @@ def load_question_sets(
 
 
 def store_filter_results(engine: Engine, marks: Mapping[int, Row]) -> None:
-    """Store what filtering says of questions, by question_id: the columns MARK.
-
-    A decision that another run has stored stays, unless it is "error".
+    """Store the results of filtering, the FILTER_COLUMNS by question id. A stored decision stays unless it is
+    "error".
     """
     undecided = sa.or_(_QUESTIONS.decision.is_(None), _QUESTIONS.decision == "error")
     if not marks:
@@ -75,10 +87,10 @@ def store_filter_results(engine: Engine, marks: Mapping[int, Row]) -> None:
 
 
 def store_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[Row]) -> int:
-    """Store answers in one transaction, in place of older ones; returns how many were stored.
+    """Store answers in one transaction, in place of older ones, and return how many were stored.
 
-    answers: columns of `qeva_answer`, without model and run. An answer that failed does not replace a good one from the
-    same context, which another run may have got. One whose question or sample is gone is left out.
+    answers: columns of `qeva_answer`, without model and run. A failed answer does not replace a good one from the same
+    context. An answer whose question or sample was deleted is left out.
     """
     with engine.begin() as connection:
         questions = lock_ids(connection, qeva_question.c.question_id, [answer["question_id"] for answer in answers])
@@ -105,14 +117,16 @@ def store_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[
 
 
 def load_answers(connection: Connection, model_id: int, sample_ids: Collection[int]) -> list[Row]:
-    """Load the model's answers about these samples, whatever they were answered from."""
-    wanted = sa.and_(_ANSWERS.model_id == model_id, _ANSWERS.sample_id.in_(sample_ids))
-    query = sa.select(qeva_answer).where(wanted).order_by(_ANSWERS.sample_id, _ANSWERS.question_id)
+    """Load the model's answers about these samples, by sample and question, whichever text or video they were answered
+    from.
+    """
+    condition = sa.and_(_ANSWERS.model_id == model_id, _ANSWERS.sample_id.in_(sample_ids))
+    query = sa.select(qeva_answer).where(condition).order_by(_ANSWERS.sample_id, _ANSWERS.question_id)
     return [{**row} for row in connection.execute(query).mappings()]
 
 
-def _store_set(connection: Connection, one: Row) -> None:
-    columns = {name: value for name, value in one.items() if name != "questions"}
+def _store_set(connection: Connection, question_set: Row) -> None:
+    columns = {name: value for name, value in question_set.items() if name != "questions"}
     new = insert(qeva_question_set).values(columns)
     key = ("dimension", "video_id", "sample_id", "model_id")
     replaced = {name: new.excluded[name] for name in columns if name not in key}
@@ -127,7 +141,7 @@ def _store_set(connection: Connection, one: Row) -> None:
     connection.execute(sa.delete(qeva_question).where(_QUESTIONS.question_set_id == set_id))
     rows = [
         {**question, "question_set_id": set_id, "position": position}
-        for position, question in enumerate(one["questions"])
+        for position, question in enumerate(question_set["questions"])
     ]
     if rows:
         connection.execute(sa.insert(qeva_question), rows)

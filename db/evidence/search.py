@@ -1,4 +1,4 @@
-"""Search by stored vectors: what points most nearly the way of a given vector, compared exactly by pgvector."""
+"""Search by stored vectors: the captions and videos with the highest cosine, compared exactly by pgvector."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from db.sql import read_sql
 def list_nearest_captions(
     connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
 ) -> list[dict[str, Any]]:
-    """The captions nearest to a vector (dim,), with their cosine `similarity` in [-1, 1], the nearest first.
+    """List up to `limit` captions as dicts, ordered by the cosine of their vector with the given one (dim,), the most
+    similar first.
 
-    dataset_id: None for all datasets. Only captions whose whole text has a vector of this model are found.
+    The key "similarity" holds the cosine in [-1, 1]. dataset_id: None for all datasets. A caption whose whole text has
+    no vector of this model is left out.
     """
     return _nearest(connection, "nearest_texts", model_id, vector, dataset_id, limit)
 
@@ -27,14 +29,21 @@ def list_nearest_captions(
 def list_nearest_videos(
     connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
 ) -> list[dict[str, Any]]:
-    """The videos with the frames nearest to a vector (dim,): `time_s` of each one's best frame, and its similarity."""
+    """List up to `limit` videos as dicts, ordered by the highest cosine of a frame with the given vector (dim,), the
+    most similar first.
+
+    "similarity" holds the cosine and "time_s" the time of that frame. dataset_id: None for all datasets.
+    """
     return _nearest(connection, "nearest_frames", model_id, vector, dataset_id, limit)
 
 
 def count_captions_with_vectors(
     connection: Connection, model_id: int | None, dataset_id: int | None
 ) -> tuple[int, int]:
-    """How many captions have a vector of this model, and how many captions there are."""
+    """Return the number of captions with a vector of this model, and the number of all captions.
+
+    model_id: None for a model that is not registered yet. dataset_id: None for all datasets.
+    """
     has_vector = sa.exists().where(
         text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256
     )
@@ -46,11 +55,11 @@ def count_captions_with_vectors(
 
 
 def has_frame_vectors(connection: Connection, model_id: int | None, dataset_id: int | None) -> bool:
-    """Whether any frame has a vector of this model."""
+    """Whether any frame of the dataset has a vector of this model. dataset_id: None for all datasets."""
     query = sa.select(frame_embedding.c.video_id).where(frame_embedding.c.model_id == model_id).limit(1)
     if dataset_id is not None:
-        of_dataset = video.c.dataset_id == dataset_id
-        query = query.join(video, video.c.video_id == frame_embedding.c.video_id).where(of_dataset)
+        in_dataset = video.c.dataset_id == dataset_id
+        query = query.join(video, video.c.video_id == frame_embedding.c.video_id).where(in_dataset)
     return connection.execute(query).first() is not None
 
 
@@ -63,5 +72,5 @@ def _nearest(
     limit: int,
 ) -> list[dict[str, Any]]:
     query = sa.text(read_sql(statement))
-    given = {"model_id": model_id, "vector": Vector(vector).to_text(), "dataset_id": dataset_id, "limit": limit}
-    return [dict(row) for row in connection.execute(query, given).mappings()]
+    values = {"model_id": model_id, "vector": Vector(vector).to_text(), "dataset_id": dataset_id, "limit": limit}
+    return [dict(row) for row in connection.execute(query, values).mappings()]

@@ -1,6 +1,6 @@
-"""Verdicts on keypoints: one set per caption and scorer, with one verdict per keypoint of the checklist.
+"""Verdicts on keypoints: one set per caption and scorer, with one verdict per keypoint of the video.
 
-Status of a set: "ok"; "unverifiable": these inputs cannot be verified, and no run tries again.
+Status of a set: "ok", or "unverifiable": these inputs cannot be verified, and no run tries again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ Status = Literal["ok", "unverifiable"]
 # The inputs of verdicts; a score made from verdicts depends on the thresholds as well.
 VERDICT_INPUTS = (KEYPOINTS, SEGMENTS, TEXT)
 MANIFEST_LABEL_SOURCE = "manifest"
-"""The source of labels that were ingested with the manifest."""
+"""Column `source` of labels by people, from a manifest or a browser."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """A verdict on one keypoint: the greatest P(entailment) in [0, 1], and the sentence with that probability.
+    """A verdict on one keypoint: the greatest probability, in [0, 1], that a sentence of the caption entails it, and
+    that sentence.
 
     In a caption without sentences probability, sentence_index and sentence are None. is_lower_bound: some sentences
     were not verified. n_passes: how many sentences were verified.
@@ -48,7 +49,9 @@ class VerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class VerdictSet:
-    """The verified checklist of one caption of `n_sentences`; `error` is None exactly where the status is "ok"."""
+    """The verdicts on all keypoints of one caption with `n_sentences` sentences. `error` is None exactly if the status
+    is "ok".
+    """
 
     sample_id: int
     input_sha256: bytes
@@ -59,13 +62,13 @@ class VerdictSet:
 
     @property
     def n_passes(self) -> int:
-        """Passes of the verifier, over all keypoints."""
+        """Number of sentence-keypoint pairs that the verifier read, over all keypoints."""
         return sum(verdict.n_passes for verdict in self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledVerdict:
-    """A verdict beside the label of its keypoint; all videos of one `group` go into the same part of a split."""
+    """A verdict with the label of the same keypoint. Videos with the same `group` go into the same part of a split."""
 
     shard: int
     group: str
@@ -83,7 +86,8 @@ def list_captions_to_verify(
     shard: int,
     default_threshold: float | None = None,
 ) -> list[int]:
-    """Ids of the captions of a shard whose checklist this scorer has to verify, ascending.
+    """List the ids, ascending, of a shard's captions whose keypoints this scorer has not verified for the present
+    texts, or not far enough for the thresholds in force.
 
     A caption with keypoints is pending when it has no set of verdicts for its present inputs, when its set has lost a
     keypoint, or when a verdict is a lower bound: any lower bound without a default threshold, else a lower bound below
@@ -101,7 +105,7 @@ def list_captions_to_verify(
 
 
 def list_unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
-    """The shards with captions that this scorer has to verify, or has verified only as far as an early exit needed."""
+    """Return the shards with a caption that this scorer has not verified, or verified only until an early exit."""
     pending = build_statement("pending_verdicts", VERDICT_INPUTS)
     statement = sa.text(f"SELECT DISTINCT shard FROM ({pending}) pending")
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "default_threshold": None}
@@ -112,9 +116,10 @@ def list_unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> s
 
 @retry_conflicts
 def store_verdict_sets(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:
-    """Replace the stored sets of these samples in one transaction; returns how many sets were stored.
+    """Replace the stored verdict sets of these samples in one transaction and return how many sets were stored.
 
-    A set whose sample has been deleted meanwhile is left out, and so is a verdict whose keypoint has been deleted.
+    A set whose sample was deleted in the meantime is left out, and so is a verdict whose keypoint was deleted. Tried
+    again after a conflict with another transaction.
     """
     sample_ids = [one_set.sample_id for one_set in sets]
     keypoint_ids = list({verdict.keypoint_id for one_set in sets for verdict in one_set.verdicts})
@@ -135,9 +140,9 @@ def store_verdict_sets(engine: Engine, scorer_id: int, run_id: str, sets: Sequen
 
 
 def load_verdict_sets(engine: Engine, scorer_id: int, sample_ids: Collection[int]) -> dict[int, VerdictSet]:
-    """Sets by sample_id, their verdicts in the order of the keypoints' keys.
+    """Load the verdict sets of samples by sample id, the verdicts ordered by keypoint key.
 
-    A sample whose present inputs this scorer has not verified is left out, and so is a set that has lost a keypoint.
+    A sample whose present inputs this scorer has not verified is left out, and so is a set that lacks a keypoint.
     """
     statement = sa.text(build_statement("present_verdicts", VERDICT_INPUTS))
     with engine.connect() as connection:
@@ -148,7 +153,9 @@ def load_verdict_sets(engine: Engine, scorer_id: int, sample_ids: Collection[int
 def load_labelled_verdicts(
     connection: Connection, scorer_id: int, dataset_id: int, source: str
 ) -> list[LabelledVerdict]:
-    """The scorer's verdict on every keypoint that this source labels, in the order of caption and keypoint keys."""
+    """Load the scorer's verdicts on all keypoints of a dataset that `source` labelled, ordered by the keys of caption
+    and keypoint.
+    """
     statement = sa.text(read_sql("labelled_verdicts"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "source": source}
     return [LabelledVerdict(**row) for row in connection.execute(statement, values).mappings()]
@@ -156,18 +163,18 @@ def load_labelled_verdicts(
 
 def _copy(connection: psycopg.Connection[Any], scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> None:
     key = ["scorer_id", "sample_id"]
-    of_set = [*key, "input_sha256", "status", "error", "n_sentences", "n_passes", "run_id"]
-    of_verdict = [*key, *(field.name for field in fields(VerdictRow))]
+    set_columns = [*key, "input_sha256", "status", "error", "n_sentences", "n_passes", "run_id"]
+    verdict_columns = [*key, *(field.name for field in fields(VerdictRow))]
     copy_rows(
         connection,
         sql.Identifier(verdict_set.name),
-        [verdict_set.c[name] for name in of_set],
+        [verdict_set.c[name] for name in set_columns],
         ((scorer_id, s.sample_id, s.input_sha256, s.status, s.error, s.n_sentences, s.n_passes, run_id) for s in sets),
     )
     copy_rows(
         connection,
         sql.Identifier(ecs_verdict.name),
-        [ecs_verdict.c[name] for name in of_verdict],
+        [ecs_verdict.c[name] for name in verdict_columns],
         ((scorer_id, s.sample_id, *astuple(verdict)) for s in sets for verdict in s.verdicts),
     )
 

@@ -1,1 +1,1 @@
-"""Datasets and the rows of their manifests."""
+"""Datasets and everything that people put into them: rows of manifests, rejects, ratings and labels."""

@@ -1,4 +1,4 @@
-"""The datasets of this database, and the shard of each video."""
+"""The datasets in the database, and the shard that each video belongs to."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from db.schema import dataset, video
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset and the number of its shards, which never changes."""
+    """A row of table `dataset`: id, name and number of shards. The number of shards never changes."""
 
     dataset_id: int
     name: str
     n_shards: int
 
     def compute_shard(self, video_key: str) -> int:
-        """The shard of a video: a bucket of the SHA-256 of its key, so that adding a video never moves another."""
+        """Return the shard, from 0, of the video with this key: its SHA-256 modulo `n_shards`, so a new video never
+        moves another.
+        """
         digest = hashlib.sha256(video_key.encode()).digest()
         return int.from_bytes(digest[:8], "big") % self.n_shards
 
 
 def find_dataset(connection: Connection, name: str) -> Dataset | None:
-    """The dataset of this name, or None."""
+    """Return the dataset of this name; None if there is none."""
     query = sa.select(dataset.c.dataset_id, dataset.c.name, dataset.c.n_shards).where(dataset.c.name == name)
     row = connection.execute(query).one_or_none()
     return None if row is None else Dataset(*row)
 
 
 def find_dataset_name(connection: Connection, dataset_id: int) -> str | None:
-    """The name that a dataset has now; None where it was dropped."""
+    """Return the present name of the dataset with this id; None if it was dropped."""
     return connection.scalar(sa.select(dataset.c.name).where(dataset.c.dataset_id == dataset_id))
 
 
 def find_first_video_uri(connection: Connection, name: str) -> str | None:
-    """Where the first video with a file lies of the dataset of this name; None where there is none."""
+    """Return the address of the first ingested video of this dataset that has a file; None if no video has one."""
     query = (
         sa.select(video.c.uri)
         .join(dataset, dataset.c.dataset_id == video.c.dataset_id)
@@ -50,13 +52,15 @@ def find_first_video_uri(connection: Connection, name: str) -> str | None:
 
 
 def list_datasets(connection: Connection) -> list[Dataset]:
-    """All datasets by name."""
+    """List all datasets, ordered by name."""
     query = sa.select(dataset.c.dataset_id, dataset.c.name, dataset.c.n_shards).order_by(dataset.c.name)
     return [Dataset(*row) for row in connection.execute(query)]
 
 
 def find_or_create_dataset(connection: Connection, name: str, n_shards: int) -> Dataset:
-    """The dataset of this name; `n_shards` counts only when it is new."""
+    """Return the dataset of this name; insert it with `n_shards` shards if there is none. An existing one keeps its
+    shards.
+    """
     connection.execute(insert(dataset).values(name=name, n_shards=n_shards).on_conflict_do_nothing())
     stored = find_dataset(connection, name)
     assert stored is not None

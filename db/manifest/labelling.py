@@ -1,7 +1,7 @@
-"""Labels on keypoints that people give in a browser: what comes next, the label, and back.
+"""Labelling keypoints in a browser: the next keypoint to label, storing the label, and taking it back.
 
-They are rows of `keypoint_label` like those of a manifest and read alike: one for each keypoint and caption, whoever
-gave it. `extra` says who, and when.
+Labels are rows of `keypoint_label` like those of a manifest: one per keypoint and caption, from whichever person. Their
+field `extra` names the person and the time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from db.manifest.rating import build_timed_json, build_video_queries
 from db.schema import keypoint, keypoint_label, sample
 
 _CURRENT = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id", "source")), sa.column("extra", JSONB))
-"""The labels of the texts that their caption and their keypoint have now."""
+"""View current_label: labels whose caption and keypoint still have the texts that were labelled."""
 _RATER, _RATED_AT = "rater", "rated_at"
 
 
 class LabelRater(NamedTuple):
-    """Who labels the keypoints of a dataset's captions, in the random order of a seed."""
+    """A person who labels the keypoints of a dataset's captions, in the random order of a seed."""
 
     dataset: Dataset
     name: str
@@ -34,12 +34,14 @@ class LabelRater(NamedTuple):
 
     @property
     def caption_condition(self) -> sa.ColumnElement[bool]:
-        """Whether a row of table `sample` may be labelled."""
+        """SQL condition that a row of table `sample` is a caption of the dataset."""
         return sa.and_(sample.c.dataset_id == self.dataset.dataset_id, sample.c.kind == "caption")
 
 
 class KeypointQuestion(NamedTuple):
-    """A keypoint and a caption that states it, or does not."""
+    """A keypoint and a caption of the same video, for which a person decides whether the caption covers the
+    keypoint.
+    """
 
     keypoint_id: int
     sample_id: int
@@ -49,7 +51,7 @@ class KeypointQuestion(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Of both texts as they are shown."""
+        """SHA-256 of the texts of keypoint and caption, as 64 hexadecimal digits."""
         return hashlib.sha256(json.dumps([self.keypoint, self.text]).encode()).hexdigest()
 
 
@@ -61,10 +63,11 @@ _SAME_VIDEO = keypoint.c.video_id == sample.c.video_id
 def find_next_keypoint(
     connection: Connection, rater: LabelRater, skipped: Collection[tuple[int, int]] = ()
 ) -> KeypointQuestion | None:
-    """The first keypoint in the order of the seed that nobody has labelled as it is now and the rater has not skipped.
+    """Find the first keypoint in the seed's order that has no person's label on its present texts and was not skipped;
+    None at the end.
 
-    Captions come in a random order, those of some videos first, and the keypoints of a caption one after the other.
-    skipped: ids of keypoint and caption.
+    Captions come in random order, those of some videos first; all keypoints of a caption follow one another. skipped:
+    (keypoint id, sample id).
     """
     draws = build_video_queries(rater.dataset, rater.seed)
     return next(filter(None, (_find_next_keypoint(connection, rater, skipped, videos) for videos in draws)), None)
@@ -78,34 +81,35 @@ def _find_next_keypoint(
         *(label.keypoint_id == keypoint.c.keypoint_id, label.sample_id == sample.c.sample_id),
         label.source == MANIFEST_LABEL_SOURCE,
     )
-    wanted = [rater.caption_condition, _SAME_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
+    conditions = [rater.caption_condition, _SAME_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
     if skipped:
-        wanted.append(sa.tuple_(keypoint.c.keypoint_id, sample.c.sample_id).not_in(list(skipped)))
+        conditions.append(sa.tuple_(keypoint.c.keypoint_id, sample.c.sample_id).not_in(list(skipped)))
     order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
-    query = sa.select(*_FACT).where(*wanted).order_by(order, sample.c.sample_id, keypoint.c.keypoint_id).limit(1)
+    query = sa.select(*_FACT).where(*conditions).order_by(order, sample.c.sample_id, keypoint.c.keypoint_id).limit(1)
     row = connection.execute(query).one_or_none()
     return None if row is None else KeypointQuestion(*row)
 
 
 def store_label(connection: Connection, rater: LabelRater, ids: tuple[int, int], digest: str, *, covered: bool) -> bool:
-    """Store whether a caption states a keypoint. ids: of keypoint and caption. digest: of the texts that were shown.
+    """Store whether a caption covers a keypoint and return True; return False and store nothing if a text has changed
+    since it was shown, or the pair has a label already.
 
-    It replaces a label of older texts. False, and nothing is stored, where a text is another one by now, or somebody
-    has labelled it already.
+    ids: of keypoint and caption. digest: `KeypointQuestion.digest` of the texts that were shown. A label of older texts
+    is replaced.
     """
-    its = sa.select(*_FACT).where(rater.caption_condition, _SAME_VIDEO, keypoint.c.keypoint_id == ids[0])
+    query = sa.select(*_FACT).where(rater.caption_condition, _SAME_VIDEO, keypoint.c.keypoint_id == ids[0])
     # Both rows stay as they are until the label is stored.
-    row = connection.execute(its.where(sample.c.sample_id == ids[1]).with_for_update(read=True)).one_or_none()
+    row = connection.execute(query.where(sample.c.sample_id == ids[1]).with_for_update(read=True)).one_or_none()
     if row is None or KeypointQuestion(*row).digest != digest:
         return False
-    said = {"rater": rater.name, "answer": "yes" if covered else "no", "seed": rater.seed}
+    extra = {"rater": rater.name, "answer": "yes" if covered else "no", "seed": rater.seed}
     new = insert(keypoint_label).values(
         keypoint_id=ids[0],
         sample_id=ids[1],
         source=MANIFEST_LABEL_SOURCE,
         covered=covered,
-        extra=build_timed_json(said),
-        row_sha256=hashlib.sha256(json.dumps([*ids, said, digest]).encode()).digest(),
+        extra=build_timed_json(extra),
+        row_sha256=hashlib.sha256(json.dumps([*ids, extra, digest]).encode()).digest(),
     )
     label = keypoint_label.c
     texts = sa.tuple_(label.text_sha256, label.keypoint_sha256)
@@ -119,23 +123,25 @@ def store_label(connection: Connection, rater: LabelRater, ids: tuple[int, int],
 
 
 def delete_last_label(connection: Connection, rater: LabelRater) -> bool:
-    """Delete the last label that this rater gave in a browser; False where there is none."""
+    """Delete the last label that this rater gave in a browser and return True; False if there is none."""
     label = keypoint_label.c
     query = sa.select(label.keypoint_id, label.sample_id).join(sample, sample.c.sample_id == label.sample_id)
     query = query.where(
         rater.caption_condition, label.source == MANIFEST_LABEL_SOURCE, *_build_rater_conditions(rater, label.extra)
     )
-    # A label that somebody else gives in its place at this moment is waited for, and is not this rater's.
+    # Waits if another rater is replacing this label at the moment; then it is not this rater's label any more.
     last = query.order_by(label.extra[_RATED_AT].astext.desc()).limit(1).with_for_update(of=keypoint_label)
     row = connection.execute(last).one_or_none()
     if row is None:
         return False
-    it = (label.keypoint_id == row[0], label.sample_id == row[1], label.source == MANIFEST_LABEL_SOURCE)
-    return connection.execute(sa.delete(keypoint_label).where(*it)).rowcount > 0
+    is_last = (label.keypoint_id == row[0], label.sample_id == row[1], label.source == MANIFEST_LABEL_SOURCE)
+    return connection.execute(sa.delete(keypoint_label).where(*is_last)).rowcount > 0
 
 
 def count_labels(connection: Connection, rater: LabelRater) -> int:
-    """How many labels this rater has given in a browser on texts as they are now."""
+    """Return the number of labels that this rater gave in a browser and that still apply, since both texts are
+    unchanged.
+    """
     labels = sa.select(sa.func.count()).select_from(_CURRENT.join(sample, sample.c.sample_id == _CURRENT.c.sample_id))
     return connection.execute(
         labels.where(rater.caption_condition, *_build_rater_conditions(rater, _CURRENT.c.extra))
@@ -143,5 +149,5 @@ def count_labels(connection: Connection, rater: LabelRater) -> int:
 
 
 def _build_rater_conditions(rater: LabelRater, extra: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ...]:
-    """The conditions on the field `extra` of a label by which this rater gave it in a browser."""
+    """Return SQL conditions on the field `extra` of a label that this rater gave in a browser."""
     return extra[_RATER].astext == rater.name, extra[_RATED_AT].astext.is_not(None)

@@ -1,7 +1,8 @@
-"""What people say in a browser: what comes next, the answer in table `rating` or `preference`, repeats, and back.
+"""Rating in a browser: the next caption or pair to rate, storing the answer in `rating` or `preference`, and taking it
+back.
 
-Ratings stand beside ingested ones and are read alike. `extra` of an answer says when, how and in which order it was
-asked. Some of a rater's captions come twice: `extra` keeps the second answer under "again", beside the first one.
+These ratings are read like ingested ones. Field `extra` of an answer has the time and the order of the questions. Some
+captions come twice for a rater: `extra` keeps the second answer under "again", next to the first one.
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ from db.manifest.datasets import Dataset
 from db.schema import preference, rating, sample, video
 
 REPEAT_EVERY = 10
-"""One of so many answers is to a repeat."""
+"""One in this many answers is the answer to a repeat."""
 MIN_REPEAT_DISTANCE = 5
-"""So many answers at least lie between a caption and its repeat."""
+"""The least number of answers between the first answer about a caption and its repeat."""
 MAX_FIRST_VIDEOS = 2000
-"""Pairs are looked for in so many videos first: of 200,000 captions that takes a quarter of the time."""
+"""Pairs are first looked for in this many videos: with 200,000 captions this takes a quarter of the time."""
 _ITEM = (sample.c.sample_id, sample.c.text, sample.c.text_sha256, sample.c.video_id)
 # The time of Postgres, in the form in which times sort as texts.
 _NOW = sa.func.to_char(sa.text("statement_timestamp() AT TIME ZONE 'UTC'"), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 
 CaptionIds = tuple[int, ...]
-"""What is asked about: the id of a caption, or of two in ascending order."""
+"""The id of the caption to rate, or the ids of the two captions to compare, ascending."""
 
 
 class Rater(NamedTuple):
-    """Who rates which aspect of a dataset's captions, in the random order of a seed; pairs: two at a time."""
+    """A person who rates one aspect of a dataset's captions, in the random order of a seed; with `pairs`, two captions
+    at a time.
+    """
 
     dataset: Dataset
     name: str
@@ -43,27 +46,27 @@ class Rater(NamedTuple):
 
     @property
     def table(self) -> sa.Table:
-        """Where the answers stand."""
+        """Table that stores the answers: `preference` for pairs, else `rating`."""
         return preference if self.pairs else rating
 
     @property
     def key_columns(self) -> list[sa.Column[int]]:
-        """What an answer is about."""
+        """Columns of the answer's table with the ids of the rated captions: one for a rating, two for a preference."""
         return [preference.c.sample_id, preference.c.other_id] if self.pairs else [rating.c.sample_id]
 
     @property
     def answer_condition(self) -> sa.ColumnElement[bool]:
-        """Whether a row of the table is one of theirs."""
+        """SQL condition that a row of the answer's table is by this rater for this aspect."""
         return sa.and_(self.table.c.rater == self.name, self.table.c.aspect == self.aspect)
 
     @property
     def caption_condition(self) -> sa.ColumnElement[bool]:
-        """Whether a row of table `sample` may be rated."""
+        """SQL condition that a row of table `sample` is a caption of the dataset."""
         return sa.and_(sample.c.dataset_id == self.dataset.dataset_id, sample.c.kind == "caption")
 
 
 class CaptionToRate(NamedTuple):
-    """A caption to rate. text_sha256: of the text as it is now."""
+    """A caption with its present text and the SHA-256 of that text."""
 
     sample_id: int
     text: str
@@ -74,11 +77,11 @@ class CaptionToRate(NamedTuple):
 def list_next_captions(
     connection: Connection, rater: Rater, skipped: Collection[CaptionIds] = (), drawn: Iterable[int] | None = None
 ) -> list[CaptionToRate]:
-    """What the rater is asked next: one caption, or two from left to right; empty at the end.
+    """List the captions to show the rater next: one, or two from left to right; empty at the end. A repeat that is due
+    comes first.
 
-    drawn: as of `find_next_caption`, for one caption at a time.
-
-    Which of two stands on the left is drawn for each rater; in a repeat they stand the other way round.
+    drawn: for one caption at a time, ids in an order of their own, see `find_next_caption`. Which caption of a pair is
+    on the left is random per rater; in a repeat they change places.
     """
     repeat = find_due_repeat(connection, rater, skipped)
     if repeat is None and not rater.pairs:
@@ -96,23 +99,24 @@ def list_next_captions(
 def find_next_caption(
     connection: Connection, rater: Rater, skipped: Collection[int] = (), drawn: Iterable[int] | None = None
 ) -> CaptionToRate | None:
-    """The first caption in the rater's order that they have neither rated as it is now nor skipped; None at the end.
+    """Find the first caption in the rater's random order whose present text they have neither rated nor skipped; None
+    at the end.
 
-    The order is that of a hash of seed and key: the same for every rater of a seed, and of neither system nor score.
-    drawn: the ids of captions in an order of their own, see `metrics_core.agreement.sampling`.
+    The order is by a hash of seed and key, the same for all raters with one seed. drawn: ids of captions to ask in this
+    order instead, see `metrics_core.agreement.sampling`.
     """
     if drawn is not None:
         rated = sa.select(rating.c.sample_id).join(sample).where(rater.answer_condition, _build_text_condition(rater))
         done = {*skipped, *connection.scalars(rated)}
-        # A caption that was dropped or is none any more is passed over.
-        found = (_find_caption(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
-        return next((item for item in found if item is not None), None)
-    its = (rating.c.sample_id == sample.c.sample_id, rating.c.text_sha256 == sample.c.text_sha256)
-    is_rated = sa.select(sa.literal(1)).where(*its, rater.answer_condition).exists()
-    wanted = [rater.caption_condition, ~is_rated, sample.c.sample_id.not_in(list(skipped))]
+        # A sample that was dropped or is no caption any more is skipped.
+        captions = (_find_caption(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
+        return next((item for item in captions if item is not None), None)
+    is_same_text = (rating.c.sample_id == sample.c.sample_id, rating.c.text_sha256 == sample.c.text_sha256)
+    is_rated = sa.select(sa.literal(1)).where(*is_same_text, rater.answer_condition).exists()
+    conditions = [rater.caption_condition, ~is_rated, sample.c.sample_id.not_in(list(skipped))]
     order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
     row = connection.execute(
-        sa.select(*_ITEM).where(*wanted).order_by(order, sample.c.sample_id).limit(1)
+        sa.select(*_ITEM).where(*conditions).order_by(order, sample.c.sample_id).limit(1)
     ).one_or_none()
     return None if row is None else CaptionToRate(row[0], row[1], bytes(row[2]), row[3])
 
@@ -124,17 +128,20 @@ def _find_caption(connection: Connection, rater: Rater, sample_id: int) -> Capti
 
 
 def find_next_pair(connection: Connection, rater: Rater, skipped: Collection[CaptionIds] = ()) -> CaptionIds | None:
-    """The first pair of captions in the rater's order that they have neither compared nor skipped; None at the end.
+    """Find the ids of the first pair of captions in the rater's random order that they have neither compared nor
+    skipped; None at the end.
 
-    Two captions of one video, by different systems, with different texts. The order is that of captions one by one,
-    of MOST_VIDEOS videos that are drawn by the seed, and then of all.
+    A pair has two captions of one video, by different systems, with different texts. Pairs of MAX_FIRST_VIDEOS videos,
+    drawn by the seed, come first.
     """
     draws = build_video_queries(rater.dataset, rater.seed)
     return next(filter(None, (_find_next_pair(connection, rater, skipped, videos) for videos in draws)), None)
 
 
 def build_video_queries(dataset: Dataset, seed: int) -> tuple[sa.Select[tuple[int]], sa.Select[tuple[int]]]:
-    """The ids of MOST_VIDEOS videos that are drawn by the seed, and then of all."""
+    """Return two queries for video ids of a dataset: of MAX_FIRST_VIDEOS videos drawn by the seed, and of all
+    videos.
+    """
     some = sa.select(video.c.video_id).where(video.c.dataset_id == dataset.dataset_id)
     order = sa.func.hashtextextended(video.c.key, sa.literal(seed, sa.BigInteger))
     return some.order_by(order, video.c.video_id).limit(MAX_FIRST_VIDEOS), some
@@ -152,25 +159,25 @@ def _find_next_pair(
         ),
         *(preference.c.text_sha256 == sample.c.text_sha256, preference.c.other_sha256 == other.c.text_sha256),
     )
-    wanted = [
+    conditions = [
         *(rater.caption_condition, other.c.kind == "caption", other.c.video_id == sample.c.video_id),
         *(sample.c.video_id.in_(videos), other.c.sample_id > sample.c.sample_id, other.c.system != sample.c.system),
         *(other.c.text_sha256 != sample.c.text_sha256, ~is_compared.exists()),
     ]
     if skipped:
-        wanted.append(sa.tuple_(sample.c.sample_id, other.c.sample_id).not_in(list(skipped)))
+        conditions.append(sa.tuple_(sample.c.sample_id, other.c.sample_id).not_in(list(skipped)))
     seed = sa.func.hashtextextended(other.c.key, sa.literal(rater.seed, sa.BigInteger))
     order = sa.func.hashtextextended(sample.c.key, seed)
-    query = sa.select(sample.c.sample_id, other.c.sample_id).where(*wanted).order_by(order, sample.c.sample_id)
+    query = sa.select(sample.c.sample_id, other.c.sample_id).where(*conditions).order_by(order, sample.c.sample_id)
     row = connection.execute(query.limit(1)).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
 def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[CaptionIds] = ()) -> CaptionIds | None:
-    """What the rater has answered and is to be asked again now; None where a new caption is to come.
+    """Find the ids of the caption or pair that the rater must answer a second time now; None if a new one is due.
 
-    One of EVERY answers is to a repeat, at a place that is drawn for each rater, of something drawn from what they
-    answered more than APART answers ago. What has another text by now does not come again.
+    One in REPEAT_EVERY answers is a repeat, at a random place per rater, of something answered more than
+    MIN_REPEAT_DISTANCE answers ago. A caption with another text by now is not repeated.
     """
     table, given_at, again_at = rater.table, _read_answer_time(rater.table), _read_repeat_time(rater.table)
     counted = sa.select(sa.func.count(given_at) + sa.func.count(again_at)).select_from(
@@ -205,11 +212,12 @@ def store_answer(
     extra: dict[str, Any],
     skipped: Collection[CaptionIds] = (),
 ) -> bool:
-    """Store an answer about captions, each its id and the hash of its text: a rating of one, a preference of two.
+    """Store a rating of one caption or a preference between two and return True; False, storing nothing, if a text has
+    changed or it was answered already.
 
-    value: a rating from 1 to 5; or 1 where the caption with the lower id is better, -1 where the other one is, else 0.
-    False, and nothing is stored, where a text is another one by now, or the rater has answered this already and is not
-    to be asked again.
+    captions: ids, with the SHA-256 of the shown texts. value: a rating from 1 to 5; for a pair 1 if the caption with
+    the lower id is better, -1 if the other one is, 0 for neither. If a repeat of these captions is due, the answer is
+    stored as the second one.
     """
     captions = sorted(captions)
     key = tuple(sample_id for sample_id, _ in captions)
@@ -218,7 +226,7 @@ def store_answer(
         same = [column == part for column, part in zip(rater.key_columns, key, strict=True)]
         digests = [rater.table.c.text_sha256, *([preference.c.other_sha256] if rater.pairs else [])]
         same += [column == digest for column, (_, digest) in zip(digests, captions, strict=True)]
-        # Only once: the window that comes second finds it there.
+        # Stored only once: a second browser window then updates no row.
         changed = sa.update(rater.table).where(rater.answer_condition, *same, _read_repeat_time(rater.table).is_(None))
         return connection.execute(changed.values(extra=rater.table.c.extra.op("||")(again))).rowcount > 0
     if rater.pairs:
@@ -229,20 +237,20 @@ def store_answer(
 def store_rating(
     connection: Connection, rater: Rater, sample_id: int, text_sha256: bytes, value: float, extra: dict[str, Any]
 ) -> bool:
-    """Store a rating from 1 to 5 of a caption whose text has this hash.
+    """Store a rating from 1 to 5 of a caption and return True; False, storing nothing, if its text has another hash or
+    is rated already.
 
-    It replaces the rater's rating of an older text. False, and nothing is stored, where the text is another one by now,
-    or the rater has rated it already.
+    A rating by the same rater of an older text is replaced.
     """
-    said = {"sample_id": sample_id, "rater": rater.name, "aspect": rater.aspect, "value": value, **extra}
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8")).digest()
+    answer = {"sample_id": sample_id, "rater": rater.name, "aspect": rater.aspect, "value": value, **extra}
+    digest = hashlib.sha256(json.dumps(answer, sort_keys=True).encode("utf-8")).digest()
     # The row of the sample stays as it is until the rating is stored.
-    its = sa.select(sample.c.sample_id, *map(sa.literal, (rater.name, rater.aspect, value)), build_timed_json(extra))
-    its = its.add_columns(sa.literal(digest), sample.c.text_sha256).where(
+    query = sa.select(sample.c.sample_id, *map(sa.literal, (rater.name, rater.aspect, value)), build_timed_json(extra))
+    query = query.add_columns(sa.literal(digest), sample.c.text_sha256).where(
         rater.caption_condition, sample.c.sample_id == sample_id, sample.c.text_sha256 == text_sha256
     )
     names = ["sample_id", "rater", "aspect", "value", "extra", "row_sha256", "text_sha256"]
-    new = insert(rating).from_select(names, its.with_for_update(key_share=True))
+    new = insert(rating).from_select(names, query.with_for_update(key_share=True))
     stored = new.on_conflict_do_update(
         index_elements=names[:3],
         set_={name: new.excluded[name] for name in names[3:]},
@@ -252,20 +260,20 @@ def store_rating(
 
 
 def _store_preference(
-    connection: Connection, rater: Rater, about: Sequence[tuple[int, bytes]], value: int, extra: dict[str, Any]
+    connection: Connection, rater: Rater, captions: Sequence[tuple[int, bytes]], value: int, extra: dict[str, Any]
 ) -> bool:
-    (one, text_sha256), (two, other_sha256) = about
+    (first, text_sha256), (second, other_sha256) = captions
     other = sample.alias("other")
-    said = map(sa.literal, (rater.name, rater.aspect, value))
-    its = sa.select(sample.c.sample_id, other.c.sample_id, *said, sample.c.text_sha256, other.c.text_sha256)
-    its = its.add_columns(build_timed_json(extra)).where(
+    values = map(sa.literal, (rater.name, rater.aspect, value))
+    query = sa.select(sample.c.sample_id, other.c.sample_id, *values, sample.c.text_sha256, other.c.text_sha256)
+    query = query.add_columns(build_timed_json(extra)).where(
         *(rater.caption_condition, other.c.kind == "caption", other.c.video_id == sample.c.video_id),
-        *(sample.c.sample_id == one, sample.c.text_sha256 == text_sha256),
-        *(other.c.sample_id == two, other.c.text_sha256 == other_sha256, other.c.sample_id > sample.c.sample_id),
+        *(sample.c.sample_id == first, sample.c.text_sha256 == text_sha256),
+        *(other.c.sample_id == second, other.c.text_sha256 == other_sha256, other.c.sample_id > sample.c.sample_id),
     )
     names = ["sample_id", "other_id", "rater", "aspect", "value", "text_sha256", "other_sha256", "extra"]
-    # Neither caption goes until the answer is stored; whether it counts is asked of the texts again and again.
-    new = insert(preference).from_select(names, its.with_for_update(read=True, key_share=True))
+    # Neither caption can be deleted until the answer is stored; readers compare the texts to see whether it counts.
+    new = insert(preference).from_select(names, query.with_for_update(read=True, key_share=True))
     texts = sa.tuple_(preference.c.text_sha256, preference.c.other_sha256)
     stored = new.on_conflict_do_update(
         index_elements=names[:4],
@@ -276,13 +284,13 @@ def _store_preference(
 
 
 def delete_last_answer(connection: Connection, rater: Rater) -> bool:
-    """Delete the rater's last answer that was given in a browser; False where there is none.
+    """Delete the rater's last answer that was given in a browser and return True; False if there is none.
 
-    Of what was asked twice the second answer goes first.
+    If that answer was a repeat, only the second answer goes.
     """
     table, given_at, again_at = rater.table, _read_answer_time(rater.table), _read_repeat_time(rater.table)
     query = sa.select(*rater.key_columns, again_at).select_from(table.join(*_build_sample_join(rater)))
-    # What another tool gave has a time, too, and no seed.
+    # Answers from other tools may have a time too, but no seed.
     is_ours = sa.and_(given_at.is_not(None), table.c.extra["seed"].is_not(None))
     query = query.where(rater.caption_condition, rater.answer_condition, is_ours)
     last = query.order_by(sa.func.coalesce(again_at, given_at).desc()).limit(1).with_for_update(of=table)
@@ -290,57 +298,61 @@ def delete_last_answer(connection: Connection, rater: Rater) -> bool:
     if row is None:
         return False
     *key, repeated_at = row
-    it = sa.and_(rater.answer_condition, *(column == part for column, part in zip(rater.key_columns, key, strict=True)))
-    without = sa.update(table).where(it).values(extra=table.c.extra.op("-")("again"))
-    return connection.execute(sa.delete(table).where(it) if repeated_at is None else without).rowcount > 0
+    is_last = sa.and_(
+        rater.answer_condition, *(column == part for column, part in zip(rater.key_columns, key, strict=True))
+    )
+    without_repeat = sa.update(table).where(is_last).values(extra=table.c.extra.op("-")("again"))
+    return connection.execute(sa.delete(table).where(is_last) if repeated_at is None else without_repeat).rowcount > 0
 
 
 def count_answers(connection: Connection, rater: Rater) -> tuple[int, int]:
-    """How many captions, or pairs of them, the rater has answered as they are now, and how many captions there are."""
+    """Return how many captions or pairs the rater has answered with their present texts, and the number of captions of
+    the dataset.
+    """
     answers = sa.select(sa.func.count()).select_from(rater.table.join(*_build_sample_join(rater)))
     rated = answers.where(rater.caption_condition, rater.answer_condition, _build_text_condition(rater))
-    of_all = sa.select(sa.func.count()).select_from(sample).where(rater.caption_condition)
-    return connection.execute(rated).scalar_one(), connection.execute(of_all).scalar_one()
+    captions = sa.select(sa.func.count()).select_from(sample).where(rater.caption_condition)
+    return connection.execute(rated).scalar_one(), connection.execute(captions).scalar_one()
 
 
 def find_scale(connection: Connection, dataset: Dataset, aspect: str) -> str | None:
-    """The scale on which an aspect was rated in a browser; None where it was not yet."""
+    """Return the scale on which an aspect of a dataset was rated in a browser; None if it was not rated yet."""
     scale = rating.c.extra["scale"].astext
     query = sa.select(scale).join(sample).where(sample.c.dataset_id == dataset.dataset_id, rating.c.aspect == aspect)
     return connection.scalar(query.where(scale.is_not(None)).limit(1))
 
 
 def build_timed_json(extra: dict[str, Any]) -> sa.ColumnElement[Any]:
-    """These fields and the time of the answer, as JSON."""
+    """Return an SQL expression for a JSON object with these fields and `rated_at`, the server's present time in UTC."""
     return sa.func.jsonb_build_object("rated_at", _NOW).op("||")(sa.cast(extra, rating.c.extra.type))
 
 
 def _build_sample_join(rater: Rater) -> tuple[sa.Table, sa.ColumnElement[bool]]:
-    """Table `sample` and what joins the answers to it."""
+    """Return table `sample` and the condition that joins a rater's answers to it."""
     return sample, rater.key_columns[0] == sample.c.sample_id
 
 
 def _build_text_condition(rater: Rater) -> sa.ColumnElement[bool]:
-    """Whether an answer's captions have the texts that it was about."""
+    """Return the SQL condition that an answer's captions still have the texts that were rated."""
     if not rater.pairs:
         return sample.c.text_sha256 == rating.c.text_sha256
     other = sample.alias("other")
-    others = sa.select(sa.literal(1)).where(
+    same_other = sa.select(sa.literal(1)).where(
         other.c.sample_id == preference.c.other_id, other.c.text_sha256 == preference.c.other_sha256
     )
-    return sa.and_(preference.c.text_sha256 == sample.c.text_sha256, others.exists())
+    return sa.and_(preference.c.text_sha256 == sample.c.text_sha256, same_other.exists())
 
 
 def _read_answer_time(table: sa.Table) -> sa.ColumnElement[str]:
-    found: sa.ColumnElement[str] = table.c.extra["rated_at"].astext
-    return found
+    time: sa.ColumnElement[str] = table.c.extra["rated_at"].astext
+    return time
 
 
 def _read_repeat_time(table: sa.Table) -> sa.ColumnElement[str]:
-    found: sa.ColumnElement[str] = table.c.extra[("again", "rated_at")].astext
-    return found
+    time: sa.ColumnElement[str] = table.c.extra[("again", "rated_at")].astext
+    return time
 
 
-def _draw_number(of: Sequence[object]) -> int:
-    """A number drawn from these values: the same ones give the same number."""
-    return int.from_bytes(hashlib.sha256(json.dumps(of).encode("utf-8")).digest()[:8], "big")
+def _draw_number(values: Sequence[object]) -> int:
+    """Return a random number below 2**64 that depends only on these values."""
+    return int.from_bytes(hashlib.sha256(json.dumps(values).encode("utf-8")).digest()[:8], "big")

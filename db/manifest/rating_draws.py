@@ -1,4 +1,4 @@
-"""What ratings are drawn for: captions with their chance, and the marks on the ratings that a question drew."""
+"""Captions that are drawn for rating to settle a question, and the marks by which ratings remember their draw."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from db.schema import rating, sample
 from db.server.arrays import read_arrays
 
 DRAW_FIELD = "to_settle"
-"""The field of a rating's `extra` with its mark, which view random_rating reads."""
+"""The field of a rating's `extra` that holds its draw mark; view random_rating reads it."""
 
 
 class DrawMark(NamedTuple):
-    """By which draw a caption came: its question, share and key, and the least share that a caption has in it.
+    """How a rated caption was drawn: the question to settle, the caption's share of the chances, its random sort key,
+    and the least share of any caption.
 
-    least: None where the captions of the draw are no random sample of the dataset.
+    `least` is None if the draw was no random sample of the dataset's captions.
     """
 
     question: str
@@ -31,10 +32,10 @@ class DrawMark(NamedTuple):
 
 
 class DrawableCaptions(NamedTuple):
-    """The captions of a dataset that may be drawn, by number; each array (n,).
+    """All captions of a dataset as arrays (n,) in the same order: sample ids, video ids, systems and random numbers.
 
-    systems: the place of a caption's system among those that were asked for, or -1. chances, video_chances: random
-    numbers in (0, 1] of a seed and of the keys of caption and video.
+    system_places: index of the caption's system in the list that was asked for, or -1. chances, video_chances: random
+    numbers in (0, 1], fixed by the seed and the key of the caption or of its video.
     """
 
     sample_ids: npt.NDArray[np.int64]
@@ -47,7 +48,11 @@ class DrawableCaptions(NamedTuple):
 def load_drawable_captions(
     connection: Connection, dataset: Dataset, seed: int, systems: Sequence[str] = ()
 ) -> DrawableCaptions:
-    """All captions of a dataset."""
+    """Load all captions of a dataset as arrays ordered by sample id, with random numbers that depend only on `seed` and
+    keys.
+
+    systems: the names that `system_places` refers to.
+    """
     query = (
         "SELECT sample_id, video_id, COALESCE(array_position(CAST(:systems AS text[]), s.system), 0) - 1 AS place, "
         "hashtextextended(s.key, CAST(:seed AS bigint)) AS of_caption, "
@@ -55,28 +60,32 @@ def load_drawable_captions(
         "WHERE s.dataset_id = :dataset_id AND s.kind = 'caption' ORDER BY sample_id"
     )
     kinds = {"sample_id": "i8", "video_id": "i8", "place": "i4", "of_caption": "i8", "of_video": "i8"}
-    said = {"systems": list(systems), "seed": seed, "dataset_id": dataset.dataset_id}
-    ids, videos, places, of_captions, of_videos = read_arrays(connection, kinds, query, said)
-    return DrawableCaptions(ids, videos, places, _convert_to_chances(of_captions), _convert_to_chances(of_videos))
+    values = {"systems": list(systems), "seed": seed, "dataset_id": dataset.dataset_id}
+    ids, videos, places, caption_hashes, video_hashes = read_arrays(connection, kinds, query, values)
+    return DrawableCaptions(ids, videos, places, _convert_to_chances(caption_hashes), _convert_to_chances(video_hashes))
 
 
 def _convert_to_chances(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Random numbers from whole numbers of 64 bits with a sign."""
+    """Return random numbers in (0, 1] from signed 64-bit hashes."""
     counted = hashes.view(np.uint64) ^ np.uint64(2**63)
     chance: npt.NDArray[np.float64] = (counted.astype(np.float64) + 0.5) / 2.0**64
     return chance
 
 
 def load_caption_systems(connection: Connection, dataset: Dataset) -> set[str]:
-    """The systems that made captions of a dataset."""
-    of_dataset = (sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
-    return set(connection.scalars(sa.select(sample.c.system).where(*of_dataset).distinct()))
+    """Return the set of systems that wrote captions of a dataset."""
+    in_dataset = (sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
+    return set(connection.scalars(sa.select(sample.c.system).where(*in_dataset).distinct()))
 
 
 def load_drawn_ratings(
     connection: Connection, dataset: Dataset, aspect: str
 ) -> Iterator[tuple[int, float, list[DrawMark]]]:
-    """Id, mean rating by an aspect and marks of the ratings of each caption that is rated as it is now."""
+    """Yield sample id, mean rating for an aspect, and draw marks of every caption that has a rating of its present
+    text.
+
+    The list of marks is empty for a caption whose ratings were not drawn to settle a question.
+    """
     query = (
         "SELECT sample_id, avg(value), array_agg(r.extra -> :drawn) FROM current_rating r "
         "JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND kind = 'caption' AND aspect = :aspect "
@@ -84,17 +93,17 @@ def load_drawn_ratings(
     )
     values = {"drawn": DRAW_FIELD, "dataset_id": dataset.dataset_id, "aspect": aspect}
     for sample_id, value, marks in connection.execute(sa.text(query), values):
-        yield sample_id, value, [each for given in marks if (each := _parse_mark(given)) is not None]
+        yield sample_id, value, [mark for field in marks if (mark := _parse_mark(field)) is not None]
 
 
-def _parse_mark(given: Any) -> DrawMark | None:
-    """The mark in a rating's field; None where it holds something else, as a manifest's own field may."""
+def _parse_mark(field: Any) -> DrawMark | None:
+    """Return the mark in a rating's field; None if the field holds something else, as a manifest's own field may."""
     try:
-        least = given["least"]
+        least = field["least"]
         return DrawMark(
-            str(given["question"]),
-            float(given["share"]),
-            float(given["key"]),
+            str(field["question"]),
+            float(field["share"]),
+            float(field["key"]),
             None if least is None else float(least),
         )
     except (TypeError, KeyError, ValueError, OverflowError):
@@ -102,7 +111,7 @@ def _parse_mark(given: Any) -> DrawMark | None:
 
 
 def list_rating_questions(connection: Connection, dataset: Dataset) -> list[tuple[str, int, str]]:
-    """The questions, seeds and aspects that ratings of a dataset were drawn for."""
+    """List (question, seed, aspect) of all draws that stored ratings of a dataset belong to, ordered by aspect."""
     question, seed = rating.c.extra[DRAW_FIELD]["question"].astext, rating.c.extra["seed"].astext
     query = (
         sa.select(question, seed, rating.c.aspect)

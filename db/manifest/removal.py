@@ -1,4 +1,4 @@
-"""Drops and renames a dataset, and drops scores of it. Frozen selections stay, with their rows and its name."""
+"""Drop and rename datasets, and drop imported scores. Frozen selections keep their rows and the dataset's name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from db.schema import (
 from db.scores.imported_scores import list_imported_scorers
 from db.scores.store import activate_scorer, find_active_scorer
 
-# What of a dataset people ask for, by the names of the tables; everything else goes with these.
+# Tables whose rows are counted for people, with the plural word for a row.
 TABLE_WORDS = {
     "video": "videos",
     "reference": "references",
@@ -43,7 +43,7 @@ TABLE_WORDS = {
     "agreement": "rows of agreement",
     "ingest_reject": "refused rows",
 }
-# The columns that lead to a dataset, from the first that a table has.
+# Columns that relate a row to a dataset through another table; the first one that a table has is used.
 _PARENT_TABLES: dict[str, sa.Table] = {
     "sample_id": sample,
     "video_id": video,
@@ -53,47 +53,53 @@ _PARENT_TABLES: dict[str, sa.Table] = {
 
 
 class DatasetNameTaken(ValueError):
-    """A dataset cannot have the name of another one."""
+    """Raised when a dataset would get the name of another one."""
 
     plain = True
 
 
 def count_contents(connection: Connection, target: Dataset, scorers: Collection[int] | None = None) -> dict[str, int]:
-    """How many rows a dataset has of what people ask for, in words; nothing that it has none of.
+    """Count a dataset's rows in its main tables, as {"videos": 7, "references": 9} and so on; tables without rows are
+    left out.
 
-    scorers: count what belongs to these alone.
+    scorers: count only scores and verdicts of these scorers.
     """
-    found = {words: count_dataset_rows(connection, target, name, scorers) for name, words in TABLE_WORDS.items()}
-    return {words: n for words, n in found.items() if n}
+    counts = {words: count_dataset_rows(connection, target, name, scorers) for name, words in TABLE_WORDS.items()}
+    return {words: n for words, n in counts.items() if n}
 
 
 def count_dataset_rows(
     connection: Connection, target: Dataset, name: str, scorers: Collection[int] | None = None
 ) -> int:
-    """How many rows of a table belong to a dataset. name: of the table. scorers: count what these made alone."""
+    """Return the number of rows of one table that belong to a dataset, also through other tables.
+
+    name: of the table. scorers: count only rows made by these; then 0 for a table without scorers.
+    """
     table = METADATA.tables[name]
     if scorers is not None and not _is_of_scorer(table):
         return 0
-    wanted = [_build_dataset_condition(table, target.dataset_id)] + (
+    conditions = [_build_dataset_condition(table, target.dataset_id)] + (
         [] if scorers is None else [_build_scorer_condition(table, scorers)]
     )
-    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*wanted)) or 0
+    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*conditions)) or 0
 
 
 def count_selections(connection: Connection, target: Dataset) -> int:
-    """How many frozen selections were made of a dataset."""
+    """Return the number of frozen selections that were made from a dataset."""
     count = sa.select(sa.func.count()).where(selection.c.dataset_id == target.dataset_id)
     return connection.scalar(count) or 0
 
 
 def drop_dataset(connection: Connection, target: Dataset) -> None:
-    """Delete a dataset and all that was found out about it. Its selections stay, and belong to no dataset any more.
+    """Delete a dataset and all its rows, scores and evidence. Its selections stay, without a dataset. Waits for an
+    ingest in progress.
 
-    Vectors of texts, judged pairs and answers of model servers stay too: they belong to texts, not to a dataset.
+    Vectors and entailments of texts and replies of model servers stay too: they belong to texts, not to a dataset.
+    Imported scorers without any other score are deleted.
     """
     _lock(connection, target)
     imported = list_imported_scorers(connection, target.dataset_id)
-    # From the leaves on, each table at once: cascades would delete row by row and call the triggers for each.
+    # From the leaves on, every table at once: cascades would delete row by row and call the triggers for every row.
     for table in reversed(METADATA.sorted_tables):
         if table not in (selection, selection_item) and _leads_to_dataset(table):
             connection.execute(sa.delete(table).where(_build_dataset_condition(table, target.dataset_id)))
@@ -102,7 +108,9 @@ def drop_dataset(connection: Connection, target: Dataset) -> None:
 
 
 def drop_imported_scores(connection: Connection, target: Dataset, scorers: Collection[int]) -> None:
-    """Delete what imported scorers have for a dataset, and those of them that have no score of another dataset."""
+    """Delete all scores by these imported scorers in a dataset, and the scorers that then have no score in any
+    dataset.
+    """
     _lock(connection, target)
     for table in reversed(METADATA.sorted_tables):
         if _is_of_scorer(table):
@@ -115,7 +123,9 @@ def drop_imported_scores(connection: Connection, target: Dataset, scorers: Colle
 
 
 def rename_dataset(connection: Connection, target: Dataset, name: str) -> Dataset:
-    """Give a dataset another name; a trigger gives it to its selections. Raises NameTaken."""
+    """Rename a dataset and return it with the new name; its selections follow. Raises DatasetNameTaken if another one
+    has that name.
+    """
     _lock(connection, target)
     check_name_is_free(connection, name)
     connection.execute(sa.update(dataset).where(dataset.c.dataset_id == target.dataset_id).values(name=name))
@@ -123,20 +133,20 @@ def rename_dataset(connection: Connection, target: Dataset, name: str) -> Datase
 
 
 def check_name_is_free(connection: Connection, name: str) -> None:
-    """Raise NameTaken where a dataset has this name."""
+    """Raise DatasetNameTaken if a dataset has this name."""
     if find_dataset(connection, name) is not None:
         raise DatasetNameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
 
 
-def _lock(connection: Connection, of: Dataset) -> None:
+def _lock(connection: Connection, target: Dataset) -> None:
     """Wait for an ingest that is under way, and keep the next one waiting."""
-    row = sa.select(dataset.c.dataset_id).where(dataset.c.dataset_id == of.dataset_id)
+    row = sa.select(dataset.c.dataset_id).where(dataset.c.dataset_id == target.dataset_id)
     connection.execute(row.with_for_update())
 
 
 def _drop_unused(connection: Connection, scorers: Collection[int]) -> None:
-    """Delete those of these scorers that have no score. The newest other one of their metrics becomes active."""
-    # A score that is written at this moment is waited for: the next statement sees it, and it would go with its scorer.
+    """Delete those of the given scorers that have no score. The newest other scorer of their metrics becomes active."""
+    # Waits for scores that are being written: the next statement sees them, and must not delete their scorer.
     locked = sa.select(scorer.c.scorer_id).where(_build_scorer_condition(scorer, scorers)).order_by(scorer.c.scorer_id)
     connection.execute(locked.with_for_update())
     has_scores = sa.exists().where(score.c.scorer_id == scorer.c.scorer_id)
@@ -167,7 +177,9 @@ def _build_scorer_condition(table: sa.Table, scorers: Collection[int]) -> sa.Col
 
 
 def _build_dataset_condition(table: sa.Table, dataset_id: int) -> sa.ColumnElement[bool]:
-    """Whether a row belongs to the dataset, by its own column or by the row that it points to."""
+    """Return the SQL condition that a row belongs to the dataset, by its own column or through the row that it points
+    to.
+    """
     if "dataset_id" in table.c:
         return table.c.dataset_id == dataset_id
     name, parent = next((name, parent) for name, parent in _PARENT_TABLES.items() if name in table.c)

@@ -1,4 +1,4 @@
-"""Write rows of a manifest's tables, and leave out those that the database refuses."""
+"""Store rows of a manifest's tables, and leave out those that the database refuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _OF_THE_ROW = ("22", "23", "54")
 
 
 class StoreResult(NamedTuple):
-    """How many rows were written, and the reason of each refused row by its position."""
+    """How many rows were inserted, updated and unchanged, and the database's reason for each refused row by its
+    position.
+    """
 
     counts: UpsertCounts
     refused: dict[int, str]
@@ -34,10 +36,11 @@ class StoreResult(NamedTuple):
 def store_rows(
     connection: psycopg.Connection[Any], name: str, rows: Sequence[Mapping[str, Any]], *, may_exist: bool
 ) -> StoreResult:
-    """Insert or update rows of the table of this name; all rows must have the same columns. Needs a transaction.
+    """Insert or update rows of the table of this name; return the counts, and the reasons of rows that the database
+    refused.
 
-    A row that the database refuses is left out, and every other one is written. Errors that no row is to blame for,
-    such as a lost connection or a full disk, are raised. is_held: whether rows of these keys may be stored.
+    All rows must have the same columns. Needs a transaction. Errors that no row causes, such as a lost connection or a
+    full disk, are raised. may_exist: False if no row with these keys is stored yet.
     """
     if not rows:
         return StoreResult(UpsertCounts(0, 0, 0), {})
@@ -51,7 +54,7 @@ def store_rows(
     except psycopg.Error as error:
         if not _blames_the_row(error):
             raise
-    # Some row is refused, or somebody else has written one of them meanwhile.
+    # Some row is refused, or another process has written one of them meanwhile.
     return _upsert_accepted(connection, table, columns, values, compare)
 
 

@@ -1,4 +1,4 @@
-"""The ids that an ingest has accepted so far: a filter in memory, and behind it an exact answer from the database."""
+"""The ids that one ingest has accepted so far: a filter in memory, and exact answers from a temporary table."""
 
 from __future__ import annotations
 
@@ -27,25 +27,27 @@ _N_PLACES = 4
 
 
 class KeyFilter:
-    """Ids by kind of row, of which it may only be said that they were not added."""
+    """A Bloom filter of ids by kind of row, 16 MB large: it can rule out that an id was added, but not confirm it."""
 
     def __init__(self) -> None:
         self._bits = np.zeros(_N_BITS // 8, np.uint8)
 
     def list_possible(self, kind: str, keys: Sequence[str]) -> list[str]:
-        """Those of the ids that may have been added."""
+        """Return the given ids that may have been added, in their order; the others certainly were not."""
         places = _compute_places(kind, keys)
         may_hold = (self._bits[places >> 3] >> (places & 7) & 1).all(axis=1)
         return [key for key, may in zip(keys, may_hold, strict=True) if may]
 
     def add(self, kind: str, keys: Sequence[str]) -> None:
-        """Remember these ids."""
+        """Add ids of this kind of row to the filter."""
         places = _compute_places(kind, keys).ravel()
         np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
 
 
 class SeenKeys:
-    """The accepted ids of one ingest by kind of row, each with the hash of its row, in a temporary table."""
+    """The ids that one ingest has accepted, by kind of row, with the hash of their row, in a temporary table of the
+    connection.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -53,7 +55,7 @@ class SeenKeys:
         connection.execute(_TABLE)
 
     def load_digests(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        """The row hashes of those ids that were added before, by id."""
+        """Return the row hash of every given id that was added before, by id; others are left out."""
         if not self._is_indexed:
             self._connection.execute(_INDEX)
             self._is_indexed = True
@@ -62,12 +64,12 @@ class SeenKeys:
             return {key: bytes(digest) for key, digest in cursor.execute(query, [kind, keys], prepare=False)}
 
     def add(self, kind: str, rows: Mapping[str, bytes]) -> None:
-        """Remember ids that are not among the added ones yet, with their row hashes."""
+        """Add ids with their row hashes. They must not have been added before."""
         copy_rows(self._connection, sql.Identifier("ingest_seen"), _COLUMNS, [(kind, k, h) for k, h in rows.items()])
 
 
 def _compute_places(kind: str, keys: Sequence[str]) -> NDArray[np.int64]:
-    """The places of each key's bits, shape (keys, places), from 0."""
+    """Return the bits of each key in the filter, from 0, as an array (keys, places)."""
     digests = np.fromiter((hash((kind, key)) for key in keys), np.int64, len(keys))
     steps = digests >> 27 | 1
     return (digests[:, np.newaxis] + np.arange(_N_PLACES) * steps[:, np.newaxis]) & (_N_BITS - 1)

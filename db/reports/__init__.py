@@ -1,1 +1,1 @@
-"""What agreement and a report read of a dataset."""
+"""Queries behind a dataset's report, its agreement with people, and the pages of `reelsieve look`."""

@@ -1,4 +1,4 @@
-"""What people say of a dataset's samples, beside their scores, and how far both agree."""
+"""People's judgements of a dataset's samples, and the stored agreement of scores with them (table `agreement`)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ ROWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class JudgedSample:
-    """A sample that people rated, labelled or compared with another one.
-
-    covered: the share of its keypoints labelled as covered, or None.
+    """A sample that people rated, labelled or compared. `covered`: the share of its labelled keypoints that it covers,
+    or None.
     """
 
     sample_id: int
@@ -40,9 +39,9 @@ class JudgedSample:
 
 
 def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample]:
-    """Return the samples of a dataset with a rating, a preference or a label of the manifest, by id.
+    """List the samples of a dataset with a rating, a preference or a person's label, ordered by id.
 
-    A judge's labels do not count.
+    Labels by chat models do not count.
     """
     covered = (
         sa.select(
@@ -55,7 +54,7 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
     )
     is_rated = sa.exists().where(random_rating.c.sample_id == sample.c.sample_id)
     pair = (preference.c.sample_id, preference.c.other_id)
-    is_compared = sa.or_(*(sa.exists().where(one == sample.c.sample_id) for one in pair))
+    is_compared = sa.or_(*(sa.exists().where(sample_id == sample.c.sample_id) for sample_id in pair))
     query = (
         sa.select(
             *(sample.c.sample_id, sample.c.shard, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share),
@@ -72,7 +71,11 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
 
 
 def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
-    """Yield sample id, rater, aspect and value of every rating of a dataset, in this order."""
+    """Yield sample id, rater, aspect and value of all ratings of a dataset that statistics may use, sorted by the first
+    three.
+
+    Ratings of older texts are left out, and so are those drawn to settle a question unless they are a random sample.
+    """
     columns = tuple(random_rating.c)
     query = (
         sa.select(*columns)
@@ -85,7 +88,9 @@ def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int,
 
 
 class Preference(NamedTuple):
-    """Which of two captions of a video a rater finds better: 1 the first, -1 the other, 0 neither."""
+    """A rater's preference between two captions of a video for one aspect: 1 for the first, -1 for the other, 0 for
+    neither.
+    """
 
     sample_id: int
     other_id: int
@@ -95,24 +100,27 @@ class Preference(NamedTuple):
 
 
 def list_preferences(connection: Connection, dataset_id: int) -> list[Preference]:
-    """Return the preferences of a dataset between captions that have the texts that were compared."""
-    of, other = preference.c, sample.alias("other")
+    """List the preferences between captions of a dataset whose texts are still those that were compared, by aspect and
+    ids.
+    """
+    columns, other = preference.c, sample.alias("other")
     query = (
-        sa.select(of.sample_id, of.other_id, of.rater, of.aspect, of.value)
-        .join(sample, (sample.c.sample_id == of.sample_id) & (sample.c.text_sha256 == of.text_sha256))
-        .join(other, (other.c.sample_id == of.other_id) & (other.c.text_sha256 == of.other_sha256))
+        sa.select(columns.sample_id, columns.other_id, columns.rater, columns.aspect, columns.value)
+        .join(sample, (sample.c.sample_id == columns.sample_id) & (sample.c.text_sha256 == columns.text_sha256))
+        .join(other, (other.c.sample_id == columns.other_id) & (other.c.text_sha256 == columns.other_sha256))
         .where(sample.c.dataset_id == dataset_id)
-        .order_by(of.aspect, of.sample_id, of.other_id, of.rater)
+        .order_by(columns.aspect, columns.sample_id, columns.other_id, columns.rater)
     )
     return [Preference(*row) for row in connection.execute(query)]
 
 
 class RaterAnswer(NamedTuple):
-    """An answer of a rater: a rating, or with `pairs` which of two captions is better.
+    """A rater's answer for one aspect: a rating, or with `is_comparison` a preference between two captions.
 
-    value: as it is stored; of a pair 1 for the caption of the lower id, -1 for the other one, 0 for neither. shown: the
-    same as the page showed it; of a pair 1 for A and -1 for B. is_timed: whether it was given in a browser, so that its
-    place among the rater's answers is known. first: the earlier value, where the same was asked again.
+    value: as it is stored; for a pair 1 for the caption with the lower id, -1 for the other one, 0 for neither. shown:
+    the same as the page showed it; for a pair 1 for A and -1 for B. is_timed: whether it was given in a browser, so
+    that its place among the rater's answers is known. first_value: the earlier value, if this is the answer to a
+    repeat; else None.
     """
 
     rater: str
@@ -125,14 +133,15 @@ class RaterAnswer(NamedTuple):
 
 
 def list_answers(connection: Connection, dataset_id: int) -> list[RaterAnswer]:
-    """Return all answers of the raters of a dataset, also to what was asked again.
+    """List all answers of the raters of a dataset, repeats included: ratings, then preferences, both ordered by rater,
+    aspect and time.
 
-    They come by rater and aspect, those of a browser in the order of their time.
+    Answers without a known time come after the others of their rater and aspect.
     """
-    found = []
+    answers = []
     for table in (rating, preference):
         extra, again = table.c.extra, table.c.extra["again"]
-        # What another tool gave has a time, too, and no seed: that tool may have asked in an order of quality.
+        # Answers from other tools may have a time but no seed: their order may depend on quality.
         at = sa.case((extra["seed"].is_not(None), extra["rated_at"].astext))
         again_at = sa.case((at.is_not(None), again["rated_at"].astext))
         again_value = sa.cast(again["value"].astext, sa.Double)
@@ -150,16 +159,16 @@ def list_answers(connection: Connection, dataset_id: int) -> list[RaterAnswer]:
             both.order_by("rater", "aspect", "at", "sample_id")
         ):
             shown = _SIDES.get(side, value) if table is preference else value
-            found.append(RaterAnswer(rater, aspect, table is preference, value, shown, given_at is not None, first))
-    return found
+            answers.append(RaterAnswer(rater, aspect, table is preference, value, shown, given_at is not None, first))
+    return answers
 
 
-# Which of two captions a browser's answer names, whichever of them has the lower id.
+# The value of a browser's answer, from the place of the better caption on the page.
 _SIDES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 
 
 def count_references(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, int]:
-    """Return how many references each of these videos has; a video without one is not in it."""
+    """Return the number of references by video id; a video without references is left out."""
     query = (
         sa.select(reference.c.video_id, sa.func.count())
         .where(reference.c.dataset_id == dataset_id, reference.c.video_id == sa.any_(sa.bindparam("ids")))
@@ -169,13 +178,13 @@ def count_references(connection: Connection, dataset_id: int, video_ids: Collect
 
 
 def list_agreement(connection: Connection, dataset_id: int) -> list[Mapping[str, Any]]:
-    """Return the rows of a dataset in table `agreement` by column, in the order in which they were stored."""
+    """List the rows of a dataset in table `agreement` as dicts, in the order in which they were stored."""
     query = sa.select(agreement).where(agreement.c.dataset_id == dataset_id).order_by(agreement.c.agreement_id)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def find_newest_score_time(connection: Connection, sample_ids: Sequence[int]) -> datetime | None:
-    """Return when the newest score of an active scorer on these samples was stored; None without one."""
+    """Return the time of the newest score by an active scorer on these samples; None if they have none."""
     query = (
         sa.select(sa.func.max(score.c.scored_at))
         .join(scorer, (scorer.c.scorer_id == score.c.scorer_id) & (scorer.c.status == "active"))
@@ -186,7 +195,7 @@ def find_newest_score_time(connection: Connection, sample_ids: Sequence[int]) ->
 
 
 def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Replace all rows of a dataset. rows: values by column of table `agreement`."""
+    """Store rows in table `agreement` in place of all earlier rows of a dataset. rows: values by column."""
     # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.
     is_this = dataset.c.dataset_id == dataset_id
     connection.execute(sa.select(dataset.c.dataset_id).where(is_this).with_for_update(key_share=True))

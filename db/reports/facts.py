@@ -1,4 +1,6 @@
-"""The facts of a dataset for its report: rows of videos and captions, how facts spread, what meets a condition."""
+"""Facts of a dataset for its report: spread of every fact, videos and captions that meet a condition, repeated
+texts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ VIDEO_FACT_NAMES = frozenset(VIDEO_FACTS)
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The least or the greatest value of a fact, and which video or caption has it; of several the first by its key."""
+    """The least or greatest value of a fact, with key and id of its video or caption, the first by key of several."""
 
     value: float
     key: str
@@ -32,7 +34,7 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class FactSummary:
-    """How a fact with numbers spreads over the n videos or captions that have it."""
+    """Median, extremes and histogram of a fact with numbers, over the `n` videos or captions that have it."""
 
     n: int
     median: float
@@ -42,16 +44,17 @@ class FactSummary:
 
 
 def create_fact_tables(connection: Connection, dataset: Dataset) -> dict[FactSubject, int]:
-    """Make the temporary tables `described_videos` and `described_captions`; returns their numbers of rows.
+    """Create temporary tables of a dataset's videos and captions with their facts, and return their numbers of rows.
 
-    A row is a video or a caption that has facts, those of its present content. Both are gone with the transaction.
+    The tables `described_videos` and `described_captions` hold those with facts of their present content, and are gone
+    with the transaction.
     """
-    of_content = sa.and_(
+    is_present = sa.and_(
         video_fact.c.video_id == video.c.video_id, video_fact.c.content_sha256 == video.c.content_sha256
     )
     videos = (
         sa.select(video.c.video_id.label("row_id"), video.c.key, video_fact.c.signature, *_list_columns("video"))
-        .select_from(video.join(video_fact, of_content))
+        .select_from(video.join(video_fact, is_present))
         .where(video.c.dataset_id == dataset.dataset_id, video_fact.c.status == "ok")
     )
     captions = (
@@ -74,11 +77,16 @@ def create_fact_tables(connection: Connection, dataset: Dataset) -> dict[FactSub
         written = query.compile(connection, compile_kwargs={"literal_binds": True})
         connection.exec_driver_sql(f"CREATE TEMPORARY TABLE {table} ON COMMIT DROP AS {written}")
         connection.exec_driver_sql(f"ANALYZE {table}")
-    return {of: connection.scalar(sa.select(sa.func.count()).select_from(_describe_table(of))) or 0 for of in _TABLES}
+    return {
+        subject: connection.scalar(sa.select(sa.func.count()).select_from(_describe_table(subject))) or 0
+        for subject in _TABLES
+    }
 
 
 def compute_fact_summary(connection: Connection, fact: str) -> FactSummary | None:
-    """How a fact with numbers spreads; None where nothing has it. `create_fact_tables` must have run."""
+    """Return median, extremes and histogram of a fact with numbers, from the tables of `create_fact_tables`; None if no
+    video or caption has it.
+    """
     table = _describe_table("video" if fact in VIDEO_FACT_NAMES else "caption")
     value = table.c[fact]
     n, median = connection.execute(
@@ -98,9 +106,10 @@ def compute_fact_summary(connection: Connection, fact: str) -> FactSummary | Non
 
 
 def list_matches(connection: Connection, subject: FactSubject, condition: str, limit: int) -> tuple[int, list[str]]:
-    """How many videos or captions meet a condition of the filter language on facts, and the first keys of them.
+    """Return how many videos or captions in the tables of `create_fact_tables` meet a condition on facts, and the first
+    `limit` of their keys, sorted.
 
-    Raises FilterError for a condition on anything else.
+    condition: in the filter language; FilterError if it is wrong or names anything but facts.
     """
     table = _describe_table(subject)
     columns = {name: table.c[name] for name in _list_names(subject)}
@@ -110,8 +119,8 @@ def list_matches(connection: Connection, subject: FactSubject, condition: str, l
 def count_matching_captions(connection: Connection, condition: str) -> int:
     """Return how many captions meet a condition of the filter language on their facts and on those of their videos.
 
-    As with `select --where`, a caption without one of the facts does not meet it. `create_fact_tables` must have run. Raises
-    FilterError for a condition on anything else.
+    As with `select --where`, a caption without one of the facts does not meet it. `create_fact_tables` must have run.
+    Raises FilterError for a condition on anything else.
     """
     captions, videos = _describe_table("caption"), _describe_table("video")
     columns = {name: (videos if name in VIDEO_FACT_NAMES else captions).c[name] for name in FACT_COLUMNS}
@@ -121,7 +130,9 @@ def count_matching_captions(connection: Connection, condition: str) -> int:
 
 
 def list_repeated_texts(connection: Connection, limit: int) -> tuple[int, list[str]]:
-    """How many captions have the text of another one, and the first keys of them."""
+    """Return how many captions in the table of `create_fact_tables` share their text with another one, and the first
+    `limit` of their keys, sorted.
+    """
     table = _describe_table("caption")
     n = sa.func.count().over(partition_by=table.c.text_sha256)
     shared = sa.select(table.c.key, n.label("n")).subquery()
@@ -129,7 +140,9 @@ def list_repeated_texts(connection: Connection, limit: int) -> tuple[int, list[s
 
 
 def load_signatures(connection: Connection) -> tuple[list[str], list[bytes]]:
-    """The keys and the signatures of the videos that have one, in order of the keys."""
+    """Return keys and signatures of the videos that have a signature, as two lists ordered by key, from the table of
+    `create_fact_tables`.
+    """
     table = _describe_table("video")
     query = sa.select(table.c.key, table.c.signature).where(table.c.signature.is_not(None))
     rows = connection.execute(query.order_by(sa.collate(table.c.key, "C"))).all()
@@ -137,13 +150,13 @@ def load_signatures(connection: Connection) -> tuple[list[str], list[bytes]]:
 
 
 def find_commonest_language(connection: Connection) -> str | None:
-    """The language of most captions."""
+    """Return the language code of most captions; None if no caption has one. `create_fact_tables` must have run."""
     language = _describe_table("caption").c.language
     return connection.scalar(sa.select(sa.func.mode().within_group(language)))
 
 
 def first_captions(connection: Connection, video_ids: Sequence[int]) -> dict[int, int]:
-    """By video the id of its first caption; a video without one is left out."""
+    """Return the id of the first caption of each video, by video id; a video without a caption is left out."""
     query = sa.select(sample.c.video_id, sa.func.min(sample.c.sample_id))
     query = query.where(sample.c.kind == "caption", sample.c.video_id.in_(list(video_ids)))
     return {row[0]: row[1] for row in connection.execute(query.group_by(sample.c.video_id))}
@@ -155,18 +168,20 @@ def _count_and_list(connection: Connection, keys: sa.Select[tuple[str]], most: i
     return n, list(connection.scalars(keys.order_by(sa.collate(key, "C")).limit(most))) if n else []
 
 
-def _list_names(of: FactSubject) -> list[str]:
-    return [name for name in FACT_COLUMNS if (name in VIDEO_FACT_NAMES) == (of == "video")]
+def _list_names(subject: FactSubject) -> list[str]:
+    return [name for name in FACT_COLUMNS if (name in VIDEO_FACT_NAMES) == (subject == "video")]
 
 
-def _list_columns(of: FactSubject) -> list[Column]:
-    return [FACT_COLUMNS[name].label(name) for name in _list_names(of)]
+def _list_columns(subject: FactSubject) -> list[Column]:
+    return [FACT_COLUMNS[name].label(name) for name in _list_names(subject)]
 
 
-def _describe_table(of: FactSubject) -> sa.TableClause:
-    own: dict[FactSubject, list[sa.ColumnClause[Any]]] = {
+def _describe_table(subject: FactSubject) -> sa.TableClause:
+    more_columns: dict[FactSubject, list[sa.ColumnClause[Any]]] = {
         "video": [sa.column("signature", sa.LargeBinary)],
         "caption": [sa.column("text_sha256", sa.LargeBinary), sa.column("video_id", sa.BigInteger)],
     }
-    facts = [sa.column(name, FACT_COLUMNS[name].type) for name in _list_names(of)]
-    return sa.table(_TABLES[of], sa.column("row_id", sa.BigInteger), sa.column("key", sa.Text), *own[of], *facts)
+    facts = [sa.column(name, FACT_COLUMNS[name].type) for name in _list_names(subject)]
+    return sa.table(
+        _TABLES[subject], sa.column("row_id", sa.BigInteger), sa.column("key", sa.Text), *more_columns[subject], *facts
+    )

@@ -1,4 +1,4 @@
-"""How the values of a column are distributed: numbers in bins of round limits, other values by frequency."""
+"""Count the values of a column over a query's samples: numbers in bins with round limits, other values by frequency."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _BINS = 24
 
 
 class Histogram(NamedTuple):
-    """Values in bins of equal width: bin i holds those from (first + i) * step to below (first + i + 1) * step.
+    """Counts of values in bins of equal width: bin i holds those from (first + i) * step to below (first + i + 1) *
+    step.
 
     counts: without the conditions on the column itself. kept: with them. low, high: the extremes.
     """
@@ -33,7 +34,9 @@ class Histogram(NamedTuple):
 
 
 class ValueCount(NamedTuple):
-    """A value, how many samples have it without the conditions on the column itself, and how many with them."""
+    """A value of a column, the number of samples with it without the conditions on this column (`n`), and with them
+    (`kept`).
+    """
 
     value: str | bool | None
     n: int
@@ -41,21 +44,22 @@ class ValueCount(NamedTuple):
 
 
 def has_number_values(context: QueryContext, name: str) -> bool:
-    """Whether the values of a column are numbers. Raises FilterError where there is no such column."""
+    """Whether the values of the column of this name are numbers. Raises FilterError if there is no such column."""
     return is_number_column(require_column(name, context.select_scores(None, name)[1]).expression)
 
 
 def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCount]:
-    """The values of a column under all conditions on other columns: numbers in bins, others by frequency.
+    """Return a histogram of a column with numbers, or the commonest values of another column with counts, most frequent
+    first.
 
-    Only the commonest values that are no numbers are listed. Raises FilterError for a column whose values are counted
-    one by one in vain.
+    The samples are those that meet the query's conditions on other columns. Raises FilterError for an unknown column,
+    and for one whose values are unique, such as the key of a sample.
     """
     by = next((metric for metric in context.scorers if metric == name.lower()), None)
     scores, columns = context.select_scores(by, name)
     value = require_column(name, columns).expression
     if name.lower() in UNIQUE_COLUMNS:
-        raise FilterError(f"each value of {name!r} is one of its own: choose a column whose values come again")
+        raise FilterError(f"all values of {name!r} are unique, so there is nothing to count: choose another column")
     brush = [
         parse_filter(text, columns) for text in context.query.conditions if list_column_names(text) == {name.lower()}
     ]
@@ -63,24 +67,26 @@ def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCoun
     shown = shown.where(scores.dataset_condition, *parse_conditions(context.query, columns, but=name.lower()))
     if is_number_column(value):
         return compute_histogram(context.connection, shown, is_whole=isinstance(value.type, sa.Integer))
-    found = shown.subquery()
-    n, kept = sa.func.count(), sa.func.count().filter(found.c.kept)
-    query = sa.select(found.c.value, n, kept).group_by(found.c.value).order_by(n.desc(), found.c.value).limit(_BINS)
+    values = shown.subquery()
+    n, kept = sa.func.count(), sa.func.count().filter(values.c.kept)
+    query = sa.select(values.c.value, n, kept).group_by(values.c.value).order_by(n.desc(), values.c.value).limit(_BINS)
     return [ValueCount(*row) for row in context.connection.execute(query)]
 
 
 def compute_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
-    """Bins of round limits, which the database finds while it counts: the values are read once.
+    """Return counts of the values of a query in at most 25 bins with round limits; empty counts and NaN limits without
+    values.
 
-    shown: numbers as column `value`, and as `kept` whether a row is to be counted as kept.
+    shown: a query for numbers as column `value`, and as `kept` whether a row also counts as kept. is_whole: whether the
+    values are whole numbers. The database computes the limits while it counts, so it reads the values once.
     """
     values = shown.where(shown.selected_columns.value.is_not(None)).cte("values")
     low, high = sa.func.min(values.c.value), sa.func.max(values.c.value)
     # The least of 1, 2, 5 and 10 times a power of ten that makes at most so many bins.
     width = sa.cast((high - low) / float(_BINS), sa.Double)
     power = sa.func.power(10.0, sa.func.floor(sa.func.log(sa.func.nullif(width, 0.0))))
-    found = sa.case(*[(width <= times * power, times * power) for times in (1.0, 2.0, 5.0)], else_=10.0 * power)
-    step = sa.func.greatest(found, 1.0) if is_whole else sa.func.coalesce(found, 0.1)
+    round_width = sa.case(*[(width <= times * power, times * power) for times in (1.0, 2.0, 5.0)], else_=10.0 * power)
+    step = sa.func.greatest(round_width, 1.0) if is_whole else sa.func.coalesce(round_width, 0.1)
     limits = sa.select(low.label("low"), high.label("high"), sa.type_coerce(step, sa.Double).label("step")).cte(
         "limits"
     )

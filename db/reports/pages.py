@@ -1,4 +1,4 @@
-"""The samples of a sight page by page, and how many there are."""
+"""The samples of a query, page by page, and how many there are."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from db.scores.sample_scores import is_number_column
 from db.selection.conditions import FilterError, require_column
 from db.selection.filters import list_column_names, parse_filter
 
-# Of a filtered dataset it is enough to know whether there are more.
+# A page only needs to know whether a filtered dataset has more samples than this.
 MOST_COUNTED = 10_000
 NO_PLACE = "the address names no place where a page could begin: open the first page"
 _ALWAYS = ("sample", "kind", "system", "video", "text", "question", "answer", "video_status")
 
 
 class PageEnd(NamedTuple):
-    """Where a page ends: the value of its last sample in the column of the order, and the id of this sample."""
+    """The last sample of a page: its value in the column that orders the samples, and its id."""
 
     value: Any
     sample_id: int
 
 
 def load_page(context: QueryContext, after: PageEnd | None, n: int) -> tuple[list[dict[str, Any]], PageEnd | None]:
-    """The n samples that follow a place, with their columns, and the place where the next page begins, if any.
+    """Load the next n samples after the end of a page as dicts, and return them with the new end, or with None on the
+    last page.
 
-    Samples without a value in the column of the order come last. Raises FilterError for what no condition may say, and
-    SelectionError for an own field that is unknown.
+    after: None for the first page. Samples without a value in the ordering column come last. Raises FilterError for a
+    condition that is not allowed, and SelectionError for an unknown own field.
     """
     places = _list_places(context, after, n + 1)
     rows = load_rows(context, [place.sample_id for place in places[:n]])
@@ -38,23 +39,25 @@ def load_page(context: QueryContext, after: PageEnd | None, n: int) -> tuple[lis
 
 
 def _list_places(context: QueryContext, after: PageEnd | None, n: int) -> list[PageEnd]:
-    """The samples of a page by value and id; by ids alone the rows that are read stay few."""
-    sight = context.query
-    if sight.sort is None:
+    """List value and id of a page's samples; reading ids first keeps the number of rows read small."""
+    query = context.query
+    if query.sort is None:
         return _list_without_value(context, None, after, n)
     if after is not None and after.value is None:
-        return _list_without_value(context, sight.sort, after, n)
-    found = _list_with_value(context, sight.sort, after, n)
-    if len(found) < n and _passes_null(context, sight.sort):
-        found += _list_without_value(context, sight.sort, None, n - len(found))
-    return found
+        return _list_without_value(context, query.sort, after, n)
+    ends = _list_with_value(context, query.sort, after, n)
+    if len(ends) < n and _passes_null(context, query.sort):
+        ends += _list_without_value(context, query.sort, None, n - len(ends))
+    return ends
 
 
 def _passes_null(context: QueryContext, name: str) -> bool:
-    """Whether conditions on this column alone let a sample without a value pass: none need be looked for otherwise."""
+    """Whether the conditions on this column only let a sample without a value pass; if not, none need be looked for."""
     null = {name: sa.cast(sa.null(), require_column(name, context.select_scores()[1]).expression.type)}
-    alone = [parse_filter(text, null) for text in context.query.conditions if list_column_names(text) == {name.lower()}]
-    return bool(context.connection.scalar(sa.select(sa.and_(sa.true(), *alone))))
+    conditions = [
+        parse_filter(text, null) for text in context.query.conditions if list_column_names(text) == {name.lower()}
+    ]
+    return bool(context.connection.scalar(sa.select(sa.and_(sa.true(), *conditions))))
 
 
 def _list_with_value(context: QueryContext, sort: str, after: PageEnd | None, n: int) -> list[PageEnd]:
@@ -68,7 +71,7 @@ def _list_with_value(context: QueryContext, sort: str, after: PageEnd | None, n:
         kinds = (int, float) if is_number_column(value) else (value.type.python_type,)
         if type(after.value) not in kinds:
             raise FilterError(NO_PLACE)
-        # A number of the address may be none that the column can hold: it is compared as what it is.
+        # The address may have a number that the column cannot hold, so both are compared as doubles.
         last = sa.literal(_to_double(after.value)) if is_number_column(value) else sa.literal(after.value, value.type)
         is_beyond, is_no_better = (
             (value < last, value <= last) if context.query.descending else (value > last, value >= last)
@@ -102,44 +105,49 @@ def _list_without_value(context: QueryContext, sort: str | None, after: PageEnd 
         query = query.where(require_column(sort, columns).expression.is_(None))
     if after is not None:
         query = query.where(sample_id > after.sample_id)
-    return [PageEnd(None, found) for found in context.connection.scalars(query.order_by(sample_id).limit(n))]
+    return [PageEnd(None, found_id) for found_id in context.connection.scalars(query.order_by(sample_id).limit(n))]
 
 
 def load_rows(context: QueryContext, sample_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """The samples of these ids in their order, each with id, key, texts, video and the columns that the sight shows."""
+    """Load samples by id, in the order given, as dicts with id, key, texts, video and the columns that the query shows.
+
+    An id that is no sample of the dataset is left out.
+    """
     scores, columns = context.select_scores()
-    wanted: dict[str, Any] = {name: scores.columns[name] for name in ("sample_id", *_ALWAYS)}
-    wanted |= {"video_id": sample.c.video_id, "content_sha256": video.c.content_sha256}
-    wanted |= {name: require_column(name, columns).expression for name in context.query.shown}
-    wanted |= {f"{name}_status": columns[f"{name}_status"] for name in context.query.shown if name in context.metrics}
-    query = sa.select(*[column.label(f"c{place}") for place, column in enumerate(wanted.values())])
+    expressions: dict[str, Any] = {name: scores.columns[name] for name in ("sample_id", *_ALWAYS)}
+    expressions |= {"video_id": sample.c.video_id, "content_sha256": video.c.content_sha256}
+    expressions |= {name: require_column(name, columns).expression for name in context.query.shown}
+    expressions |= {
+        f"{name}_status": columns[f"{name}_status"] for name in context.query.shown if name in context.metrics
+    }
+    query = sa.select(*[column.label(f"c{place}") for place, column in enumerate(expressions.values())])
     query = query.select_from(scores.from_clause).where(
         scores.dataset_condition, sample.c.sample_id.in_(list(sample_ids))
     )
-    rows = [dict(zip(wanted, row, strict=True)) for row in context.connection.execute(query)]
+    rows = [dict(zip(expressions, row, strict=True)) for row in context.connection.execute(query)]
     position = {sample_id: place for place, sample_id in enumerate(sample_ids)}
     return sorted(rows, key=lambda row: position[row["sample_id"]])
 
 
 def list_video_samples(context: QueryContext, video_id: int) -> list[int]:
-    """The samples of a video, by kind and system."""
-    own = sa.and_(sample.c.dataset_id == context.query.dataset.dataset_id, sample.c.video_id == video_id)
-    query = sa.select(sample.c.sample_id).where(own).order_by(sample.c.kind, sample.c.system, sample.c.sample_id)
+    """List the ids of a video's samples, ordered by kind and system."""
+    in_video = sa.and_(sample.c.dataset_id == context.query.dataset.dataset_id, sample.c.video_id == video_id)
+    query = sa.select(sample.c.sample_id).where(in_video).order_by(sample.c.kind, sample.c.system, sample.c.sample_id)
     return list(context.connection.scalars(query))
 
 
 def count_samples(context: QueryContext) -> int:
-    """How many samples there are; where a condition holds some back, at most MOST_COUNTED + 1."""
-    sight = context.query
-    if not sight.conditions:
-        of_dataset = shard.c.dataset_id == sight.dataset.dataset_id
-        total = sa.select(sa.func.coalesce(sa.func.sum(shard.c.n_samples), 0)).where(of_dataset)
+    """Return the number of samples of a query; with conditions counting stops at MOST_COUNTED + 1."""
+    query = context.query
+    if not query.conditions:
+        in_dataset = shard.c.dataset_id == query.dataset.dataset_id
+        total = sa.select(sa.func.coalesce(sa.func.sum(shard.c.n_samples), 0)).where(in_dataset)
         return int(context.connection.execute(total).scalar_one())
     scores, columns = context.select_scores()
     some = (
         sa.select(sa.literal(1))
         .select_from(scores.from_clause)
-        .where(scores.dataset_condition, *parse_conditions(sight, columns))
+        .where(scores.dataset_condition, *parse_conditions(query, columns))
     )
     counted = sa.select(sa.func.count()).select_from(some.limit(MOST_COUNTED + 1).subquery())
     return int(context.connection.execute(counted).scalar_one())

@@ -1,4 +1,4 @@
-"""What somebody looks at: the samples of a dataset that pass conditions, in the order of a column."""
+"""A query for samples on a page: those of a dataset that meet conditions, in the order of a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from db.scores.sample_scores import (
     load_active_scorers,
     prepare_for_joins,
 )
-from db.selection.columns import OWN, RATING, build_own_columns
+from db.selection.columns import OWN_PREFIX, RATING_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
 
 TIMEOUT_S = 30
@@ -30,9 +30,10 @@ _LOOKED_THROUGH = 1000
 
 @dataclass(frozen=True, slots=True)
 class SampleQuery:
-    """What somebody looks at: the samples that pass all conditions of the filter language, in the order of a column.
+    """A query for samples on a page: those of a dataset that meet all conditions of the filter language, ordered by
+    `sort`.
 
-    sort: None for the order of ingest. shown: further columns that are read.
+    sort: a column; None for the order of ingest. shown: further columns to load.
     """
 
     dataset: Dataset
@@ -43,16 +44,15 @@ class SampleQuery:
 
     @property
     def column_names(self) -> set[str]:
-        """Every column that it mentions."""
+        """All columns that conditions, order and shown columns name."""
         sort = [self.sort] if self.sort else []
         return {*self.shown, *sort, *(name for text in self.conditions for name in list_column_names(text))}
 
 
 @dataclass(frozen=True, slots=True)
 class QueryContext:
-    """What the statements about a sight share: the connection's transaction, all scores and their scorers.
-
-    metrics: with the simple scores.
+    """A prepared query: its connection with an open transaction, the dataset's metrics and simple scores, and active
+    scorers.
     """
 
     connection: Connection
@@ -62,20 +62,25 @@ class QueryContext:
     _known: dict[Any, tuple[SampleScores, dict[str, Column]]] = field(default_factory=dict, compare=False)
 
     def select_scores(self, by: str | None = None, *also: str) -> tuple[SampleScores, dict[str, Column]]:
-        """The samples, those with a value by metric `by` alone where it has a scorer; and the columns by name.
+        """Return the tables that a statement reads, and all columns by name, own fields and ratings included.
 
-        also: own fields and ratings that are wanted beside those of the sight.
+        by: a metric; if it has a scorer, only samples with a value by it. also: own fields and ratings to add to those
+        of the query. Reads the types of own fields from all samples, once per arguments.
         """
         # To know the types of own fields costs a look at all samples.
         if (by, also) not in self._known:
             scores = build_sample_scores(self.query.dataset, self.metrics, self.scorers, by)
-            own = build_own_columns(self.connection, self.query.dataset, {*self.query.column_names, *also}, scores)
-            self._known[by, also] = scores, {**scores.view_columns, **own}
+            own_fields = build_own_columns(
+                self.connection, self.query.dataset, {*self.query.column_names, *also}, scores
+            )
+            self._known[by, also] = scores, {**scores.view_columns, **own_fields}
         return self._known[by, also]
 
 
 def prepare_query(connection: Connection, query: SampleQuery) -> QueryContext:
-    """Look up what a sight rests on. No statement of the transaction takes longer than TIMEOUT_S from now on."""
+    """Load the metrics and scorers that a query's statements need. Limits later statements of the transaction to
+    TIMEOUT_S seconds.
+    """
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{TIMEOUT_S}s'")
     prepare_for_joins(connection)
     names = tuple(list_dataset_scores(connection, query.dataset))
@@ -83,7 +88,7 @@ def prepare_query(connection: Connection, query: SampleQuery) -> QueryContext:
 
 
 def list_suggested_columns(context: QueryContext) -> list[str]:
-    """The columns that conditions may name; of own fields those that the first samples have."""
+    """List the columns that conditions may name, sorted; of own fields only those of the first 1,000 samples."""
     _, columns = context.select_scores()
     values = {"dataset_id": context.query.dataset.dataset_id, "most": _LOOKED_THROUGH}
     fields = sa.text(
@@ -91,18 +96,18 @@ def list_suggested_columns(context: QueryContext) -> list[str]:
         "LIMIT :most) s WHERE jsonb_typeof(extra) = 'object'"
     )
     aspects = sa.select(rating.c.aspect).join(sample).where(sample.c.dataset_id == values["dataset_id"]).distinct()
-    own = [f"{OWN}{name}" for name in context.connection.scalars(fields, values)]
-    own += [f"{RATING}{name}" for name in context.connection.scalars(aspects)]
-    return sorted({*columns, *own} - {"dataset"})
+    own_names = [f"{OWN_PREFIX}{name}" for name in context.connection.scalars(fields, values)]
+    own_names += [f"{RATING_PREFIX}{name}" for name in context.connection.scalars(aspects)]
+    return sorted({*columns, *own_names} - {"dataset"})
 
 
 def collate_column(value: Column) -> Column:
-    """Return the column with the order of bytes, where it is text: the same everywhere, and that of `<`."""
+    """Return the column ordered by bytes if it is text, as `<` compares in every database; else unchanged."""
     return sa.collate(value, "C") if isinstance(value.type, sa.Text) else value
 
 
 def parse_conditions(
     query: SampleQuery, columns: Mapping[str, Column], but: str | None = None
 ) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions of a sight as SQL, without those that name only the column `but`."""
+    """Return the query's conditions as SQL, without those that name only the column `but`. Raises FilterError."""
     return [parse_filter(text, columns) for text in query.conditions if but is None or list_column_names(text) != {but}]

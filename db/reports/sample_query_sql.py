@@ -1,4 +1,4 @@
-"""A sight as a statement for `reelsieve sql`."""
+"""Write a query for samples as a statement for `reelsieve sql`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from db.reports.sample_query import QueryContext, collate_column, parse_conditions
 from db.scores.sample_scores import Column
-from db.selection.columns import OWN, RATING
+from db.selection.columns import OWN_PREFIX, RATING_PREFIX
 from db.selection.conditions import require_column
 
 
 def build_sql(context: QueryContext) -> str:
-    """A statement on view sample_scores that gives the same samples in the same order, without parameters."""
+    """Return an SQL statement on view sample_scores that gives the query's samples in the same order, without
+    parameters.
+    """
     _, columns = context.select_scores()
-    of_view = {name: _build_view_column(name, column) for name, column in columns.items()}
+    view_columns = {name: _build_view_column(name, column) for name, column in columns.items()}
     shown = dict.fromkeys(
         ["sample", "system", *context.query.shown, *([context.query.sort] if context.query.sort else [])]
     )
-    query = sa.select(*[require_column(name, of_view).expression.label(name) for name in shown])
+    query = sa.select(*[require_column(name, view_columns).expression.label(name) for name in shown])
     query = query.select_from(sa.table("sample_scores")).where(
         sa.column("dataset", sa.Text) == context.query.dataset.name
     )
-    query = query.where(*parse_conditions(context.query, of_view))
+    query = query.where(*parse_conditions(context.query, view_columns))
     if context.query.sort is not None:
-        value = collate_column(require_column(context.query.sort, of_view).expression)
+        value = collate_column(require_column(context.query.sort, view_columns).expression)
         query = query.order_by((value.desc() if context.query.descending else value.asc()).nulls_last())
     # The other styles of parameters double a % in texts.
     dialect = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
@@ -33,11 +35,11 @@ def build_sql(context: QueryContext) -> str:
 
 
 def _build_view_column(name: str, column: Column) -> Column:
-    """A column as the view has it: own fields and ratings are parts of a column each."""
+    """Return a column as the view has it: own fields and ratings are parts of JSON columns there."""
     if name == "n_characters":
         return sa.func.length(sa.column("text"), type_=sa.Integer)
-    if name.startswith(RATING):
-        return sa.cast(sa.column("mean_ratings", JSONB)[name.removeprefix(RATING)].astext, sa.Double)
-    if name.startswith(OWN):
-        return sa.cast(sa.column("own_fields", JSONB)[name.removeprefix(OWN)].astext, column.type)
+    if name.startswith(RATING_PREFIX):
+        return sa.cast(sa.column("mean_ratings", JSONB)[name.removeprefix(RATING_PREFIX)].astext, sa.Double)
+    if name.startswith(OWN_PREFIX):
+        return sa.cast(sa.column("own_fields", JSONB)[name.removeprefix(OWN_PREFIX)].astext, column.type)
     return sa.column(name, column.type)

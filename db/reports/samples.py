@@ -1,4 +1,6 @@
-"""The samples that a report shows: how they are found in table `reported`, and what is read of each."""
+"""The samples that a report shows: choosing them from table `reported`, and loading their texts, scores and
+judgements.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +16,34 @@ ROWS = 50
 
 
 def list_extreme_samples(connection: Connection, kind: str, metric: str, n: int, *, best: bool) -> list[int]:
-    """The n best or worst samples by a metric, of n videos; among equal ones chance decides."""
+    """List the ids of the n best or worst samples by a metric in table `reported`, at most one per video; among equal
+    ones the choice is random.
+
+    Fewer if fewer videos have a value. `db.reports.values.create_reported_table` must have run.
+    """
     query = sa.text(
         f"SELECT sample_id, video_id FROM reported WHERE kind = :kind AND {metric} IS NOT NULL "
         f"AND video_id <> ALL(:videos) ORDER BY {metric} {'DESC' if best else 'ASC'}, chance, sample_id LIMIT :most"
     )
-    found: dict[int, int] = {}
-    while len(found) < n:
-        values = {"kind": kind, "videos": list(found), "most": ROWS}
+    by_video: dict[int, int] = {}
+    while len(by_video) < n:
+        values = {"kind": kind, "videos": list(by_video), "most": ROWS}
         rows = connection.execute(query, values).all()
         for sample_id, video_id in rows:
-            found.setdefault(video_id, sample_id)
+            by_video.setdefault(video_id, sample_id)
         if len(rows) < ROWS:
             break
-    return list(found.values())[:n]
+    return list(by_video.values())[:n]
 
 
 def load_values_and_ranks(
     connection: Connection, sample_ids: Sequence[int], metrics: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
-    """The row of table `reported` of each of these samples, by id, with its rank by every metric.
+    """Load from table `reported`, by sample id, the kind and every metric's value, status and rank: `<metric>`,
+    `<metric>_status`, `<metric>_rank`.
 
-    A rank lies in (0, 1): the share of the samples of its kind with a lower value, equal ones counted half.
+    A rank is in (0, 1): the share of the samples of its kind with a lower value, equal ones counted half; None without
+    a value. `create_reported_table` must have run.
     """
     columns = "".join(f", {m}, {m}_status" for m in metrics)
     query = sa.text(f"SELECT sample_id, kind{columns} FROM reported WHERE sample_id = ANY(:ids)")
@@ -48,29 +56,29 @@ def load_values_and_ranks(
 
 
 def _compute_ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict[tuple[str, float], float]:
-    """The rank of each value among the samples of each kind."""
+    """Return the rank of each value among the samples of each kind, by kind and value."""
     limits = sorted(set(values))
     query = sa.text(
         f"SELECT kind, width_bucket({metric}, CAST(:limits AS float8[])), count(*), "
         f"count(*) FILTER (WHERE {metric} = ANY(CAST(:limits AS float8[]))) "
         f"FROM reported WHERE {metric} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
     )
-    found: dict[tuple[str, float], float] = {}
+    ranks: dict[tuple[str, float], float] = {}
     by_kind = groupby(connection.execute(query, {"limits": limits}) if limits else (), key=lambda row: row[0])
     for kind, rows in by_kind:
         counts = [(place, n, n_equal) for _, place, n, n_equal in rows]
         below, n_all = 0, sum(n for _, n, _ in counts)
         for place, n, n_equal in counts:
             if place:
-                found[kind, limits[place - 1]] = (below + n_equal / 2) / n_all
+                ranks[kind, limits[place - 1]] = (below + n_equal / 2) / n_all
             below += n
-    return found
+    return ranks
 
 
 def load_texts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Key, kind, system, text, question and answer of each of these samples, and its video's columns, by id.
+    """Load by sample id the key, kind, system, text, question and answer, with the columns of its video.
 
-    references: keys and texts of the video's references, in order of the key, equal ones once; None without one.
+    references: [key, text] of the video's references, in order of the key, equal texts once; None without references.
     """
     query = sa.text(
         "SELECT s.sample_id, s.key, s.kind, s.system, s.text, s.question, s.answer, v.video_id, v.key AS video, v.uri, "
@@ -86,19 +94,23 @@ def load_texts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, d
 
 
 def load_ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, dict[str, float]]]:
-    """The ratings of each of these samples, by aspect and rater."""
+    """Load the ratings of samples' present texts as {sample id: {aspect: {rater: value}}}; samples without ratings are
+    left out.
+    """
     query = sa.text(
         "SELECT sample_id, aspect, rater, value FROM current_rating WHERE sample_id = ANY(:ids) "
         "ORDER BY sample_id, aspect, rater"
     )
-    found: dict[int, dict[str, dict[str, float]]] = {}
+    ratings: dict[int, dict[str, dict[str, float]]] = {}
     for sample_id, aspect, rater, value in connection.execute(query, {"ids": list(sample_ids)}):
-        found.setdefault(sample_id, {}).setdefault(aspect, {})[rater] = value
-    return found
+        ratings.setdefault(sample_id, {}).setdefault(aspect, {})[rater] = value
+    return ratings
 
 
 def find_video(connection: Connection, dataset_id: int, video_id: int) -> dict[str, Any] | None:
-    """A video with all that is known of its file, its key as "video"; None where the dataset has no such video."""
+    """Return a video as a dict: file, status, size, duration, codec, and its key as "video"; None if the dataset has no
+    such video.
+    """
     query = sa.text(
         "SELECT video_id, key AS video, uri, status, error, content_sha256, size_bytes, mtime_ns, ctime_ns, inode, "
         "etag, n_frames, width, height, duration_s, codec FROM video "
@@ -109,13 +121,15 @@ def find_video(connection: Connection, dataset_id: int, video_id: int) -> dict[s
 
 
 def load_references(connection: Connection, video_id: int) -> list[tuple[str, str]]:
-    """Key and text of each reference of a video, in order of the key."""
+    """Load (key, text) of all references of a video, ordered by key."""
     query = sa.text('SELECT key, text FROM reference WHERE video_id = :video_id ORDER BY key COLLATE "C"')
     return [(row[0], row[1]) for row in connection.execute(query, {"video_id": video_id})]
 
 
 def load_score_history(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
-    """Every score that a sample has or had, newest first: metric, scorer, value, status, times, and why it went."""
+    """Load all scores that a sample has or had as dicts, newest first: metric, scorer, value, status, times, and why it
+    was replaced.
+    """
     query = sa.text(
         "SELECT metric, scorer_id, value, status, scored_at, replaced_at, changed_because FROM score_history "
         "WHERE sample_id = :sample_id ORDER BY scored_at DESC, metric, scorer_id"
@@ -124,9 +138,10 @@ def load_score_history(connection: Connection, sample_id: int) -> list[dict[str,
 
 
 def load_judgements(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
-    """What people say of a sample: aspect, rater, answer, and the time where a browser gave it.
+    """Load all ratings and comparisons of a sample as dicts: aspect, rater, value, answer, and the time if given in a
+    browser.
 
-    value: a rating from 1 to 5; None for a comparison of both texts as they are, whose answer names the other sample.
+    value: a rating from 1 to 5; None for a comparison of two present texts, whose answer names the other sample.
     is_old: whether the sample had another text when it was rated, so that the rating does not count.
     """
     query = sa.text(

@@ -1,4 +1,4 @@
-"""Counts and spreads of a dataset for its report and its summary."""
+"""Counts and quantiles of a dataset for its report and its summary."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from db.schema import ingest_reject, rating, sample, video
 
 
 def load_dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
-    """The dataset's row of view dataset_summary."""
+    """Load the row of view dataset_summary for the dataset of this name. Raises sqlalchemy.exc.NoResultFound if there
+    is none.
+    """
     row = connection.execute(sa.text("SELECT * FROM dataset_summary WHERE dataset = :name"), {"name": name})
     return dict(row.mappings().one())
 
 
 def count_labelled_samples(connection: Connection, dataset_id: int) -> int:
-    """The samples with a label of a keypoint in the manifest; a judge's labels do not count."""
+    """Return the number of samples with a person's label on a keypoint; labels by chat models do not count."""
     query = (
         sa.select(sa.func.count(current_label.c.sample_id.distinct()))
         .join(sample, sample.c.sample_id == current_label.c.sample_id)
@@ -30,7 +32,7 @@ def count_labelled_samples(connection: Connection, dataset_id: int) -> int:
 
 
 def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
-    """Whether some rating of the dataset was made by a program and says so."""
+    """Whether any rating of the dataset is marked as made by a program (`synthetic` in its own fields)."""
     query = (
         sa.select(sa.literal(1))
         .select_from(rating.join(sample, sample.c.sample_id == rating.c.sample_id))
@@ -41,7 +43,9 @@ def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
 
 
 def count_excluded_ratings(connection: Connection, dataset_id: int) -> int:
-    """The ratings that were drawn to settle a question and are no random sample, so that statistics leave them out."""
+    """Return the number of ratings that statistics leave out, since they were drawn to settle a question and are no
+    random sample.
+    """
     counts = (
         sa.select(sa.func.count())
         .select_from(table.join(sample, table.c.sample_id == sample.c.sample_id))
@@ -54,34 +58,34 @@ def count_excluded_ratings(connection: Connection, dataset_id: int) -> int:
 
 
 def count_old_ratings(connection: Connection, dataset_id: int) -> int:
-    """The number of ratings of texts that have changed since, which count nowhere."""
-    of_dataset = sa.and_(sample.c.sample_id == rating.c.sample_id, sample.c.dataset_id == dataset_id)
-    query = sa.select(sa.func.count()).select_from(rating.join(sample, of_dataset))
+    """Return the number of ratings of texts that have changed since; they count nowhere."""
+    in_dataset = sa.and_(sample.c.sample_id == rating.c.sample_id, sample.c.dataset_id == dataset_id)
+    query = sa.select(sa.func.count()).select_from(rating.join(sample, in_dataset))
     return connection.execute(query.where(rating.c.text_sha256 != sample.c.text_sha256)).scalar_one()
 
 
 def count_video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """The number of videos by status."""
+    """Return the number of a dataset's videos by status, such as ok or damaged, sorted by status."""
     query = sa.select(video.c.status, sa.func.count()).where(video.c.dataset_id == dataset_id)
     rows = connection.execute(query.group_by(video.c.status).order_by(video.c.status))
     return {row[0]: row[1] for row in rows}
 
 
 def count_readable_videos(connection: Connection, dataset_id: int) -> int:
-    """Count the videos of a dataset that have a file that decodes."""
+    """Return the number of a dataset's videos with a file that decodes, damaged ones included."""
     is_readable = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["ok", "damaged"]))
     return connection.scalar(sa.select(sa.func.count()).where(is_readable)) or 0
 
 
 def list_unreadable_videos(connection: Connection, dataset_id: int) -> list[tuple[str, str]]:
-    """The keys of the videos that do not decode from end to end, with the reasons."""
+    """List (key, reason) of the videos that do not decode from end to end, damaged ones included, ordered by key."""
     is_bad = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["damaged", "undecodable"]))
     rows = connection.execute(sa.select(video.c.key, video.c.error).where(is_bad).order_by(video.c.key))
     return [(row.key, row.error) for row in rows]
 
 
 def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
-    """The quantiles of the videos' durations in seconds; None where no duration is known."""
+    """Return the quantiles of the videos' durations in seconds; None if no duration is known."""
     query = sa.text(
         "SELECT count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY duration_s) FROM video "
         "WHERE dataset_id = :dataset_id AND duration_s IS NOT NULL"
@@ -91,7 +95,7 @@ def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread |
 
 
 def compute_word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
-    """The quantiles of the lengths of captions, in words between spaces, for every system that wrote some."""
+    """Return one spread per system, sorted by name: the quantiles of its captions' lengths in words between spaces."""
     query = sa.text(
         "SELECT system, count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY words) "
         "FROM (SELECT system, CASE WHEN btrim(text) = '' THEN 0 "
@@ -103,17 +107,17 @@ def compute_word_spreads(connection: Connection, dataset_id: int) -> list[Spread
 
 
 def count_ratings_by_rater(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """The number of ratings by rater, the busiest first."""
+    """Return the number of ratings of present texts by rater, most ratings first."""
     return _rating_counts(connection, dataset_id, current_rating.c.rater)
 
 
 def count_ratings_by_aspect(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """The number of ratings by aspect, the commonest first."""
+    """Return the number of ratings of present texts by aspect, most ratings first."""
     return _rating_counts(connection, dataset_id, current_rating.c.aspect)
 
 
 def find_rating_days(connection: Connection, dataset_id: int) -> tuple[str, str] | None:
-    """The days of the first and the last answer that people gave in a browser; None where there is none."""
+    """Return the dates (YYYY-MM-DD) of the first and last answer given in a browser; None if there is none."""
     query = sa.text(
         "SELECT min(day), max(day) FROM (SELECT sample_id, left(extra->>'rated_at', 10) AS day FROM current_rating "
         "UNION ALL SELECT sample_id, left(extra->>'rated_at', 10) FROM preference) AS given "
@@ -124,7 +128,7 @@ def find_rating_days(connection: Connection, dataset_id: int) -> tuple[str, str]
 
 
 def count_rejects_by_code(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """The rows that ingest refused, by the code of the reason, the commonest first."""
+    """Return the number of rows that ingest refused, by the code of the reason, most frequent first."""
     n = sa.func.sum(ingest_reject.c.n_rows)
     query = sa.select(ingest_reject.c.code, n).where(ingest_reject.c.dataset_id == dataset_id)
     return {

@@ -1,4 +1,4 @@
-"""The scores of one dataset, side by side for its report: a temporary table, and aggregates that stay small."""
+"""The scores of one dataset side by side for its report: a temporary table `reported`, and aggregates over it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sqlalchemy.engine import Connection
 from db.manifest.datasets import Dataset
 from db.scores.sample_scores import load_active_scorers, prepare_for_joins
 
-# System, samples with a value, and for each cut those at or above it.
+# System, number of samples with a value, and for every threshold the number of samples at or above it.
 SystemKept = tuple[str, int, list[int]]
-# Aspect, mean rating at or above a cut, mean rating below, ratings of samples with a value.
+# Aspect, mean rating at or above a threshold, mean rating below it, number of ratings of samples with a value.
 RatingsByThreshold = tuple[str, float | None, float | None, int]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A group's n defined values: the quantiles of `QUANTILES`."""
+    """Quantiles, at the fractions of QUANTILES, of the `n` defined values of a group such as a system or a shard."""
 
     group: str
     n: int
@@ -29,7 +29,9 @@ class Spread:
 
 
 class StatusTally(NamedTuple):
-    """How many samples of a kind have a status; low, high: the extremes of their values, None without a value."""
+    """How many samples of a kind have a status by one metric; low, high: extremes of their values, None without a
+    value.
+    """
 
     kind: str
     status: str
@@ -38,26 +40,28 @@ class StatusTally(NamedTuple):
     high: float | None
 
     def merge(self, other: StatusTally) -> StatusTally:
-        """The tally of both."""
+        """Return the tally of both sets of samples: the sum of the counts, and the extremes of all values."""
         low, high = (
-            [each for each in pair if each is not None] for pair in ((self.low, other.low), (self.high, other.high))
+            [value for value in pair if value is not None] for pair in ((self.low, other.low), (self.high, other.high))
         )
         return self._replace(n=self.n + other.n, low=min(low, default=None), high=max(high, default=None))
 
 
 def create_reported_table(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> None:
-    """Make the temporary table `reported`: a row per sample with value and status of every metric.
+    """Create the temporary table `reported`: a row per sample of the dataset with value and status by every given
+    metric.
 
-    The table is gone with the transaction. metrics: columns of view sample_scores.
+    The table is gone with the transaction. metrics: columns of view sample_scores. A metric without a scorer is
+    "unscored".
     """
-    scorers = {metric: found.scorer_id for metric, found in load_active_scorers(connection, dataset).items()}
+    scorers = {metric: scorer.scorer_id for metric, scorer in load_active_scorers(connection, dataset).items()}
     columns = joins = ""
     for metric in metrics:
         if metric not in scorers:
             columns += f", CAST(NULL AS float8) AS {metric}, 'unscored' AS {metric}_status"
             continue
         scored = f"scorer_id = {scorers[metric]:d} AND {{}}.sample_id = s.sample_id"
-        # An index has the values and the marks; the rows themselves are read of samples without a value alone.
+        # An index has the values and the marks; the rows themselves are read only for samples without a value.
         status = f"SELECT c.status FROM score c WHERE c.{scored.format('c')}"
         joins += f" LEFT JOIN score {metric} ON {metric}.{scored.format(metric)}"
         columns += (
@@ -76,24 +80,28 @@ def create_reported_table(connection: Connection, dataset: Dataset, metrics: Seq
 
 
 def tally_statuses(connection: Connection, metrics: Sequence[str]) -> dict[str, list[StatusTally]]:
-    """The samples of each kind by their status, for every metric; the commonest status of a kind first."""
+    """Count the samples in table `reported` by kind and status, for every metric; ordered by kind, then the most
+    frequent status first.
+
+    `create_reported_table` must have run with these metrics.
+    """
     columns = "".join(f", {m}_status, min({m}), max({m})" for m in metrics)
     groups = ", ".join(["kind", *(f"{m}_status" for m in metrics)])
     rows = connection.execute(sa.text(f"SELECT kind, count(*){columns} FROM reported GROUP BY {groups}")).all()
-    found: dict[str, list[StatusTally]] = {}
+    by_metric: dict[str, list[StatusTally]] = {}
     for number, metric in enumerate(metrics):
         by_status: dict[tuple[str, str], StatusTally] = {}
-        for kind, n, *others in rows:
-            status, low, high = others[3 * number : 3 * number + 3]
-            more = StatusTally(kind, status, n, low, high)
-            known = by_status.get((kind, status))
-            by_status[kind, status] = more if known is None else known.merge(more)
-        found[metric] = sorted(by_status.values(), key=lambda each: (each.kind, -each.n, each.status))
-    return found
+        for kind, n, *metric_values in rows:
+            status, low, high = metric_values[3 * number : 3 * number + 3]
+            tally = StatusTally(kind, status, n, low, high)
+            earlier = by_status.get((kind, status))
+            by_status[kind, status] = tally if earlier is None else earlier.merge(tally)
+        by_metric[metric] = sorted(by_status.values(), key=lambda item: (item.kind, -item.n, item.status))
+    return by_metric
 
 
 def load_commonest_reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, str]:
-    """The commonest reason of every status but ok and stale."""
+    """Return the commonest reason of every status but ok and stale, by status, among samples of table `reported`."""
     query = sa.text(
         f"SELECT r.{metric}_status, mode() WITHIN GROUP (ORDER BY c.error) FROM reported r JOIN score c "
         f"ON c.sample_id = r.sample_id AND c.scorer_id = :scorer_id WHERE r.{metric}_status NOT IN ('ok', 'stale') "
@@ -103,7 +111,9 @@ def load_commonest_reasons(connection: Connection, metric: str, scorer_id: int) 
 
 
 def list_systems(connection: Connection) -> list[tuple[str, str, int, int]]:
-    """(kind, system, samples, videos) of every system, those with the most samples first in each kind."""
+    """List (kind, system, number of samples, number of videos) of table `reported`, by kind, then most samples
+    first.
+    """
     query = (
         "SELECT kind, system, CAST(sum(n) AS bigint), count(*) "
         "FROM (SELECT kind, system, video_id, count(*) AS n FROM reported "
@@ -113,7 +123,10 @@ def list_systems(connection: Connection) -> list[tuple[str, str, int, int]]:
 
 
 def compute_spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spread]:
-    """The quantiles of a metric in every group, by column system or shard; groups without a value are left out."""
+    """Return the quantiles of a metric for every group of table `reported`; groups without a value are left out.
+
+    by: the column of the groups, system or shard; they come in its order.
+    """
     query = sa.text(
         f"SELECT CAST({by} AS text), count({metric}), "
         f"percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY {metric}) "
@@ -126,7 +139,9 @@ def compute_spreads(connection: Connection, kind: str, metric: str, by: str) -> 
 def count_values_in_bins(
     connection: Connection, kind: str, metric: str, low: float, high: float, bins: int
 ) -> list[int]:
-    """How many values of a metric lie in each of so many equal bins from low to high, which holds all of them."""
+    """Count the values of a metric in table `reported` in equal bins from low to high, which must enclose all values;
+    high is in the last bin.
+    """
     counts = [0] * bins
     query = (
         f"SELECT LEAST(width_bucket({metric}, :low, :high, :bins), :bins), count(*) FROM reported "
@@ -138,7 +153,9 @@ def count_values_in_bins(
 
 
 def load_values_at_ranks(connection: Connection, kind: str, metric: str, ranks: Sequence[int], n: int) -> list[float]:
-    """The values at these places of all n samples of a kind with one, best first, counted from 1."""
+    """Return the values of a metric in table `reported` at these ranks, counted from 1 for the best, among all `n`
+    samples of a kind with a value.
+    """
     # The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
     query = sa.text(
         f"SELECT percentile_disc(CAST(:fractions AS float8[])) WITHIN GROUP (ORDER BY {metric} DESC) FROM reported "
@@ -150,7 +167,9 @@ def load_values_at_ranks(connection: Connection, kind: str, metric: str, ranks: 
 
 
 def count_equal(connection: Connection, kind: str, metric: str, values: Sequence[float]) -> list[int]:
-    """How many samples of a kind have exactly each of these values of a metric, in their order."""
+    """Return for every given value how many samples of a kind in table `reported` have exactly this value by a metric,
+    in the same order.
+    """
     names = {f"value_{place}": value for place, value in enumerate(values)}
     counts = ", ".join(f"count(*) FILTER (WHERE {metric} = :{name})" for name in names)
     query = sa.text(f"SELECT {counts} FROM reported WHERE kind = :kind")
@@ -160,14 +179,18 @@ def count_equal(connection: Connection, kind: str, metric: str, values: Sequence
 def count_kept_by_system(
     connection: Connection, kind: str, thresholds: Mapping[str, Sequence[float]]
 ) -> dict[str, list[SystemKept]]:
-    """What cuts on metrics leave of every system's samples of a kind, by metric."""
+    """Return by metric a list of (system, number of samples with a value, numbers at or above each threshold), from
+    table `reported`, ordered by system.
+
+    thresholds: by metric. A system without a value by the metric is left out.
+    """
     values: dict[str, float | str] = {"kind": kind}
     columns = ""
-    for metric, own in thresholds.items():
-        names = [f"{metric}_{number}" for number in range(len(own))]
-        values |= dict(zip(names, own, strict=True))
-        left = ", ".join(f"count(*) FILTER (WHERE {metric} >= :{name})" for name in names)
-        columns += f", count({metric}), ARRAY[{left}]"
+    for metric, limits in thresholds.items():
+        names = [f"{metric}_{number}" for number in range(len(limits))]
+        values |= dict(zip(names, limits, strict=True))
+        counts = ", ".join(f"count(*) FILTER (WHERE {metric} >= :{name})" for name in names)
+        columns += f", count({metric}), ARRAY[{counts}]"
     query = f'SELECT system{columns} FROM reported WHERE kind = :kind GROUP BY 1 ORDER BY system COLLATE "C"'
     rows = connection.execute(sa.text(query), values).all()
     return {
@@ -179,7 +202,11 @@ def count_kept_by_system(
 def compare_ratings_by_threshold(
     connection: Connection, kind: str, metric: str, threshold: float
 ) -> list[RatingsByThreshold]:
-    """The ratings of samples of a kind on both sides of a cut, for every aspect."""
+    """Return (aspect, mean rating at or above a threshold, mean rating below it, number of ratings) for every aspect,
+    over samples of table `reported`.
+
+    Only samples with a value by the metric count. A mean is None if no sample is on that side.
+    """
     query = sa.text(
         f"SELECT g.aspect, avg(g.value) FILTER (WHERE {metric} >= :cut), avg(g.value) FILTER (WHERE {metric} < :cut), "
         f"count(*) FROM reported r JOIN random_rating g USING (sample_id) WHERE r.kind = :kind "
@@ -192,7 +219,9 @@ def compare_ratings_by_threshold(
 def draw_values(
     connection: Connection, kind: str, metrics: Sequence[str], limit: int
 ) -> list[tuple[int, list[float | None]]]:
-    """Id and values of at most so many samples, drawn at random and the same each time, in the order of the draw."""
+    """Draw at most `limit` samples of a kind from table `reported`, at random but always the same ones: (id, values by
+    every metric) in order of the draw.
+    """
     columns = "".join(f", {metric}" for metric in metrics)
     query = f"SELECT sample_id{columns} FROM reported WHERE kind = :kind ORDER BY chance, sample_id LIMIT :most"
     rows = connection.execute(sa.text(query), {"kind": kind, "most": limit})

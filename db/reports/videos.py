@@ -1,4 +1,4 @@
-"""The values of samples in the order of their videos, streamed as arrays: what resampling of videos needs."""
+"""Values and judgements of samples in batches of whole videos, as arrays: the input of resampling by video."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _BATCH = 1 << 18
 
 
 def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
-    """The videos with samples of a kind, or with rated or labelled ones alone."""
+    """Return the number of videos in table `reported` with samples of a kind, or with `judged` only those with rated or
+    labelled samples.
+
+    `db.reports.values.create_reported_table` must have run.
+    """
     table = "(SELECT * FROM reported r WHERE EXISTS (SELECT 1 FROM random_rating g WHERE g.sample_id = r.sample_id) OR "
     table += "EXISTS (SELECT 1 FROM current_label l WHERE l.sample_id = r.sample_id AND l.source = :source)) AS judged"
     query = f"SELECT count(DISTINCT video_id) FROM {table if judged else 'reported'} WHERE kind = :kind"
@@ -28,10 +32,10 @@ def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
 
 
 class SampleBatch(NamedTuple):
-    """Some samples, those of a video side by side.
+    """Samples of some whole videos as arrays in the same order, the samples of a video next to one another.
 
-    videos (n,): ids. systems (n,): the place of each sample's system among those asked for, or -1. values (n, columns):
-    NaN for none.
+    video_ids (n,). system_places (n,): index of the sample's system in the list that was asked for, or -1. values (n,
+    columns): NaN for none.
     """
 
     video_ids: npt.NDArray[np.int64]
@@ -42,7 +46,11 @@ class SampleBatch(NamedTuple):
 def load_values_by_video(
     connection: Connection, kind: str, metrics: Sequence[str], systems: Sequence[str]
 ) -> Iterator[SampleBatch]:
-    """The values of metrics, in batches that end with a video."""
+    """Yield batches of the samples of a kind in table `reported` with their values by metrics; every batch ends with a
+    whole video.
+
+    `db.reports.values.create_reported_table` must have run.
+    """
     columns = [sql.Identifier(metric) for metric in metrics]
     query = sql.SQL("SELECT video_id, system, {} FROM reported WHERE kind = {}")
     return _load_batches(connection, query.format(_name_columns(columns), sql.Literal(kind)), len(columns), systems)
@@ -51,9 +59,11 @@ def load_values_by_video(
 def load_judgements_by_video(
     connection: Connection, kind: str, aspects: Sequence[str], labels: str, systems: Sequence[str]
 ) -> Iterator[SampleBatch]:
-    """The mean ratings of samples by aspect, in batches that end with a video.
+    """Yield batches of the judged samples of a kind in table `reported` with their mean ratings by aspect; every batch
+    ends with a whole video.
 
-    Aspect `labels` is the share of a sample's keypoints that the manifest labels as covered; a judge's do not count.
+    For the aspect named `labels` the value is the share of a sample's keypoints that people labelled as covered.
+    `db.reports.values.create_reported_table` must have run.
     """
     columns = [sql.SQL("avg(value) FILTER (WHERE aspect = {})").format(sql.Literal(aspect)) for aspect in aspects]
     query = sql.SQL(
@@ -70,7 +80,7 @@ def load_judgements_by_video(
 
 
 def _name_columns(columns: Sequence[sql.Composable]) -> sql.Composed:
-    """The columns value_0, value_1 and so on."""
+    """Return the columns under the names value_0, value_1 and so on."""
     return sql.SQL(", ").join(
         sql.SQL("{} AS {}").format(column, sql.Identifier(f"value_{number}")) for number, column in enumerate(columns)
     )
@@ -79,7 +89,7 @@ def _name_columns(columns: Sequence[sql.Composable]) -> sql.Composed:
 def _load_batches(
     connection: Connection, query: sql.Composed, n_columns: int, systems: Sequence[str]
 ) -> Iterator[SampleBatch]:
-    """The rows (video_id, system, value_0, ...) of a query."""
+    """Yield batches of the rows (video_id, system, value_0, ...) of a query."""
     values = [sql.SQL("COALESCE({}, 'NaN')").format(sql.Identifier(f"value_{number}")) for number in range(n_columns)]
     statement = sql.SQL(
         "COPY (SELECT video_id, COALESCE(array_position({}, system), 0) - 1, {} FROM ({}) AS sample ORDER BY 1) "
@@ -111,18 +121,18 @@ def _build_batch(rows: npt.NDArray[Any]) -> SampleBatch:
 
 
 def _load_rows(connection: Connection, statement: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
-    """The rows of a binary COPY whose fields all have one length."""
+    """Yield arrays of rows of a binary COPY whose fields all have a fixed length."""
     driver: Any = connection.connection.driver_connection
-    taken = bytearray()
+    buffer = bytearray()
     start = _HEADER
     with driver.cursor() as cursor, cursor.copy(statement) as copy:
         for block in copy:
-            taken += block
-            if len(taken) > _BATCH:
-                n = (len(taken) - start) // row.itemsize
-                yield np.frombuffer(bytes(taken[start : start + n * row.itemsize]), dtype=row)
-                del taken[: start + n * row.itemsize]
+            buffer += block
+            if len(buffer) > _BATCH:
+                n = (len(buffer) - start) // row.itemsize
+                yield np.frombuffer(bytes(buffer[start : start + n * row.itemsize]), dtype=row)
+                del buffer[: start + n * row.itemsize]
                 start = 0
-    n = (len(taken) - start) // row.itemsize
+    n = (len(buffer) - start) // row.itemsize
     if n:
-        yield np.frombuffer(bytes(taken), dtype=row, count=n, offset=start)
+        yield np.frombuffer(bytes(buffer), dtype=row, count=n, offset=start)

@@ -1,4 +1,4 @@
-"""The tables of the curation database, as SQLAlchemy metadata, from which the first migration makes them."""
+"""The tables of the curation database as SQLAlchemy objects; the first migration creates them."""
 
 from db.schema.columns import METADATA
 from db.schema.comments import set_comments

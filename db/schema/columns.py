@@ -1,4 +1,4 @@
-"""The metadata that all tables belong to, and the kinds of columns that many of them have."""
+"""Metadata that all tables belong to, and constructors of columns that many tables have."""
 
 from __future__ import annotations
 
@@ -17,37 +17,42 @@ METADATA = sa.MetaData(
 
 
 def id_column(name: str) -> sa.Column[int]:
-    """The number of a row, which Postgres gives."""
+    """Return a primary-key column whose number Postgres assigns to every new row."""
     return sa.Column(name, sa.BigInteger, sa.Identity(), primary_key=True)
 
 
 def parent_column(column: str, *, primary_key: bool = False) -> sa.Column[int]:
-    """A reference such as "video.video_id", in a column of the same name; the row goes with the one it points to."""
+    """Return a foreign-key column for a target such as "video.video_id", under the target's name; deleting the target
+    deletes the row.
+    """
     name = column.split(".")[1]
     key = sa.ForeignKey(column, ondelete="CASCADE")
     return sa.Column(name, sa.BigInteger, key, primary_key=primary_key, nullable=False)
 
 
 def text_column(name: str, *, nullable: bool = False) -> sa.Column[str]:
-    """A text."""
+    """Return a text column; NOT NULL unless `nullable`."""
     return sa.Column(name, sa.Text, nullable=nullable)
 
 
 def key_copy_column(name: str) -> sa.Column[str]:
-    """The key under the name of its table, as views have it; without it that name would be the whole row in SQL."""
+    """Return a column that repeats column `key` under another name, such as "video", the name that views use.
+
+    Without it that name would be the whole row in SQL.
+    """
     return sa.Column(name, sa.Text, sa.Computed("key", persisted=True))
 
 
 def digest_column(name: str, *, nullable: bool = False) -> sa.Column[bytes]:
-    """A SHA-256."""
+    """Return a column of bytes for a SHA-256; NOT NULL unless `nullable`."""
     return sa.Column(name, sa.LargeBinary, nullable=nullable)
 
 
 def time_column(name: str) -> sa.Column[object]:
-    """A time with its zone: when the row was inserted, unless it is given."""
+    """Return a column for a time with its zone; without a value it is the time of the insert."""
     return sa.Column(name, sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
 
 
 def json_column(name: str, *, nullable: bool = True) -> sa.Column[object]:
-    """JSON, where None is stored as NULL."""
+    """Return a JSONB column, in which Python's None is stored as NULL; NOT NULL only if `nullable` is false."""
     return sa.Column(name, JSONB(none_as_null=True), nullable=nullable)

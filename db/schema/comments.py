@@ -1,4 +1,4 @@
-"""What every table, view and column means: comments in Postgres, all from the file db/sql/comments.txt.
+"""Comments in Postgres that explain every table, view and column, from the file db/sql/comments.txt.
 
 They hold no data, so they are written anew with the views rather than migrated.
 """
@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from db.sql import FOLDER
 
 COMMENTS_FILE = FOLDER / "comments.txt"
-# The section of columns that mean the same wherever they stand.
+# The section of columns that mean the same in all tables and views.
 ANY_RELATION = "*"
 METRIC_PLACEHOLDER = "<metric>"
 Sections = Mapping[str, Mapping[str | None, str]]
@@ -35,23 +35,27 @@ ORDER BY 1
 
 @lru_cache(maxsize=1)
 def read_sections() -> Sections:
-    """The comments by relation and column; the relation's own comment stands under None."""
-    found: dict[str, dict[str | None, str]] = {}
+    """Return all comments as {table or view: {column: comment}}; the comment on the table itself has the key None. Read
+    once.
+    """
+    comments: dict[str, dict[str | None, str]] = {}
     relation = ""
     for line in COMMENTS_FILE.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         name, _, meaning = line.strip().partition(": ")
         if line.startswith(" "):
-            found[relation][name] = meaning
+            comments[relation][name] = meaning
         else:
             relation = name
-            found[relation] = {None: meaning}
-    return found
+            comments[relation] = {None: meaning}
+    return comments
 
 
 def find_comment(relation: str, column: str | None = None, metrics: Iterable[str] = ()) -> str | None:
-    """What a table, a view or one of its columns means; None where the file does not say.
+    """Return the comment on a table or view, or on one of its columns; None if the file has none.
+
+    metrics: names that columns such as <metric>_status may begin with.
 
     >>> find_comment("sample", "shard") == find_comment("video", "shard")
     True
@@ -70,7 +74,9 @@ def find_comment(relation: str, column: str | None = None, metrics: Iterable[str
 
 
 def set_comments(metadata: sa.MetaData) -> None:
-    """Give every table and column of the metadata its comment, so that migrations are compared with it."""
+    """Set the `comment` of every SQLAlchemy table and column in the metadata, so that migrations are compared with it;
+    no database is touched.
+    """
     for table in metadata.tables.values():
         table.comment = find_comment(table.name)
         for column in table.columns:
@@ -78,7 +84,7 @@ def set_comments(metadata: sa.MetaData) -> None:
 
 
 def store_comments(connection: Connection, metrics: Iterable[str]) -> None:
-    """Write the comments of all tables and views of this database. Other people's tables keep theirs."""
+    """Write the comments on all tables and views of this database to Postgres; tables of other programs keep theirs."""
     chosen = list(metrics)
     statements = []
     for row in connection.exec_driver_sql(_RELATIONS):

@@ -1,4 +1,4 @@
-"""Tables of conclusions from scores: cuts on scores and keypoints, and how far metrics agree with people."""
+"""Tables of conclusions from scores: thresholds on scores and keypoints, and agreement with people."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 from db.schema.columns import METADATA, id_column, parent_column, text_column, time_column
 
 
-def _threshold(name: str, own: Sequence[sa.schema.SchemaItem], *unique: str) -> sa.Table:
-    """A table of cuts within a dataset or a shard. own: columns and checks; unique: columns that tell cuts apart."""
+def _threshold(name: str, own_columns: Sequence[sa.schema.SchemaItem], *unique: str) -> sa.Table:
+    """Return a table of thresholds within a dataset or a shard. own: columns and checks; unique: columns of its unique
+    key.
+    """
     return sa.Table(
         name,
         METADATA,
@@ -20,7 +22,7 @@ def _threshold(name: str, own: Sequence[sa.schema.SchemaItem], *unique: str) -> 
         parent_column("dataset.dataset_id"),
         text_column("scope"),
         sa.Column("shard", sa.Integer, nullable=True),
-        *own,
+        *own_columns,
         text_column("method"),
         text_column("objective"),
         sa.Column("n", sa.BigInteger, nullable=False),
@@ -45,7 +47,7 @@ keypoint_threshold = _threshold(
     "dimension",
 )
 
-# The cut is not named like a score or like the threshold of a keypoint, so that a natural join is never by it.
+# Column at_least has another name than a score or a keypoint's threshold, so that a natural join is never by it.
 score_threshold = _threshold(
     "score_threshold",
     [
@@ -65,7 +67,7 @@ agreement = sa.Table(
     METADATA,
     id_column("agreement_id"),
     parent_column("dataset.dataset_id"),
-    # NULL for length and majority, and for what raters say of each other.
+    # NULL for length and majority, and for agreement between raters.
     sa.Column("scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
     text_column("metric"),
     text_column("aspect"),

@@ -1,4 +1,4 @@
-"""Models, and the evidence that they made: vectors, frames, keywords, verdicts, questions, answers, chat calls."""
+"""Tables of evidence that models returned: vectors, frames, keywords, entailments and verdicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ text_embedding = sa.Table(
     sa.Column("n_chunks", sa.SmallInteger, nullable=False, server_default="1"),
 )
 
-# Keywords of texts by chat model; rules need no table.
+# Keywords that chat models extracted from texts; keywords by rules are not stored.
 keyword_set = sa.Table(
     "keyword_set",
     METADATA,

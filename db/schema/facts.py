@@ -1,4 +1,4 @@
-"""Facts that describe texts and videos, and no scores: once for each distinct text and each video; views join them."""
+"""Tables of facts that describe texts and videos: a row per distinct text, and a row per video."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from db.schema.columns import METADATA, digest_column, parent_column, text_column, time_column
 
-# By the hash of the text, so that a changed text never has the facts of another one.
+# Keyed by the hash of the text, so that a changed text never keeps the facts of the old one.
 text_fact = sa.Table(
     "text_fact",
     METADATA,
@@ -28,7 +28,7 @@ _PICTURE_FACTS = (
     *("sharpness", "sharpness_min", "sharpness_max", "brightness", "brightness_min", "brightness_max"),
     *("contrast", "contrast_min", "contrast_max", "letterbox"),
 )
-# A row of another content than the video's now describes nothing: views and the work list compare the hashes.
+# A row made from an older file of the video does not count: views and the list of pending videos compare the hashes.
 video_fact = sa.Table(
     "video_fact",
     METADATA,

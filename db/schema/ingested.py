@@ -1,4 +1,6 @@
-"""What ingest stores of a manifest: videos, texts, judgements, refused rows; and how many samples a shard has."""
+"""Tables that ingest fills from a manifest: videos, texts, judgements and rejects; and the number of samples
+per shard.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from db.schema.columns import (
     time_column,
 )
 
-# Kept by triggers. Who writes scores of a shard shares the lock on its row, and who marks them as stale has it alone.
+# Kept by triggers. Processes that write scores of a shard share the lock on its row; one that marks scores as stale
+# holds it exclusively.
 shard = sa.Table(
     "shard",
     METADATA,
@@ -67,7 +70,7 @@ video = sa.Table(
     text_column("error", nullable=True),
     json_column("extra"),
     digest_column("row_sha256"),
-    # Kept by triggers on reference and keypoint: what db/schema/inputs.py compares to tell whether a score is stale.
+    # Kept by triggers on reference and keypoint; db/schema/inputs.py compares them to find stale scores.
     digest_column("references_sha256", nullable=True),
     digest_column("reference_segments_digest", nullable=True),
     digest_column("keypoints_sha256", nullable=True),
@@ -162,7 +165,7 @@ rating = sa.Table(
     digest_column("text_sha256"),
 )
 
-# Of two captions of a video. It counts while both have the texts that were compared.
+# A preference between two captions of a video. It counts while both have the texts that were compared.
 preference = sa.Table(
     "preference",
     METADATA,
@@ -202,12 +205,12 @@ ingest_reject = sa.Table(
     text_column("code"),
     text_column("reason"),
     text_column("raw"),
-    # More than one where a file has so many refused rows of one code that the last ones are not listed.
+    # More than 1 if a file has so many refused rows of one code that the last ones are not listed.
     sa.Column("n_rows", sa.BigInteger, nullable=False, server_default="1"),
     time_column("ingested_at"),
 )
 
-# The tables of a manifest that a dataset holds unchanged; triggers forget them, see db/manifest/store.py.
+# The tables of a manifest that a dataset holds unchanged; triggers delete rows after changes, see db/manifest/store.py.
 ingested_table = sa.Table(
     "ingested_table",
     METADATA,

@@ -1,8 +1,7 @@
-"""Inputs: the things that a score can depend on. One record says how an input is digested and how it is read.
+"""Inputs: everything that a score can depend on. A record states how an input is digested and how it is read.
 
-Digests of references and keypoints are kept on their video by triggers, and digests of questions,
-answers and times are columns that Postgres makes with the sample. So a comparison reads stored bytes instead of
-hashing all texts again.
+Triggers keep digests of references and keypoints on their video, and digests of questions, answers and times are
+columns that Postgres computes with the sample. So a comparison reads stored bytes instead of hashing all texts again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class TimedText:
-    """A stretch of a caption, in seconds; without a text it says only when something happens."""
+    """A part of a caption with its start and end in seconds; `text` is None if only the times are known."""
 
     start_s: float
     end_s: float
@@ -27,7 +26,7 @@ class TimedText:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceText:
-    """A reference of a sample's video."""
+    """A reference of a sample's video: its key and text."""
 
     key: str
     text: str
@@ -35,7 +34,7 @@ class ReferenceText:
 
 @dataclass(frozen=True, slots=True)
 class VideoState:
-    """The status that ingest gave a video's file; `error` says why the file does not decode."""
+    """The status that ingest gave a video's file; `error` is the reason if the file does not decode, else None."""
 
     status: str
     error: str | None = None
@@ -43,7 +42,7 @@ class VideoState:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The times of a caption and of its video's references, in the order of the references' keys.
+    """The timed parts of a caption and of its video's references, ordered by the references' keys.
 
     parse_error: why the caption has no times although its system was asked for them; else None.
     """
@@ -55,7 +54,7 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class KeypointText:
-    """A keypoint of a sample's video; segment_index counts the segments of the reference from 0."""
+    """A keypoint of a sample's video; `segment_index` is its segment of the reference, from 0, or None."""
 
     keypoint_id: int
     key: str
@@ -66,13 +65,14 @@ class KeypointText:
 
 @dataclass(frozen=True, eq=False)
 class Input(Generic[T_co]):
-    """Something that a score can depend on.
+    """Something that a score can depend on, such as the references: SQL that digests it, SQL that reads it, and a
+    decoder.
 
     label: the input's name in sentences. digest: an SQL expression of 32 bytes over sample s and video v that changes
     with the input. value: an SQL expression of type jsonb over s and v; `decode` makes Python objects of it. In both
-    expressions `{scorer_id}` stands for the scorer. tables: what the digest reads beside columns of s and v and the
-    thresholds in force; triggers on them then notice a change. Rows of a table with a column sample_id, video_id or
-    dataset_id concern these samples, and rows of another table concern all.
+    expressions `{scorer_id}` is replaced by the scorer. tables: what the digest reads in addition to columns of s and v
+    and the thresholds in force; triggers on them then notice a change. Rows of a table with a column sample_id,
+    video_id or dataset_id concern these samples, and rows of another table concern all.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _parse_segments(value: Mapping[str, Any]) -> Segments:
     return Segments(_parse_timed_texts(value["caption"]), references, value["parse_error"])
 
 
-# The caption's text, or question and answer, stand in every sample. They are hashed apart, so that a word that moves
+# Every sample has the caption's text, or question and answer. They are hashed separately, so that a word that moves
 # from the question to the answer is a change.
 TEXT: Input[None] = Input(
     "text",
@@ -150,27 +150,29 @@ THRESHOLDS: Input[dict[str, float]] = Input(
 
 
 def sort_inputs(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
-    """The inputs sorted by name, as a digest takes them; ValueError without an input, or where two share a name."""
+    """Return the inputs sorted by name, as digests need them. Raises ValueError without an input, or if two have the
+    same name.
+    """
     ordered = sorted(inputs, key=lambda item: item.name)
     names = [item.name for item in ordered]
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"a score depends on at least one input, each of them once, got {names}")
+        raise ValueError(f"a score needs at least one input and no name twice, got {names}")
     return ordered
 
 
 def build_digest_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
-    """The SQL expression of the digest over all inputs, for sample s and video v.
+    """Return the SQL expression of the digest (32 bytes) over all inputs, for sample s and video v.
 
-    Each part has 32 bytes, so that bytes never move from one part to the next unnoticed. scorer_id: an SQL expression.
+    Every part has 32 bytes, so that bytes never move from one part to the next unnoticed. scorer_id: an SQL expression.
     """
     parts = " || ".join(item.digest.replace("{scorer_id}", scorer_id) for item in sort_inputs(inputs))
     return f"sha256({parts})"
 
 
 def build_marks_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
-    """The SQL expression of a jsonb object: for each input the first 8 hexadecimal digits of its digest.
+    """Return the SQL expression of a jsonb object with the first 8 hexadecimal digits of every input's digest, by name.
 
-    The marks tell which input changed; `build_digest_sql` tells that some input changed.
+    The marks show which input changed; the expression of `build_digest_sql` shows that some input changed.
     """
     pairs = ", ".join(
         f"'{item.name}', left(encode({item.digest.replace('{scorer_id}', scorer_id)}, 'hex'), 8)"
@@ -180,7 +182,8 @@ def build_marks_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scor
 
 
 def build_statement(name: str, inputs: Collection[Input[Any]]) -> str:
-    """The statement of db/sql/NAME.sql over samples s and videos v, its placeholders filled in for these inputs.
+    """Read the statement of db/sql/NAME.sql over samples s and videos v, and return it with its placeholders filled for
+    these inputs.
 
     Placeholders are {input_sha256}, {input_marks} and {values}; the text put in is ours, never user input.
     """

@@ -1,13 +1,13 @@
-"""The mark on a score whose inputs have changed: who sets it, and when.
+"""The mark on a stale score, one whose inputs have changed: what sets it, and when.
 
-A score keeps the digest of the inputs that it was made of; it is stale while its sample's inputs have another one. The
-mark `score.is_stale` says so, and every reader trusts it. It is set where an input changes, by triggers: on samples,
-videos and thresholds by those of the migration, and on the tables of a metric from outside by those made here. All call
-one function, which compares digests by the inputs of each metric.
+A score keeps the digest of the inputs that it was made from; it is stale if its sample's inputs have another digest
+now. The mark `score.is_stale` records this, and every reader trusts it. It is set when an input changes, by triggers:
+on samples, videos and thresholds by those of the migration, and on the tables of a metric from outside by those made
+here. All call one function, which compares digests by the inputs of every metric.
 
 A scorer may read a text, and write its score only after the text has changed. So `store_scores` shares a lock on its
-shard's row and compares its scores again; whoever marks scores has that lock alone. Either the trigger then sees the
-score, or the scorer sees the new text.
+shard's row and compares its scores again; a process that marks scores holds that lock exclusively. Then either the
+trigger sees the score, or the scorer sees the new text.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from db.schema.inputs import Input, build_digest_sql, build_marks_sql
 from db.sql import read_sql
 
 MetricInputs = Mapping[str, Collection[Input[Any]]]
-"""The inputs of each metric's scores, by metric."""
+"""By name of a metric, the inputs of its scores."""
 
 COMPARE, MARK = "compare_scores", "mark_scores"
-# By which column of a table its rows belong to samples, and the trigger function that marks their scores.
+# By the column that relates a table's rows to samples, the trigger function that marks their scores.
 _BY_COLUMN = {"sample_id": "mark_samples", "video_id": "mark_videos", "dataset_id": "mark_datasets"}
 _CHANGES = (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "NEW"), ("UPDATE", "OLD"), ("TRUNCATE", None))
 _PREFIX = "reelsieve_marks"
 
 
 def build_mark_functions(metrics: MetricInputs) -> dict[str, str]:
-    """The statements that make both functions, by name. Inputs of other metrics than these are never compared."""
+    """Return the SQL that creates the functions `compare_scores` and `mark_scores`, by name.
+
+    Scores of other metrics than these are never compared.
+    """
     return {
         COMPARE: read_sql("compare_scores").format(digest_by_metric=build_case_by_metric(build_digest_rules(metrics))),
         MARK: read_sql("mark_scores"),
@@ -40,12 +43,14 @@ def build_mark_functions(metrics: MetricInputs) -> dict[str, str]:
 
 
 def build_digest_rules(metrics: MetricInputs) -> dict[str, str]:
-    """By metric the SQL expression that digests the inputs of its scores: the rule by which they are compared."""
+    """Return by metric the SQL expression that digests the inputs of its scores, by which stale scores are
+    recognised.
+    """
     return {metric: build_digest_sql(inputs, "r.scorer_id") for metric, inputs in metrics.items()}
 
 
 def find_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
-    """Return by metric why Postgres cannot compute its inputs, for those of the metrics of which that is so."""
+    """Return the metrics whose inputs Postgres cannot compute, with the server's reason; {} if it can compute all."""
     refused = {}
     for metric, inputs in metrics.items():
         values = "".join(f", {item.value} AS input_{item.name}" for item in inputs).replace(
@@ -66,21 +71,21 @@ def find_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[
 
 
 def has_scores(connection: Connection, metrics: Collection[str]) -> bool:
-    """Whether some scorer of these metrics, active or not, has stored a score."""
+    """Whether any scorer of these metrics, active or not, has stored a score."""
     query = "SELECT EXISTS (SELECT 1 FROM shard_count JOIN scorer USING (scorer_id) WHERE metric = ANY(:metrics))"
     return bool(connection.scalar(sa.text(query), {"metrics": list(metrics)}))
 
 
 def lock_shards(connection: Connection) -> None:
-    """Wait until nobody writes scores, and let nobody write any until the transaction ends.
+    """Wait until nobody writes scores, and keep others from writing any until the transaction ends.
 
-    To be called before the transaction locks a view: who writes scores locks a shard first, and then reads views.
+    Call it before the transaction locks a view: a process that writes scores locks a shard first, and then reads views.
     """
     connection.exec_driver_sql("SELECT 1 FROM shard ORDER BY dataset_id, shard FOR UPDATE")
 
 
 def mark_stale_scores(connection: Connection, metrics: Collection[str]) -> None:
-    """Compare every score of these metrics with its sample's inputs, as after a change of their rules."""
+    """Compare all scores of these metrics with the present inputs of their samples, and update their stale marks."""
     connection.execute(
         sa.text(
             f"SELECT {COMPARE}(ARRAY(SELECT DISTINCT sample_id FROM score JOIN scorer USING (scorer_id) "
@@ -91,7 +96,9 @@ def mark_stale_scores(connection: Connection, metrics: Collection[str]) -> None:
 
 
 def build_case_by_metric(expressions: Mapping[str, str], otherwise: str = "c.input_sha256") -> str:
-    """An SQL expression over scorer r; `otherwise` stands for a metric that is not installed here."""
+    """Return an SQL expression that has the given expression for each metric of scorer r, and `otherwise` for any other
+    metric.
+    """
     if not expressions:
         return otherwise
     cases = " ".join(f"WHEN '{metric}' THEN {expression}" for metric, expression in expressions.items())
@@ -99,7 +106,8 @@ def build_case_by_metric(expressions: Mapping[str, str], otherwise: str = "c.inp
 
 
 def create_mark_triggers(connection: Connection, metrics: MetricInputs) -> None:
-    """Make the triggers on all tables that inputs of these metrics name, in place of those of before.
+    """Create triggers on all tables that inputs of these metrics read, in place of earlier ones, so that changes mark
+    scores as stale.
 
     Raises ValueError for a table that does not exist.
     """
@@ -118,7 +126,9 @@ def create_mark_triggers(connection: Connection, metrics: MetricInputs) -> None:
 
 
 def _create_triggers(connection: Connection, table: str) -> None:
-    """Mark scores after each change of a table: those of its rows' samples, or all where its rows belong to none."""
+    """Create triggers that mark scores after a change of a table: those of its rows' samples, or all if its rows belong
+    to none.
+    """
     columns = [column["name"] for column in sa.inspect(connection).get_columns(table)]
     function = next((_BY_COLUMN[name] for name in columns if name in _BY_COLUMN), "mark_all")
     quoted = connection.dialect.identifier_preparer.quote(table)

@@ -1,4 +1,4 @@
-"""Create the databases, bring the schema to its newest revision, and keep the reader role and the views in step."""
+"""Create the databases, bring the schema to its newest revision, and update the reader role and the views."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 @retry_conflicts
 def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
-    """Create what is missing and upgrade to the newest revision; returns that revision.
+    """Create missing databases and tables, upgrade the schema to the newest revision, and return that revision.
 
-    metrics: the inputs of each metric's scores, by the metric's name, which becomes a column of view sample_scores.
-    tables: the tables of installed sources outside this schema. Safe to call at once from several processes.
-    Raises DatabaseUnavailable when a database cannot be created or is of another version, or pgvector is not installed
-    on the server.
+    metrics: the inputs of every metric's scores, by the metric's name, which becomes a column of view sample_scores.
+    tables: the tables of installed sources outside this schema. Several processes may call it at once. Raises
+    DatabaseUnavailable if a database cannot be created or is of another version, or pgvector is not installed on the
+    server.
     """
     for name in (url.database or CURATION, DAGSTER):
         _create_database(url, name)
@@ -49,7 +49,9 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 
 
 def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
-    """Bring the tables of a database to the newest revision, its views and the reader too; see `migrate`."""
+    """Bring the tables of an open database to the newest revision, and update its views and the reader role; see
+    `migrate`.
+    """
     revision = _find_revision(connection)
     if revision is None:
         create_tables(connection, url)
@@ -62,7 +64,7 @@ def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tabl
 
 
 def create_tables(connection: Connection, url: URL, revision: str = REVISION) -> None:
-    """Make all tables of a revision in an empty database, without views."""
+    """Create all tables of a revision, without views, in an empty database."""
     from alembic import command
 
     _create_extension(connection, url)
@@ -72,14 +74,14 @@ def create_tables(connection: Connection, url: URL, revision: str = REVISION) ->
 def _upgrade_tables(connection: Connection, url: URL, revision: str) -> None:
     """Bring tables of an older revision to the newest one, and keep their rows. The views are dropped.
 
-    Raises DatabaseUnavailable where no migration begins at that revision.
+    Raises DatabaseUnavailable if no migration begins at that revision.
     """
     from alembic import command
 
     if revision not in list_revisions():
         raise DatabaseUnavailable(
             f"database {url.database} was made by another version of Reelsieve (schema {revision}; this one has "
-            f"{REVISION} and knows no way from there): install the version that made it, or name a new home folder "
+            f"{REVISION} and cannot upgrade it): install the version that made it, or set a new home folder "
             "(REELSIEVE_HOME) or database (CURATION_DB_URL) and ingest your manifests again"
         )
     # A migration may change a column that they read; they are made anew afterwards.
@@ -88,7 +90,7 @@ def _upgrade_tables(connection: Connection, url: URL, revision: str) -> None:
 
 
 def list_revisions() -> list[str]:
-    """List the revisions from which tables can be brought to the newest one, the oldest first."""
+    """List the schema revisions that can be upgraded to the newest one, the oldest first and the newest included."""
     from alembic.script import ScriptDirectory
 
     revisions = ScriptDirectory(str(MIGRATIONS)).walk_revisions("base", REVISION)
@@ -96,9 +98,10 @@ def list_revisions() -> list[str]:
 
 
 def revoke_public_access(connection: Connection, dagster: str) -> None:
-    """Let nobody enter Dagster's database by a right that everybody has: leases are its locks, see `db.server.leases`.
+    """Revoke the right of all roles to enter Dagster's database, since its locks are our leases, see
+    `db.server.leases`.
 
-    Where the database is somebody else's, this is his to do.
+    Does nothing if the database belongs to another user: its owner must do it.
     """
     name = connection.dialect.identifier_preparer.quote(dagster)
     with suppress(sa.exc.ProgrammingError), connection.begin_nested():
@@ -106,14 +109,14 @@ def revoke_public_access(connection: Connection, dagster: str) -> None:
 
 
 def check_tables_match(connection: Connection) -> None:
-    """Raise alembic.util.exc.CommandError when the tables and db.schema disagree."""
+    """Raise alembic.util.exc.CommandError if the tables of the database differ from those of db.schema."""
     from alembic import command
 
     command.check(_make_config(connection))
 
 
 def is_schema_current(connection: Connection) -> bool:
-    """Whether the schema is at its newest revision."""
+    """Whether the database's schema is at its newest revision."""
     return _find_revision(connection) == REVISION
 
 
@@ -135,7 +138,7 @@ def _find_revision(connection: Connection) -> str | None:
 
 @contextmanager
 def _hold_migration_lease(url: URL) -> Iterator[None]:
-    """One migration at a time: all databases of a server share the reader and Dagster's database."""
+    """Let only one migration run at a time: all databases of a server share the reader and Dagster's database."""
     ledger = build_sibling_url(url, DAGSTER)
     try:
         leases = Leases(ledger)
@@ -168,7 +171,7 @@ def _create_database(url: URL, name: str) -> None:
 
 
 def _maintenance_engine(url: URL, name: str) -> sa.Engine | None:
-    """An engine from which `name` can be created, or None where it exists already and answers."""
+    """Return an engine from which database `name` can be created; None if it exists already and answers."""
     try:
         open_engine(build_sibling_url(url, name), attempts=1).dispose()
     except DatabaseUnavailable as refused:

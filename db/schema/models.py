@@ -1,4 +1,4 @@
-"""Tables of the models that produce evidence, and of every question that chat models were asked."""
+"""Tables of models that produce evidence, and of calls to chat models with their replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ model = sa.Table(
     time_column("created_at"),
 )
 
-# Valid answers of language models by the hash of what was asked; a failed call leaves a row in chat_call alone.
+# Valid replies of chat models by the hash of the request; a failed call leaves only a row in chat_call.
 chat_reply = sa.Table(
     "chat_reply",
     METADATA,

@@ -1,4 +1,4 @@
-"""Tables of QEVA's evidence: questions about videos and summaries, and the answers to them."""
+"""Tables of QEVA's evidence: questions about videos and captions, and the answers to them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
 
-# The questions of one dimension: of a video, or where a sample is named, of its text.
+# The questions of one dimension, about a video, or if a sample is named, about its text.
 qeva_question_set = sa.Table(
     "qeva_question_set",
     METADATA,
@@ -15,7 +15,7 @@ qeva_question_set = sa.Table(
     text_column("dimension"),
     parent_column("video.video_id"),
     sa.Column("sample_id", sa.BigInteger, sa.ForeignKey("sample.sample_id", ondelete="CASCADE"), nullable=True),
-    # What the questions were written from: another summary, or another video, asks for other questions.
+    # Digest of the text or video that the questions were written from; if it changes, new questions are needed.
     digest_column("source_sha256"),
     sa.Column("n_requested", sa.Integer, nullable=False),
     sa.Column("n_malformed", sa.Integer, nullable=False),
@@ -70,7 +70,7 @@ qeva_answer = sa.Table(
     parent_column("qeva_question.question_id", primary_key=True),
     parent_column("sample.sample_id", primary_key=True),
     parent_column("model.model_id", primary_key=True),
-    # What the question was answered from: the summary, or the video.
+    # Digest of the text or video that the question was answered from.
     digest_column("context_sha256"),
     text_column("status"),
     text_column("raw"),

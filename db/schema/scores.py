@@ -1,4 +1,4 @@
-"""Scorers, their scores, the scores that were replaced, and what follows: thresholds and agreement."""
+"""Tables of scorers, their scores, scores that were replaced, and counts of scores by shard."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ score = sa.Table(
     sa.Column("is_stale", sa.Boolean, nullable=False, server_default="false"),
     text_column("run_id"),
     time_column("scored_at"),
-    # The values stand beside the key, so that scorers are merged by sample without a look at the rows.
+    # The index has the values next to the key, so that scorers are merged by sample without reading the rows.
     sa.PrimaryKeyConstraint("scorer_id", "sample_id", postgresql_include=["value", "is_stale"]),
     sa.Index("ix_score_sample_id", "sample_id"),
-    # The best samples of a scorer without a look at the others, and all values without the rows.
+    # Finds the best samples of a scorer without reading the others, and all values without the rows.
     sa.Index(
         "ix_score_scorer_id_value",
         "scorer_id",
@@ -52,7 +52,7 @@ score = sa.Table(
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
-# Kept by triggers: how many samples of a shard have which status, "stale" where their score is of other inputs.
+# Kept by triggers: how many samples of a shard have which status, "stale" if their score was made from other inputs.
 shard_count = sa.Table(
     "shard_count",
     METADATA,

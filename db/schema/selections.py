@@ -1,4 +1,4 @@
-"""Frozen selections and copies of their rows."""
+"""Tables of frozen selections and of the copies of their rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ selection = sa.Table(
     "selection",
     METADATA,
     id_column("selection_id"),
-    # NULL for a selection whose dataset was dropped; its name stays, and a trigger keeps it in step before.
+    # NULL for a selection whose dataset was dropped; the dataset's name stays, and a trigger updates it before that.
     sa.Column("dataset_id", sa.BigInteger, sa.ForeignKey("dataset.dataset_id", ondelete="SET NULL"), nullable=True),
     text_column("dataset_name"),
     json_column("spec", nullable=False),
@@ -24,7 +24,7 @@ selection = sa.Table(
     sa.Column("n_tied", sa.BigInteger, nullable=True),
     sa.Column("n_tied_left", sa.BigInteger, nullable=True),
     json_column("unjudged", nullable=False),
-    # Of each metric the models of its active scorer, NULL without one; rows have their scores in the same order.
+    # Names of the models of every metric's active scorer, NULL without one; rows have their scores in the same order.
     sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
     time_column("created_at"),

@@ -1,4 +1,4 @@
-"""The views an analyst queries, and the functions of triggers that depend on the metrics.
+"""The views that an analyst queries, and the functions of triggers that depend on the metrics.
 
 They hold no data, so they are dropped and made anew rather than migrated.
 """
@@ -56,19 +56,18 @@ STALE_REASON = (
     f"CASE WHEN r.code_version = '{IMPORTED_VERSION}' THEN 'its text changed since it was imported: import it again by "
     "rs.import_scores' ELSE 'its inputs changed since it was scored: run reelsieve score again' END"
 )
-# What the rule of a metric is called in table view_definition.
+# Prefix of the names under which table view_definition has the rules of metrics.
 _RULE = "rule_of_"
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def create_views(connection: Connection, metrics: MetricInputs) -> None:
-    """Drop and make all views, functions and comments, unless those of the database are up to date.
+    """Drop and create all views, trigger functions and comments, unless those of the database are up to date.
 
-    sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for each metric,
-    and for each whose scores were imported. Where another rule tells stale scores of a metric than before, its scores
-    are compared again. A metric whose inputs Postgres refuses is left out, as one that is not installed. Raises
-    ValueError for a metric whose name is no plain lower-case identifier, and for an input that reads a table that does
-    not exist.
+    sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for all metrics,
+    also imported ones. If a metric's rule for stale scores differs from before, its scores are compared again. A metric
+    whose inputs Postgres refuses is left out, as one that is not installed. Raises ValueError for a metric whose name
+    is no plain lower-case identifier, and for an input that reads a table that does not exist.
     """
     _make_base_views(connection)
     metrics = add_imported_metrics(connection, _drop_refused(metrics, find_refused_metrics(connection, metrics)))
@@ -80,7 +79,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     digests |= {name: hashlib.sha256(rule.encode()).digest() for name, rule in rules.items()}
     ruled = _load_rule_digests(connection)
     changed = [name.removeprefix(_RULE) for name in rules if ruled.get(name) != digests[name]]
-    # A metric that is new has no scores to compare, and nobody's work needs to wait for it.
+    # A new metric has no scores to compare, and no other process needs to wait for it.
     if any(f"{_RULE}{metric}" in ruled for metric in changed) or has_scores(connection, changed):
         lock_shards(connection)
     drop_views(connection)
@@ -95,23 +94,23 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
 
 
 def _make_base_views(connection: Connection) -> None:
-    """Make the views that inputs of scores may read, where they are missing: Postgres would refuse such inputs."""
-    there, definitions = set(sa.inspect(connection).get_view_names()), _build_definitions({})
+    """Create the views that inputs of scores may read if they are missing: Postgres would refuse such inputs."""
+    existing, definitions = set(sa.inspect(connection).get_view_names()), _build_definitions({})
     for name in BASE_VIEWS:
-        if name not in there:
+        if name not in existing:
             connection.exec_driver_sql(definitions[name])
 
 
 def drop_views(connection: Connection) -> None:
-    """Drop all views, which hold no data."""
+    """Drop all views of this schema that exist; they hold no data."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
 def has_current_views(connection: Connection, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> bool:
-    """Whether every view and function exists with the definition that it would get now.
+    """Whether all views and functions exist in the database with the definition that they would get now.
 
-    tables: those of installed sources, which inputs may read.
+    tables: those of installed sources, which inputs may read; False if one is missing.
     """
     if _matches_definitions(connection, metrics):
         return True
@@ -122,9 +121,9 @@ def has_current_views(connection: Connection, metrics: MetricInputs, tables: Seq
 
 
 def explain_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
-    """Return by metric why the views were made without it, since Postgres cannot compute its inputs.
+    """Return the metrics that the views were created without, with the reason why Postgres cannot compute their inputs.
 
-    A database whose views were made with all metrics is asked once.
+    If all metrics are in the views, only one statement is run.
     """
     made = _load_rule_digests(connection)
     return find_refused_metrics(
@@ -142,7 +141,9 @@ def _drop_refused(metrics: MetricInputs, refused: Collection[str]) -> MetricInpu
 
 
 def _load_digests(connection: Connection) -> dict[str, bytes]:
-    """The digests of the definitions by which the views and functions were made that the database has."""
+    """Return the definition digests of the views and functions that the database has, by name; {} before the first
+    migration.
+    """
     if not sa.inspect(connection).has_table(view_definition.name):
         return {}
     name = view_definition.c.name
@@ -152,7 +153,9 @@ def _load_digests(connection: Connection) -> dict[str, bytes]:
 
 
 def _load_rule_digests(connection: Connection) -> dict[str, bytes]:
-    """The digests of the rules by which the scores of each metric were compared so far, by _RULE and its name."""
+    """Return the digest of the rule by which scores of each metric were last compared, by _RULE and the
+    metric's name.
+    """
     query = sa.select(view_definition.c.name, view_definition.c.sql_sha256)
     rows = connection.execute(query.where(view_definition.c.name.startswith(_RULE, autoescape=True)))
     return {row.name: bytes(row.sql_sha256) for row in rows}

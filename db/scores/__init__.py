@@ -1,1 +1,1 @@
-"""Scores and their scorers, the work left to do, and cuts of scores."""
+"""Scores and their scorers, the samples still to be scored, and thresholds."""

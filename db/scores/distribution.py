@@ -1,4 +1,4 @@
-"""How the defined scores of a dataset are distributed, counted by Postgres: no score leaves the database."""
+"""How the defined scores of a dataset are distributed. Postgres counts them; no single score leaves the database."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _COLLECTED = sa.text(
 
 
 class ShardThreshold(NamedTuple):
-    """The lowest of the best scores of a shard, `kept(share, n)` of its n defined scores.
+    """The threshold that keeps a share of one shard's `n` defined scores: `value` is the lowest score among the best
+    ones.
 
-    n_kept: how many of its scores are at least as high; more than that where several have this value.
+    `n_kept`: how many of the scores are at least `value`; more than the share if several equal it.
     """
 
     shard: int
@@ -37,11 +38,11 @@ class ShardThreshold(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The `n` defined scores of a dataset's samples of one kind.
+    """Extremes, histogram and thresholds of the `n` defined scores of a dataset's samples of one kind.
 
-    low, high: the extremes. counts: the scores in equal bins from low to high; a score on a limit belongs to the bin
-    above it, and high to the last one. Where all scores are equal, all are in the first bin. cutoffs: by share, the
-    lowest of the best scores, `kept(share, n)` of them. n_kept: by share, how many scores are at least as high.
+    counts: the scores in equal bins from low to high; a score on a limit is in the bin above it, and high is in the
+    last one. If all scores are equal, all are in the first bin. thresholds: by share, the lowest of the best scores,
+    `count_in_share(share, n)` of them. n_kept: by share, how many scores are at least as high.
     """
 
     n: int
@@ -53,10 +54,10 @@ class Distribution:
 
 
 def create_defined_table(connection: Connection, dataset: Dataset, scorer_id: int) -> list[str]:
-    """Make the temporary table `defined` of a scorer's defined scores on a dataset. Returns their kinds of samples.
+    """Create the temporary table `defined` with a scorer's defined scores on a dataset, and return the kinds of samples
+    in it, sorted.
 
-    The functions below read the scores of one kind: a caption's may lie on another scale than those of a
-    question-answer pair. The table is gone with the transaction. A stale score is not defined.
+    The other functions of this module read the table; it is gone with the transaction. A stale score is not defined.
     """
     prepare_for_joins(connection)
     connection.exec_driver_sql(_DEFINED)
@@ -68,7 +69,9 @@ def create_defined_table(connection: Connection, dataset: Dataset, scorer_id: in
 def compute_distribution(
     connection: Connection, kind: str, shares: Sequence[float] = (), bins: int = 30
 ) -> Distribution | None:
-    """The distribution of the collected scores of a kind; None where no score is defined."""
+    """Return the distribution of a kind's scores in table `defined`; None if it has no score. Needs
+    `create_defined_table` first.
+    """
     statement = sa.text(read_sql("distribution"))
     values = {"kind": kind, "bins": bins, "shares": [str(share) for share in shares]}
     row = connection.execute(statement, values).one()
@@ -77,19 +80,21 @@ def compute_distribution(
     counts = [0] * bins
     for place, n in row.counts.items():
         counts[int(place) - 1] = n
-    cutoffs, n_kept = (dict(zip(shares, found or (), strict=True)) for found in (row.cutoffs, row.n_kept))
+    cutoffs, n_kept = (dict(zip(shares, by_share or (), strict=True)) for by_share in (row.cutoffs, row.n_kept))
     return Distribution(row.n, row.low, row.high, tuple(counts), cutoffs, n_kept)
 
 
 def load_shard_thresholds(connection: Connection, kind: str, shares: Sequence[float]) -> list[ShardThreshold]:
-    """The cutoffs of each shard with a collected score of a kind, by shard and share."""
+    """Return one threshold per shard and share of a kind's scores in table `defined`, ordered by shard and share."""
     statement = sa.text(read_sql("shard_cutoffs"))
     rows = connection.execute(statement, {"kind": kind, "shares": [str(share) for share in shares]})
     return [ShardThreshold(row.shard, row.n, float(row.share), row.value, row.n_kept) for row in rows]
 
 
 def compute_video_means(connection: Connection, kind: str) -> tuple[list[float], list[int]]:
-    """The mean collected score of a kind of each video, and its shard, in the same order: videos are independent."""
+    """Return two lists in the same order: the mean score of every video with a score of this kind in table `defined`,
+    and the shard of that video.
+    """
     query = sa.text("SELECT avg(value), shard FROM defined WHERE kind = :kind GROUP BY video_id, shard")
     rows = connection.execute(query, {"kind": kind}).all()
     return [row[0] for row in rows], [row[1] for row in rows]

@@ -1,6 +1,8 @@
-"""Scores that were made elsewhere. Their scorer stands in the database alone: no code here computes them.
+"""Scores that another program computed and a user imported: their scorers exist only in the database, without code
+here.
 
-The views ask the database for such metrics, so that a column does not depend on what a process has installed.
+The views read the names of imported metrics from the database, so their columns do not depend on the code installed in
+a process.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ from db.schema.inputs import TEXT, Input
 from db.schema.marks import MetricInputs
 
 IMPORTED_VERSION = "imported"
-"""The code version of a scorer whose scores were made elsewhere."""
+"""Code version of all scorers whose scores were imported."""
 
-# All that is known of what the numbers depend on.
+# The only known input of imported scores.
 IMPORTED_INPUTS: Collection[Input[Any]] = (TEXT,)
 # Names that statements over sample_scores use themselves, so that no metric can have them.
 RESERVED_NAMES = ("chance", "score", "value", "video_id")
 
 
 class KeyedSample(NamedTuple):
-    """A sample with its video's key."""
+    """A sample with its id, kind, key and text, and the key of its video."""
 
     sample_id: int
     kind: str
@@ -36,7 +38,9 @@ class KeyedSample(NamedTuple):
 
 
 def add_imported_metrics(connection: Connection, metrics: MetricInputs) -> MetricInputs:
-    """These metrics with their inputs, and behind them the imported ones of other names."""
+    """Return these metrics with their inputs, followed by the imported metrics in the database that have
+    another name.
+    """
     query = (
         sa.select(scorer.c.metric).where(scorer.c.code_version == IMPORTED_VERSION).distinct().order_by(scorer.c.metric)
     )
@@ -44,16 +48,16 @@ def add_imported_metrics(connection: Connection, metrics: MetricInputs) -> Metri
 
 
 def load_imported_scorers(connection: Connection) -> dict[str, list[int]]:
-    """The scorers of each metric whose scores were imported, by its name."""
+    """Return the ids of all imported scorers by metric, ascending."""
     query = sa.select(scorer.c.metric, scorer.c.scorer_id).where(scorer.c.code_version == IMPORTED_VERSION)
-    found: dict[str, list[int]] = {}
+    scorers: dict[str, list[int]] = {}
     for row in connection.execute(query.order_by(scorer.c.metric, scorer.c.scorer_id)):
-        found.setdefault(row.metric, []).append(row.scorer_id)
-    return found
+        scorers.setdefault(row.metric, []).append(row.scorer_id)
+    return scorers
 
 
 def list_imported_scorers(connection: Connection, dataset_id: int) -> list[int]:
-    """The imported scorers, active or not, that have a score of the dataset."""
+    """List the ids of imported scorers, active or not, that have a score in this dataset."""
     has_scores = shard_count.select().where(_build_has_scores(dataset_id)).exists()
     return list(
         connection.scalars(sa.select(scorer.c.scorer_id).where(scorer.c.code_version == IMPORTED_VERSION, has_scores))
@@ -61,7 +65,7 @@ def list_imported_scorers(connection: Connection, dataset_id: int) -> list[int]:
 
 
 def list_metrics_imported_elsewhere(connection: Connection, dataset_id: int) -> set[str]:
-    """The metrics of which all scorers are imported ones, and none has a score of the dataset."""
+    """Return the metrics whose scorers are all imported and none of which has a score in this dataset."""
     has_scores = shard_count.select().where(_build_has_scores(dataset_id)).exists()
     is_of_others = sa.and_(scorer.c.code_version == IMPORTED_VERSION, sa.not_(has_scores))
     query = sa.select(scorer.c.metric).group_by(scorer.c.metric).having(sa.func.bool_and(is_of_others))
@@ -69,23 +73,26 @@ def list_metrics_imported_elsewhere(connection: Connection, dataset_id: int) -> 
 
 
 def _build_has_scores(dataset_id: int) -> sa.ColumnElement[bool]:
-    of_dataset = sa.and_(shard_count.c.scorer_id == scorer.c.scorer_id, shard_count.c.dataset_id == dataset_id)
-    return sa.and_(of_dataset, shard_count.c.n > 0)
+    is_of_dataset = sa.and_(shard_count.c.scorer_id == scorer.c.scorer_id, shard_count.c.dataset_id == dataset_id)
+    return sa.and_(is_of_dataset, shard_count.c.n > 0)
 
 
 def explain_refused_name(connection: Connection, name: str) -> str | None:
-    """Why an imported metric cannot have this name; None where it can. It becomes a column of sample_scores."""
+    """Return why an imported metric cannot have this name, as the end of a sentence; None if it can.
+
+    The name becomes a column of view sample_scores, so it must be no other column of it and no reserved word of SQL.
+    """
     if name in (*RESERVED_NAMES, *add_imported_metrics(connection, {})):
-        return "stands for something else in queries" if name in RESERVED_NAMES else None
+        return "has another meaning in queries" if name in RESERVED_NAMES else None
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') AND attname = :name"
     if connection.scalar(sa.text(columns), {"name": name}):
         return "is a metric or another column of sample_scores already"
     keyword = "SELECT word FROM pg_get_keywords() WHERE word = :name AND catcode <> 'U'"
-    return "is a word of SQL" if connection.scalar(sa.text(keyword), {"name": name}) else None
+    return "is a reserved word of SQL" if connection.scalar(sa.text(keyword), {"name": name}) else None
 
 
 def load_samples_by_key(connection: Connection, dataset_id: int, keys: Sequence[str]) -> list[KeyedSample]:
-    """The samples of a dataset with these keys, of both kinds."""
+    """Load the samples of a dataset with these keys, captions and question-answer pairs; unknown keys are left out."""
     query = (
         sa.select(sample.c.sample_id, sample.c.kind, sample.c.key, video.c.key, sample.c.text)
         .join(video, video.c.video_id == sample.c.video_id)

@@ -13,11 +13,11 @@ from db.sql import read_sql
 
 @dataclass(frozen=True, slots=True)
 class KeypointDecision:
-    """A scorer's decision on a keypoint of a caption, beside the manifest's label.
+    """A scorer's decision whether a caption covers a keypoint, with the label that a person gave.
 
-    group: the source video, or the video. covered: None where there is no decision, as on a text that changed
-    (is_stale). chosen_on: of which videos the labels are that the threshold was chosen on: "calibration", "all", or
-    None for a threshold that no label chose.
+    group: the key of the source video, or of the video. covered: None without a decision, or for a text that has
+    changed (is_stale). chosen_on: which videos' labels the threshold was chosen on: "calibration", "all", or None if it
+    was not chosen on labels.
     """
 
     metric: str
@@ -31,11 +31,13 @@ class KeypointDecision:
 
 
 def load_keypoint_decisions(connection: Connection, dataset_id: int) -> list[KeypointDecision]:
-    """Every decision on a labelled keypoint of a dataset, by the keys of caption and keypoint."""
+    """Load the active scorers' decisions on all labelled keypoints of a dataset, ordered by the keys of caption and
+    keypoint.
+    """
     statement = sa.text(read_sql("decided_keypoints"))
     values = {"dataset_id": dataset_id, "method_labels": LABEL_METHOD, "source": MANIFEST_LABEL_SOURCE}
     return [KeypointDecision(**row) for row in connection.execute(statement, values).mappings()]
 
 
 LABEL_METHOD = "keypoint_labels"
-"""Thresholds chosen on labels of keypoints; those of scope "dataset" are in force where a scorer decides keypoints."""
+"""Column `method` of thresholds chosen on keypoint labels; those of scope "dataset" are in force."""

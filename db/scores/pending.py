@@ -1,4 +1,4 @@
-"""The work list: which samples of a shard a scorer still has to score, their inputs, and counts by shard."""
+"""The samples that a scorer still has to score, with their inputs, and counts of samples by shard and status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from db.sql import read_sql
 
 T = TypeVar("T")
 ShardCounts = dict[tuple[int, int], Mapping[str, int]]
-"""By (dataset_id, shard), the number of samples of each status; without those that are 0."""
+"""By (dataset_id, shard), the number of samples by status; statuses without samples are left out."""
 
 # The statuses of samples that are still to be scored.
 PENDING_STATUSES = ("unscored", "stale", "failed")
@@ -23,7 +23,7 @@ PENDING_STATUSES = ("unscored", "stale", "failed")
 
 @dataclass(frozen=True, slots=True)
 class PendingSample:
-    """A sample with the inputs that it was loaded with: `sample[REFERENCES]` are its references.
+    """A sample to be scored, with the inputs that were loaded for it: `sample[REFERENCES]` returns its references.
 
     input_sha256: the digest of those inputs. input_marks: a few digits of the digest of every single input.
     """
@@ -47,9 +47,10 @@ class PendingSample:
 
 
 def list_pending_samples(connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int) -> list[int]:
-    """Ids of the samples of a shard without a score of this scorer, with a stale one or a failed one; ascending.
+    """List the ids of a shard's samples without a score by this scorer, with a stale score or with a failed one,
+    ascending.
 
-    scorer_id: None for a scorer that is not registered yet and so has no score.
+    scorer_id: None for a scorer that is not registered yet; then all samples are pending.
     """
     statement = sa.text(read_sql("pending_samples"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
@@ -57,13 +58,13 @@ def list_pending_samples(connection: Connection, *, scorer_id: int | None, datas
 
 
 def list_shard_samples(connection: Connection, dataset_id: int, shard: int) -> list[int]:
-    """Ids of all samples of a shard, ascending."""
+    """List the ids of all samples of a shard, ascending."""
     query = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset_id, sample.c.shard == shard)
     return list(connection.scalars(query.order_by(sample.c.sample_id)))
 
 
 def list_samples_of_first_videos(connection: Connection, dataset_id: int, n_videos: int) -> list[int]:
-    """Ids of the samples of a dataset's first videos by order of their keys in code points; ascending."""
+    """List the ids, ascending, of all samples of a dataset's first `n_videos` videos, ordered by key in code points."""
     first = sa.select(video.c.video_id).where(video.c.dataset_id == dataset_id)
     first = first.order_by(video.c.key.collate("C")).limit(n_videos)
     query = sa.select(sample.c.sample_id).where(sample.c.video_id.in_(first))
@@ -71,7 +72,9 @@ def list_samples_of_first_videos(connection: Connection, dataset_id: int, n_vide
 
 
 def compute_shard_digest(connection: Connection, dataset_id: int, shard: int) -> str | None:
-    """A digest that changes with any sample of a shard and any input of its video; None for a shard without samples."""
+    """Return an MD5 digest that changes with any sample of a shard and any input of its video; None if the shard has no
+    samples.
+    """
     query = sa.text(
         "SELECT md5(string_agg(md5(CAST((s.sample_id, s.row_sha256, s.video_id, v.content_sha256, v.references_sha256, "
         "v.reference_segments_digest, v.keypoints_sha256) AS text)), '' ORDER BY s.sample_id)) "
@@ -84,7 +87,7 @@ def compute_shard_digest(connection: Connection, dataset_id: int, shard: int) ->
 def load_samples(
     connection: Connection, sample_ids: list[int], inputs: Collection[Input[Any]], scorer_id: int | None = None
 ) -> list[PendingSample]:
-    """The samples with these inputs and the digest of the inputs, read in one snapshot.
+    """Load samples with these inputs and a digest of them, all read at one moment; unknown ids are left out.
 
     scorer_id: the scorer whose thresholds are read; None reads none.
     """
@@ -95,7 +98,7 @@ def load_samples(
 
 
 def split_ids(sample_ids: list[int], size: int) -> Iterator[list[int]]:
-    """Consecutive runs of at most `size` ids."""
+    """Yield consecutive parts of the list with at most `size` ids."""
     for start in range(0, len(sample_ids), size):
         yield sample_ids[start : start + size]
 
@@ -107,27 +110,28 @@ def _build_pending(row: dict[str, Any], inputs: Collection[Input[Any]]) -> Pendi
 
 
 def load_shard_counts(connection: Connection, scorer_id: int | None, dataset_ids: Iterable[int]) -> ShardCounts:
-    """The samples of every shard that has some: "unscored", "stale", or the status of a score of present inputs.
+    """Return {(dataset id, shard): {status: number of samples}} for the shards of these datasets that have samples.
 
-    scorer_id: None for a scorer that never ran.
+    A status is "unscored", "stale", or that of a present score; those with no samples are left out. scorer_id: None for
+    a scorer that is not registered yet; then all samples are unscored.
     """
-    is_its = sa.and_(
+    is_by_scorer = sa.and_(
         *(shard_count.c[name] == shard.c[name] for name in ("dataset_id", "shard")),
         shard_count.c.scorer_id == scorer_id,
     )
     query = (
         sa.select(shard, shard_count.c.status, shard_count.c.n)
-        .outerjoin(shard_count, is_its)
+        .outerjoin(shard_count, is_by_scorer)
         .where(shard.c.dataset_id.in_(list(dataset_ids)))
     )
     counts: dict[tuple[int, int], dict[str, int]] = {}
     for row in connection.execute(query):
-        of_shard = counts.setdefault((row.dataset_id, row.shard), {"unscored": row.n_samples})
+        statuses = counts.setdefault((row.dataset_id, row.shard), {"unscored": row.n_samples})
         if row.status is not None:
-            of_shard[row.status] = row.n
-            of_shard["unscored"] -= row.n
+            statuses[row.status] = row.n
+            statuses["unscored"] -= row.n
     return {
         place: present
-        for place, of_shard in counts.items()
-        if (present := {status: n for status, n in of_shard.items() if n})
+        for place, statuses in counts.items()
+        if (present := {status: n for status, n in statuses.items() if n})
     }

@@ -1,4 +1,4 @@
-"""What the scores of a shard or of a dataset are like: counts, reasons and means, for pages and checks of assets."""
+"""Counts, commonest reasons and means of the scores of a shard or a dataset, for asset pages and asset checks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from db.sql import read_sql
 
 @dataclass(frozen=True, slots=True)
 class ShardQuality:
-    """Counts of a shard's scores; the extremes are None where no score is defined. n_qa: question-answer pairs that the
-    metric concerns, unlike n_not_applicable others.
+    """Counts of one shard's scores by a scorer, and the least and greatest value; both are None if no score is defined.
+
+    n_qa: question-answer pairs that the metric applies to. n_not_applicable: those that it does not apply to.
     """
 
     n_samples: int
@@ -31,7 +32,7 @@ class ShardQuality:
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many samples of a kind have a status, and the commonest reason of those without a value."""
+    """How many samples of a kind have a status, and the commonest reason among those without a value."""
 
     kind: str
     status: str
@@ -41,10 +42,10 @@ class StatusCount:
 
 @dataclass(frozen=True, slots=True)
 class MeanScore:
-    """The mean of the `n` defined scores that samples of a kind have, of so many videos.
+    """Mean of the `n` defined scores of samples of one kind, from `n_videos` videos, with a standard error.
 
-    varies: whether two of the scores differ. standard_error: cluster-robust, the clusters being the videos, with the
-    factor n_videos / (n_videos - 1); None for a single video.
+    varies: whether two of the scores differ. standard_error: cluster-robust, with videos as clusters and the factor
+    n_videos / (n_videos - 1); None for a single video.
     """
 
     kind: str
@@ -56,7 +57,9 @@ class MeanScore:
 
 
 def count_shard_scores(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
-    """Count the scores of a shard by status; a stale score counts only as stale. scorer_id: None if not registered."""
+    """Count a shard's scores by status; a stale score counts only as stale. scorer_id: None for a scorer that is not
+    registered.
+    """
     statement = sa.text(read_sql("shard_quality"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return ShardQuality(**connection.execute(statement, values).mappings().one())
@@ -65,7 +68,7 @@ def count_shard_scores(connection: Connection, scorer_id: int | None, dataset_id
 def count_statuses_with_reasons(
     connection: Connection, scorer_id: int, dataset_id: int, shard: int
 ) -> list[StatusCount]:
-    """Count the samples of a shard by kind and status, most first; samples without a score are "unscored"."""
+    """Count a shard's samples by kind and status, the most frequent first; a sample without a score is "unscored"."""
     statement = sa.text(read_sql("reasons_by_status"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return [StatusCount(*row) for row in connection.execute(statement, values)]
@@ -74,14 +77,16 @@ def count_statuses_with_reasons(
 def compute_mean_scores(
     connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
 ) -> list[MeanScore]:
-    """The means of a shard or of the whole dataset, one for each kind of samples that has a defined score."""
+    """Return the mean score of a shard, or of the dataset without `shard`: one per kind of sample that has a defined
+    score.
+    """
     statement = sa.text(read_sql("mean_scores"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return [MeanScore(*row) for row in connection.execute(statement, values)]
 
 
 def has_good_score(connection: Connection, dataset_id: int) -> bool:
-    """Whether an active scorer has given a sample of the dataset a value."""
+    """Whether any sample of the dataset has a value by an active scorer."""
     query = (
         sa.select(sa.literal(1))
         .select_from(score.join(scorer).join(sample))
@@ -93,7 +98,7 @@ def has_good_score(connection: Connection, dataset_id: int) -> bool:
 def find_first_failure(
     connection: Connection, scorer_id: int | None, dataset_id: int, shard: int
 ) -> tuple[str, str] | None:
-    """Key and error of the first sample of a shard that failed, or None."""
+    """Return key and error of the first sample, by id, of a shard whose score failed; None if none did."""
     query = (
         sa.select(sample.c.key, score.c.error)
         .join(score, score.c.sample_id == sample.c.sample_id)

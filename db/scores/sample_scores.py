@@ -1,4 +1,6 @@
-"""Samples with their present scores: as tables to join, as a list best first, and one sample in full."""
+"""Samples with their present scores by all active scorers: as a joined SQL query, as a list best first, and one sample
+in full.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ FACT_COLUMNS: dict[str, Column] = {
     **{name: video_fact.c[name] for name in VIDEO_FACTS},
 }
 SIMPLE_SCORES = ("words_in_common", "cosine")
-"""What captions share with their references: columns of sample_scores as metrics have, which a metric has to beat."""
+"""Simple scores of captions against their references, a baseline for metrics; columns of view sample_scores."""
 _FROZEN_TOO: dict[str, Column] = {
     "question": sample.c.question,
     "answer": sample.c.answer,
@@ -48,32 +50,33 @@ _FROZEN_TOO: dict[str, Column] = {
 
 
 def is_number_column(column: Column) -> bool:
-    """Whether the values of a column are numbers."""
+    """Whether the values of an SQL column are numbers."""
     return isinstance(column.type, sa.Double | sa.Integer)
 
 
 def format_column_names(columns: Iterable[str]) -> str:
-    """The names of columns in order, for a sentence, in which one word stands for the thirty facts.
+    """Return column names, sorted and joined by commas, with one phrase in place of all facts.
 
     >>> format_column_names(["vcs", "motion", "shard", "words"])
     'shard, vcs, and the facts of docs/facts.md'
     """
-    wanted = set(columns)
-    facts = [] if wanted.isdisjoint(FACT_COLUMNS) else ["and the facts of docs/facts.md"]
-    return ", ".join([*sorted(wanted - FACT_COLUMNS.keys()), *facts])
+    names = set(columns)
+    facts = [] if names.isdisjoint(FACT_COLUMNS) else ["and the facts of docs/facts.md"]
+    return ", ".join([*sorted(names - FACT_COLUMNS.keys()), *facts])
 
 
 def list_columns_without_metrics() -> frozenset[str]:
-    """The columns of view sample_scores that no metric has, and whose names none can have."""
+    """Return the columns of view sample_scores that belong to no metric; no metric can have one of these names."""
     return frozenset(
         {*_SAMPLE_COLUMNS, *FACT_COLUMNS, "dataset", "sample_id", "n_references", "mean_ratings", "own_fields"}
     )
 
 
 class ActiveScorer(NamedTuple):
-    """The active scorer of a metric, and its scores in a dataset.
+    """A metric's active scorer: id, fingerprint, names of its models, and how many samples of one dataset have a value
+    now.
 
-    n_defined: how many of its scores have a value now. is_alone: whether it has none in any other dataset.
+    is_in_one_dataset: whether no other dataset has a value by this scorer.
     """
 
     metric: str
@@ -86,12 +89,12 @@ class ActiveScorer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SampleScores:
-    """Where to read the samples of a dataset with their present scores.
+    """The joined tables and columns from which a query reads a dataset's samples with their present scores.
 
-    rows: what stands behind FROM. of_dataset: whether a row is one of them. shown: by name, the columns of view
-    sample_scores that a recipe may name. columns: these, and sample_id, question, answer, uri and content_sha256.
-    is_scored: by metric, whether the sample has a row of scores. components: of these rows, by metric; NULL for a stale
-    score.
+    from_clause: the joined tables. dataset_condition: the condition that a row is a sample of the dataset.
+    view_columns: by name, the columns of view sample_scores that a recipe may name. columns: these, and sample_id,
+    question, answer, uri and content_sha256. is_scored: by metric, whether the sample has a row of scores. components:
+    by metric, the parts of the score; NULL for a stale score.
     """
 
     from_clause: sa.FromClause
@@ -103,33 +106,36 @@ class SampleScores:
 
 
 def list_dataset_metrics(connection: Connection, dataset: Dataset) -> list[str]:
-    """The metrics that a dataset has or can be given, as `list_dataset_scores` lists them. Simple scores are none."""
+    """List the metrics, without simple scores, that a dataset has scores by or can be given, in the order of
+    sample_scores.
+    """
     return [name for name in list_dataset_scores(connection, dataset) if name not in SIMPLE_SCORES]
 
 
 def list_dataset_scores(connection: Connection, dataset: Dataset) -> list[str]:
-    """The metrics and simple scores that a dataset has or can be given: those computed, and those imported into it.
+    """List the metrics and simple scores that a dataset has scores by or can be given, in the order of view
+    sample_scores.
 
-    In the order of their columns in view sample_scores, which has those imported into other datasets, too.
+    Metrics imported only into other datasets are left out.
     """
     query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') ORDER BY attnum"
     names = list(connection.exec_driver_sql(query).scalars())
-    of_others = list_metrics_imported_elsewhere(connection, dataset.dataset_id)
-    return [name for name in names if f"{name}_status" in names and name not in ("video", *of_others)]
+    elsewhere = list_metrics_imported_elsewhere(connection, dataset.dataset_id)
+    return [name for name in names if f"{name}_status" in names and name not in ("video", *elsewhere)]
 
 
 def load_active_scorers(connection: Connection, dataset: Dataset) -> dict[str, ActiveScorer]:
-    """The active scorers by metric, as the snapshot of this function's statement has them."""
+    """Load the active scorer of every metric, by metric, with the number of its values in this dataset."""
     rows = connection.execute(_ACTIVE_SCORERS, {"dataset_id": dataset.dataset_id})
     return {row.metric: ActiveScorer(*row) for row in rows}
 
 
 def prepare_for_joins(connection: Connection) -> None:
-    """Let Postgres put all tables of a statement in order, for the rest of the transaction.
+    """Set Postgres's planner for queries that join many tables, until the transaction ends.
 
-    Compiling such a statement would take longer than running it, and what is ranked lies in memory. Rows are
-    looked up by key, which needs no memory of earlier ones: to set these caches up would take the first page of a
-    million scores ten times as long as its rows.
+    It may then reorder all tables of a statement. Compiling such a statement would take longer than running it, and
+    what is ranked is in memory. Rows are looked up by key, which needs no memory of earlier ones: setting up these
+    caches would take the first page of a million scores ten times as long as its rows.
     """
     settings = ("join_collapse_limit = 20", "from_collapse_limit = 20", "work_mem = '64MB'", "jit = off")
     for setting in (*settings, "enable_memoize = off"):
@@ -139,10 +145,11 @@ def prepare_for_joins(connection: Connection) -> None:
 def build_sample_scores(
     dataset: Dataset, metrics: Sequence[str], scorers: Mapping[str, ActiveScorer], by: str | None = None
 ) -> SampleScores:
-    """The samples of a dataset with their scores by these metrics.
+    """Build the tables and columns of a query for a dataset's samples with their scores by these metrics. Runs no
+    statement.
 
-    by: a metric; where it has a scorer, the samples with a value by it alone, which an index has in order. All else is
-    joined to their rows by outer joins, so that Postgres leaves out a table of which nothing is asked.
+    by: a metric; if it has a scorer, the query covers only samples with a value by it, which an index has in order. All
+    other tables are outer joins, so Postgres skips a table of which no column is asked.
     """
     scores = {metric: score.alias(f"{metric}_score") for metric in metrics if metric in scorers}
     sample_id: Column
@@ -151,18 +158,18 @@ def build_sample_scores(
         base, its_scorer = scores[by], scorers[by]
         sample_id, rows = base.c.sample_id, base.outerjoin(sample, sample.c.sample_id == base.c.sample_id)
         has_value = sa.and_(sa.not_(base.c.is_stale), base.c.value.is_not(None))
-        of_dataset = sa.and_(base.c.scorer_id == its_scorer.scorer_id, has_value)
+        dataset_condition = sa.and_(base.c.scorer_id == its_scorer.scorer_id, has_value)
         if not its_scorer.is_in_one_dataset:
-            of_dataset = sa.and_(of_dataset, sample.c.dataset_id == dataset.dataset_id)
+            dataset_condition = sa.and_(dataset_condition, sample.c.dataset_id == dataset.dataset_id)
     else:
-        sample_id, rows, of_dataset = sample.c.sample_id, sample, sample.c.dataset_id == dataset.dataset_id
+        sample_id, rows, dataset_condition = sample.c.sample_id, sample, sample.c.dataset_id == dataset.dataset_id
     rows = rows.outerjoin(video, video.c.video_id == sample.c.video_id)
     rows = rows.outerjoin(text_fact, text_fact.c.text_sha256 == sample.c.text_sha256)
-    of_content = video_fact.c.content_sha256 == video.c.content_sha256
-    rows = rows.outerjoin(video_fact, sa.and_(video_fact.c.video_id == video.c.video_id, of_content))
+    is_present = video_fact.c.content_sha256 == video.c.content_sha256
+    rows = rows.outerjoin(video_fact, sa.and_(video_fact.c.video_id == video.c.video_id, is_present))
     for metric in scores.keys() - {by}:
-        of_scorer = scores[metric].c.scorer_id == scorers[metric].scorer_id
-        rows = rows.outerjoin(scores[metric], sa.and_(of_scorer, scores[metric].c.sample_id == sample_id))
+        is_by_scorer = scores[metric].c.scorer_id == scorers[metric].scorer_id
+        rows = rows.outerjoin(scores[metric], sa.and_(is_by_scorer, scores[metric].c.sample_id == sample_id))
     shown = {**_SAMPLE_COLUMNS, **FACT_COLUMNS, "dataset": sa.literal(dataset.name, sa.Text)}
     is_scored: dict[str, sa.ColumnElement[bool]] = dict.fromkeys(metrics, sa.false())
     components: dict[str, Column] = dict.fromkeys(metrics, sa.null())
@@ -177,7 +184,7 @@ def build_sample_scores(
         shown[f"{metric}_status"] = sa.case((table.c.is_stale, "stale"), else_=table.c.status)
         shown[f"{metric}_models"] = sa.case((is_scored[metric], sa.literal(scorers[metric].models, sa.Text)))
     columns = {**shown, **_FROZEN_TOO, "sample_id": sample_id}
-    return SampleScores(rows, of_dataset, shown, columns, is_scored, components)
+    return SampleScores(rows, dataset_condition, shown, columns, is_scored, components)
 
 
 def list_scores(
@@ -189,52 +196,57 @@ def list_scores(
     kind: str | None = None,
     components: bool = False,
 ) -> list[dict[str, Any]]:
-    """Samples of a dataset with value, status and models of every metric, best first, undefined values last as None.
+    """List samples as dicts with key, video, kind, system, and value, status and models of every metric, by metric `by`
+    best first.
 
-    kind: of which samples; None for all. components: whether the parts of each score come along as
-    `<metric>_components`; those of a stale score are None.
+    Samples without a value by this metric come last, with None. Empty if no dataset has this name. limit: None for all
+    samples. kind: "caption" or "qa"; None for both. components: also add the parts of each score as
+    `<metric>_components`, None for a stale score.
     """
-    found = find_dataset(connection, dataset)
-    if found is None:
+    stored = find_dataset(connection, dataset)
+    if stored is None:
         return []
-    metrics, scorers = list_dataset_scores(connection, found), load_active_scorers(connection, found)
+    metrics, scorers = list_dataset_scores(connection, stored), load_active_scorers(connection, stored)
     prepare_for_joins(connection)
     if limit is not None:
-        best = _build_table_query(build_sample_scores(found, metrics, scorers, by), by, metrics, components, kind)
+        best = _build_table_query(build_sample_scores(stored, metrics, scorers, by), by, metrics, components, kind)
         rows = connection.execute(best.limit(limit)).mappings().all() if by in scorers else []
         if len(rows) == limit:
             return [dict(row) for row in rows]
-    everything = _build_table_query(build_sample_scores(found, metrics, scorers), by, metrics, components, kind)
+    everything = _build_table_query(build_sample_scores(stored, metrics, scorers), by, metrics, components, kind)
     return [dict(row) for row in connection.execute(everything.limit(limit)).mappings()]
 
 
 def _build_table_query(
     scores: SampleScores, by: str, metrics: list[str], components: bool, kind_wanted: str | None
 ) -> sa.Select[Any]:
-    of_metrics = [f"{metric}{about}" for metric in metrics for about in ("", "_status", "_models")]
-    columns = [scores.columns[name].label(name) for name in ("sample", "video", "kind", "system", *of_metrics)]
+    metric_columns = [f"{metric}{suffix}" for metric in metrics for suffix in ("", "_status", "_models")]
+    columns = [scores.columns[name].label(name) for name in ("sample", "video", "kind", "system", *metric_columns)]
     if components:
         columns += [scores.components[metric].label(f"{metric}_components") for metric in metrics]
     kind, key = scores.columns["kind"], sa.collate(scores.columns["sample"], "C")
-    in_order = (scores.columns[by].desc().nulls_last(), kind, key)
-    query = sa.select(*columns).select_from(scores.from_clause).where(scores.dataset_condition).order_by(*in_order)
+    order = (scores.columns[by].desc().nulls_last(), kind, key)
+    query = sa.select(*columns).select_from(scores.from_clause).where(scores.dataset_condition).order_by(*order)
     return query if kind_wanted is None else query.where(kind == kind_wanted)
 
 
 def find_sample_id(connection: Connection, dataset_id: int, key: str) -> int | None:
-    """The id of a dataset's sample; None where there is none. A caption comes before a question of the same key."""
+    """Return the id of the dataset's sample with this key, the caption if a question-answer pair has the same key; None
+    if there is none.
+    """
     query = sa.text("SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND key = :key ORDER BY kind LIMIT 1")
-    found: int | None = connection.scalar(query, {"dataset_id": dataset_id, "key": key})
-    return found
+    sample_id: int | None = connection.scalar(query, {"dataset_id": dataset_id, "key": key})
+    return sample_id
 
 
 def find_sample_score(
     connection: Connection, dataset_id: int, key: str, metric: str, kind: str | None = None
 ) -> RowMapping | None:
-    """A sample with its score by the metric's active scorer, whose columns are None without a score.
+    """Return a sample's texts and its score by the metric's active scorer, as a row; the score's columns are None if it
+    has none.
 
-    None where the dataset has no sample of this key, and kind if one is given; else a caption comes before a
-    question-answer pair of the same key.
+    None if the dataset has no sample of this key, and of this kind if one is given; without a kind a caption comes
+    before a question-answer pair of the same key.
     """
     query = sa.text(
         "SELECT s.sample_id, s.key AS sample, s.kind, s.system, v.key AS video, s.text, c.value, c.status, c.error, "

@@ -1,4 +1,4 @@
-"""Scorers and their scores: registering and activating a scorer, writing batches of scores, reading them back."""
+"""Register and activate scorers, store batches of their scores, and read the values back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 from db.sql import read_sql
 
-# The view of that name: every score with its sample's own columns, a stale one without its value.
+# View current_score: every score with columns of its sample, a stale one without its value.
 current_score = sa.table(
     "current_score",
     *[sa.column(name, sa.BigInteger) for name in ("scorer_id", "sample_id", "dataset_id", "shard")],
@@ -29,9 +29,9 @@ current_score = sa.table(
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """One score as it is stored. `value` is None unless the status is "ok"; then `error` is None.
+    """A score as table `score` stores it. `value` is None unless the status is "ok", and `error` is None only then.
 
-    input_marks: for each input a few digits of its digest, by which score_history names the inputs that changed.
+    input_marks: by input, a few digits of its digest, by which view score_history names the inputs that changed.
     """
 
     sample_id: int
@@ -45,7 +45,7 @@ class ScoreRow:
 
 @dataclass(frozen=True, slots=True)
 class ScoredSample:
-    """A sample with a defined score, for tables and plots."""
+    """A sample with a defined score: key, system, value and text."""
 
     key: str
     system: str
@@ -56,7 +56,9 @@ class ScoredSample:
 def register_scorer(
     connection: Connection, *, metric: str, models: Mapping[str, Any], params: Mapping[str, Any], code_version: str
 ) -> int:
-    """The id of the scorer with exactly these models, parameters and code version; a new one is a candidate."""
+    """Return the id of the scorer with exactly these models, parameters and code version; insert it as a candidate when
+    it is new.
+    """
     identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
     digest = compute_fingerprint(identity)
     # Two processes may register at once: the loser of the insert waits for the winner's row, then finds it.
@@ -70,19 +72,19 @@ def register_scorer(
 
 
 def activate_scorer(connection: Connection, scorer_id: int, dataset_ids: Sequence[int]) -> None:
-    """Make a scorer its metric's active one if it has a good score (status ok) in one of these datasets.
+    """Make a scorer its metric's active one, and retire the present one, if it has a score of status ok in one of these
+    datasets.
 
-    A metric has one active scorer; the one before is retired, its scores stay in view score_history. A scorer without
-    a good score never retires one that has any: a model that cannot do its work would hide what is there. Where there
-    is no good score to hide, any score will do, so that people see why the samples have no value.
+    If the present one has no score of status ok, any score of the new one will do, so that people see why samples have
+    no value. Scores of a retired scorer stay in view score_history.
     """
-    this = scorer.c.scorer_id == scorer_id
-    row = connection.execute(sa.select(scorer.c.metric, scorer.c.status).where(this)).one()
+    is_this = scorer.c.scorer_id == scorer_id
+    row = connection.execute(sa.select(scorer.c.metric, scorer.c.status).where(is_this)).one()
     if row.status == "active":
         return
     # Two processes may activate at once: the second one waits here, then looks at the winner.
-    of_metric = sa.select(scorer.c.scorer_id).where(scorer.c.metric == row.metric).order_by(scorer.c.scorer_id)
-    connection.execute(of_metric.with_for_update(key_share=True))
+    metric_scorers = sa.select(scorer.c.scorer_id).where(scorer.c.metric == row.metric).order_by(scorer.c.scorer_id)
+    connection.execute(metric_scorers.with_for_update(key_share=True))
     active = find_active_scorer(connection, row.metric)
     is_good = score.c.status == "ok"
     hides_good = active is not None and _has_score(connection, active, is_good)
@@ -90,40 +92,43 @@ def activate_scorer(connection: Connection, scorer_id: int, dataset_ids: Sequenc
     if _has_score(connection, scorer_id, is_of_datasets, *([is_good] if hides_good else [])):
         was_active = sa.and_(scorer.c.metric == row.metric, scorer.c.status == "active")
         connection.execute(sa.update(scorer).where(was_active).values(status="retired"))
-        connection.execute(sa.update(scorer).where(this).values(status="active"))
+        connection.execute(sa.update(scorer).where(is_this).values(status="active"))
 
 
 def find_scorer(
     connection: Connection, *, metric: str, models: Mapping[str, Any], params: Mapping[str, Any], code_version: str
 ) -> int | None:
-    """The id of the scorer with exactly these models, parameters and code version, or None when it was never run."""
+    """Return the id of the scorer with exactly these models, parameters and code version; None if it was never
+    registered.
+    """
     identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
     return connection.scalar(sa.select(scorer.c.scorer_id).where(scorer.c.fingerprint == compute_fingerprint(identity)))
 
 
 def find_active_scorer(connection: Connection, metric: str) -> int | None:
-    """The id of the metric's active scorer, or None when the metric has never been run."""
+    """Return the id of the metric's active scorer; None if it has none."""
     query = sa.select(scorer.c.scorer_id).where(scorer.c.metric == metric, scorer.c.status == "active")
     return connection.scalar(query)
 
 
 def list_active_models(connection: Connection, metric: str) -> list[str]:
-    """Names of the models behind the metric's active scorer; [] when the metric has never been run."""
+    """List the names of the models behind the metric's active scorer; empty if it has none."""
     used = connection.scalar(sa.select(scorer.c.models).where(scorer.c.metric == metric, scorer.c.status == "active"))
     return [model["model_id"] for model in (used or {}).values()]
 
 
 @retry_conflicts
 def store_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[ScoreRow]) -> UpsertCounts:
-    """Write one batch of scores in one transaction. Rows whose sample is gone by now are left out.
+    """Store a batch of scores in one transaction, in place of older ones, and return the counts of changes.
 
-    A score of inputs that have changed since they were loaded is stored as stale.
+    A score whose sample was deleted in the meantime is left out; one whose inputs changed since they were loaded is
+    stored as stale. Tried again after a conflict with another transaction.
     """
     compared = ["input_sha256", "value", "components", "status", "error"]
     with open_psycopg_transaction(engine) as connection:
         alive = lock_ids_for_copy(connection, sample.c.sample_id, [row.sample_id for row in rows])
-        # Whoever changes an input waits here for the end of this transaction, and then marks what it wrote; or it was
-        # first, and the comparison below sees the new input.
+        # A process that changes an input waits here for the end of this transaction, and then marks these scores; or it
+        # was first, and the comparison below sees the new input.
         connection.execute(
             "SELECT 1 FROM shard WHERE (dataset_id, shard) IN (SELECT dataset_id, shard FROM sample "
             "WHERE sample_id = ANY(%s)) ORDER BY dataset_id, shard FOR KEY SHARE",
@@ -144,7 +149,7 @@ def store_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
 
 
 def count_statuses(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> dict[str, int]:
-    """The number of samples by score status; samples without a score count as "unscored"."""
+    """Return the number of samples of a dataset or a shard by score status; a sample without a score is "unscored"."""
     statement = sa.text(read_sql("status_counts"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return {row.status: row.n for row in connection.execute(statement, values)}
@@ -153,7 +158,9 @@ def count_statuses(connection: Connection, scorer_id: int, dataset_id: int, shar
 def list_best_and_worst(
     connection: Connection, scorer_id: int, dataset_id: int, kind: str, n: int, shard: int | None = None
 ) -> list[ScoredSample]:
-    """The n best and the n worst samples of a kind with a defined score, best first, ties by key; each once."""
+    """List the n best and the n worst samples of a kind with a defined score, without repeats, best first, ties
+    by key.
+    """
     scores = current_score.c
     order = (scores.value.desc(), sa.collate(scores.key, "C"))
     place, total = sa.func.row_number().over(order_by=order), sa.func.count().over()
@@ -171,14 +178,14 @@ def list_best_and_worst(
 def load_values_by_kind(
     connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
 ) -> dict[str, list[float]]:
-    """The values of every defined score by kind of sample, each best first: numbers alone, which fit in memory."""
+    """Load a scorer's defined scores on a dataset or a shard as {kind of sample: values, highest first}."""
     return _group_values(
         connection, _select_defined(scorer_id, dataset_id, shard, current_score.c.kind, current_score.c.value)
     )
 
 
 def load_values_by_system(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, list[float]]:
-    """The values of every defined score of a dataset's captions by the system that wrote them, each best first."""
+    """Load a scorer's defined scores of a dataset's captions as {system: values, highest first}."""
     query = _select_defined(scorer_id, dataset_id, None, current_score.c.system, current_score.c.value)
     return _group_values(connection, query.where(current_score.c.kind == "caption"))
 

@@ -1,4 +1,4 @@
-"""Stored thresholds, on probabilities of keypoints and on scores, with the method, objective and counts behind them."""
+"""Stored thresholds on keypoint probabilities and on scores, with their method, objective and counts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from db.scores.keypoint_decisions import LABEL_METHOD
 
 @dataclass(frozen=True, slots=True)
 class LabelThreshold:
-    """A threshold of one dimension: `value` is best for `objective` on `n` labels, `n_positive` of which say yes.
+    """A probability threshold for keypoints of one dimension: `value` is best for `objective` on `n` labels, of which
+    `n_positive` are yes.
 
-    shard: None for scope "dataset". details: plain data that says how the value was chosen.
+    shard: None for scope "dataset". details: plain data about how the value was chosen.
     """
 
     scope: Literal["dataset", "shard"]
@@ -32,11 +33,11 @@ class LabelThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ScoreThreshold:
-    """A cut on the scores of a kind of samples in a dataset, or in a shard.
+    """A threshold on the scores of one kind of sample, in a dataset or a shard: `at_least` is the lowest score that
+    passes.
 
-    `at_least` is the lowest score on the good side of it. n: the number of scores that it was found on, of which it
-    keeps `n_kept`. low, high: its 95 % interval, and n_good: the number of samples that people find good; None for a
-    share. details: plain data that says how it was found.
+    n: the number of scores it was computed from, of which it keeps `n_kept`. low, high: its 95 % interval, and n_good:
+    the number of samples that people find good; all None for a share. details: plain data about how it was chosen.
     """
 
     shard: int | None
@@ -54,8 +55,8 @@ class ScoreThreshold:
 def store_score_thresholds(
     connection: Connection, scorer_id: int, dataset_id: int, method: str, thresholds: Sequence[ScoreThreshold]
 ) -> None:
-    """Store cuts on scores, replacing those of the same scorer, dataset and method."""
-    of_method = (
+    """Store score thresholds of a scorer on a dataset, in place of all earlier ones by the same method."""
+    conditions = (
         score_threshold.c.scorer_id == scorer_id,
         score_threshold.c.dataset_id == dataset_id,
         score_threshold.c.method == method,
@@ -63,7 +64,7 @@ def store_score_thresholds(
     # Two runs may replace at once: the later one waits here, then replaces what the earlier one stored.
     is_this = scorer.c.scorer_id == scorer_id
     connection.execute(sa.select(scorer.c.scorer_id).where(is_this).with_for_update(key_share=True))
-    connection.execute(sa.delete(score_threshold).where(*of_method))
+    connection.execute(sa.delete(score_threshold).where(*conditions))
     common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": method}
     rows = [
         {
@@ -78,7 +79,7 @@ def store_score_thresholds(
 
 
 def list_score_thresholds(connection: Connection, dataset_id: int, method: str) -> list[tuple[str, ScoreThreshold]]:
-    """Return the cuts of a method on a whole dataset, each behind the metric whose active scorer has it."""
+    """List (metric, threshold) of all thresholds by one method on the active scorers' scores of a whole dataset."""
     columns = [score_threshold.c[name] for name in ScoreThreshold.__dataclass_fields__]
     query = (
         sa.select(scorer.c.metric, *columns)
@@ -90,7 +91,7 @@ def list_score_thresholds(connection: Connection, dataset_id: int, method: str) 
 
 
 def list_metrics_with_thresholds(connection: Connection, dataset_id: int) -> set[str]:
-    """The metrics whose active scorer has stored cuts on its scores over the whole dataset."""
+    """Return the metrics whose active scorer has a stored threshold on its scores of the whole dataset."""
     query = sa.text("SELECT metric FROM dataset_thresholds WHERE dataset_id = :dataset_id")
     return set(connection.scalars(query, {"dataset_id": dataset_id}))
 
@@ -98,9 +99,9 @@ def list_metrics_with_thresholds(connection: Connection, dataset_id: int) -> set
 def store_label_thresholds(
     connection: Connection, scorer_id: int, dataset_id: int, rows: Sequence[LabelThreshold]
 ) -> None:
-    """Replace all label thresholds of this scorer on this dataset; the new ones of scope "dataset" are in force.
+    """Store keypoint thresholds chosen on labels, in place of all earlier ones of this scorer on this dataset.
 
-    Raises ValueError where a dimension has two thresholds in one scope, since only one can be in force.
+    Those of scope "dataset" are then in force. Raises ValueError if a dimension has two thresholds in one scope.
     """
     places = [(row.scope, row.shard, row.dimension) for row in rows]
     if repeated := next((place for place in places if places.count(place) > 1), None):
@@ -108,19 +109,21 @@ def store_label_thresholds(
     # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.
     is_this = scorer.c.scorer_id == scorer_id
     connection.execute(sa.select(scorer.c.scorer_id).where(is_this).with_for_update(key_share=True))
-    of_labels = (
+    conditions = (
         keypoint_threshold.c.scorer_id == scorer_id,
         keypoint_threshold.c.dataset_id == dataset_id,
         keypoint_threshold.c.method == LABEL_METHOD,
     )
-    connection.execute(sa.delete(keypoint_threshold).where(*of_labels))
+    connection.execute(sa.delete(keypoint_threshold).where(*conditions))
     if rows:
         common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": LABEL_METHOD}
         connection.execute(sa.insert(keypoint_threshold), [{**common, **_build_columns(row)} for row in rows])
 
 
 def load_label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, float]:
-    """The thresholds in force for this scorer on this dataset, by dimension; {} without label thresholds."""
+    """Load the keypoint thresholds in force for a scorer on a dataset, by dimension; {} if none was chosen on
+    labels.
+    """
     query = sa.text(
         "SELECT dimension, threshold FROM threshold_in_force WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id "
         'ORDER BY dimension COLLATE "C"'

@@ -1,1 +1,1 @@
-"""Recipes, the samples that they choose, and the subsets that are frozen."""
+"""Recipes, the samples that they choose, and frozen selections."""

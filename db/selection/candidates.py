@@ -1,4 +1,4 @@
-"""The samples that a recipe chooses among, as arrays: what it ranks them by, and their strata, texts and videos."""
+"""The candidates of a selection as arrays: the values that rank them, their strata, texts and videos."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from db.selection.recipes import SelectionError
 from db.server.arrays import pack_column, unpack_column
 
 WHOLE_STRATUM = "all"
-"""The stratum of a recipe without strata."""
+"""Name of the only stratum of a recipe without strata."""
 
 
 class NothingToSelect(SelectionError):
-    """No sample has a score that a selection could rank it by."""
+    """Raised when no sample has a value that a selection could rank it by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The eligible samples, in no order.
+    """The samples that a recipe chooses from, as arrays in the same, arbitrary order.
 
-    values: (n, m), the columns of `by` in their order, all finite. strata: their names in order; stratum: (n,), the
-    place of each sample's stratum among them. sample_ids: (n,). draws: (n,), random numbers that depend only on seed,
-    kind and key; empty unless the recipe draws. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe compares
-    texts. video_ids: (n,); signatures: by video, of those that have one; both empty unless the recipe compares videos.
+    values: (n, m), the columns of `by` in their order, all finite. strata: names of the strata, sorted; stratum_places:
+    (n,), the index of each sample's stratum in them. sample_ids: (n,). draws: (n,), random numbers that depend only on
+    seed, kind and key; empty unless the recipe draws. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe
+    compares texts. video_ids: (n,); signatures: by video, of those that have one; both empty unless the recipe compares
+    videos.
     """
 
     values: npt.NDArray[np.float64]
@@ -49,7 +50,7 @@ class Candidates:
 
 
 class _PackedColumn(NamedTuple):
-    """A number of each candidate: its SQL, and the types in which Postgres sends it and in which it is read."""
+    """A number per candidate: its SQL, and the types in which Postgres sends it and in which it is read."""
 
     value: Column
     sent: str
@@ -57,27 +58,29 @@ class _PackedColumn(NamedTuple):
 
 
 def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candidates:
-    """Return the eligible samples, at least one.
+    """Load all eligible samples as arrays, at least one.
 
-    Raises NothingToSelect where there is none, and SelectionError where the recipe compares videos and one of theirs
-    was never measured.
+    Raises NothingToSelect if there is none, and SelectionError if the recipe compares videos and one of them was never
+    measured.
     """
     recipe = eligible.recipe
     by = {
         f"by {place}": _PackedColumn(sa.cast(value, sa.Double), "f8", "f8")
         for place, value in enumerate(eligible.rank_columns)
     }
-    wanted = {**by, **_choose_columns(eligible)}
-    by_stratum = {row["stratum"]: row for row in connection.execute(_build_packed_query(eligible, wanted)).mappings()}
+    packed_columns = {**by, **_choose_columns(eligible)}
+    by_stratum = {
+        row["stratum"]: row for row in connection.execute(_build_packed_query(eligible, packed_columns)).mappings()
+    }
     if not by_stratum:
         raise NothingToSelect(explain_no_candidates(connection, eligible.dataset, recipe, eligible.unjudged))
     strata = sorted(by_stratum)
     parts = {
         name: [unpack_column(by_stratum[stratum][name], column.sent) for stratum in strata]
-        for name, column in wanted.items()
+        for name, column in packed_columns.items()
     }
     sizes = [len(part) for part in parts["sample_ids"]]
-    arrays = {name: np.concatenate(part).view(wanted[name].read) for name, part in parts.items()}
+    arrays = {name: np.concatenate(part).view(packed_columns[name].read) for name, part in parts.items()}
     values = np.stack([arrays.pop(name) for name in by], axis=1)
     signatures: Mapping[int, bytes] = {}
     if recipe.dedupe_videos is not None:
@@ -86,72 +89,76 @@ def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candid
 
 
 def compute_key_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the places (n,) of distinct samples in the order of kind and key, from 0 to n - 1."""
+    """Return the place (n,), from 0, that every one of n distinct samples would have if they were sorted by kind and
+    key.
+    """
     if not len(sample_ids):
         return np.empty(0, dtype=np.intp)
-    in_order = sa.text(
+    query = sa.text(
         'SELECT array_send(array_agg(sample_id ORDER BY kind, key COLLATE "C")) FROM sample WHERE sample_id = ANY(:ids)'
     )
-    packed = connection.execute(in_order, {"ids": sample_ids.tolist()}).scalar_one()
+    packed = connection.execute(query, {"ids": sample_ids.tolist()}).scalar_one()
     places = np.empty(len(sample_ids), dtype=np.intp)
     places[np.argsort(sample_ids)] = np.argsort(unpack_column(packed, "i8"))
     return places
 
 
 def list_texts_without_vector(connection: Connection, eligible: EligibleSamples, model_id: int | None) -> list[str]:
-    """Return the distinct texts of eligible samples that an encoder has no vector of, in the order of their hashes.
+    """List the distinct texts of eligible samples without a vector of this encoder, in the order of their hashes.
 
-    model_id: None for an encoder that has embedded nothing yet.
+    model_id: None for an encoder that is not registered yet; then all texts are listed.
     """
     query = sa.select(sample.c.text_sha256, sample.c.text).select_from(eligible.scores.from_clause)
     query = query.where(*eligible.conditions).distinct().order_by(sample.c.text_sha256)
     if model_id is not None:
-        of_text = sa.and_(text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256)
-        query = query.where(~sa.exists().where(of_text))
+        has_vector = sa.and_(
+            text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256
+        )
+        query = query.where(~sa.exists().where(has_vector))
     return [row.text for row in connection.execute(query)]
 
 
 def _choose_columns(eligible: EligibleSamples) -> dict[str, _PackedColumn]:
-    """Return what is read of each sample beside the values that rank it, by the field of `Candidates`."""
+    """Return the columns to read of every sample, in addition to those that rank it, by the field of `Candidates`."""
     recipe, columns = eligible.recipe, eligible.scores.columns
-    wanted = {"sample_ids": _PackedColumn(columns["sample_id"], "i8", "i8")}
+    chosen = {"sample_ids": _PackedColumn(columns["sample_id"], "i8", "i8")}
     if recipe.is_drawn:
         drawn = sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), columns["kind"], columns["sample"]))
         # The first 64 bits: Postgres reads them with a sign, which they do not have.
         bits = sa.cast(sa.cast(sa.literal("x", sa.Text) + sa.func.left(drawn, 16), BIT(64)), sa.BigInteger)
-        wanted["draws"] = _PackedColumn(bits, "i8", "u8")
+        chosen["draws"] = _PackedColumn(bits, "i8", "u8")
     if recipe.needs_vectors:
-        wanted["text_sha256"] = _PackedColumn(sample.c.text_sha256, "V32", "V32")
+        chosen["text_sha256"] = _PackedColumn(sample.c.text_sha256, "V32", "V32")
     if recipe.dedupe_videos is not None:
-        wanted["video_ids"] = _PackedColumn(sample.c.video_id, "i8", "i8")
-    return wanted
+        chosen["video_ids"] = _PackedColumn(sample.c.video_id, "i8", "i8")
+    return chosen
 
 
-def _build_packed_query(eligible: EligibleSamples, wanted: Mapping[str, _PackedColumn]) -> sa.Select[Any]:
-    """Return a query for a row of packed columns for each stratum."""
+def _build_packed_query(eligible: EligibleSamples, packed_columns: Mapping[str, _PackedColumn]) -> sa.Select[Any]:
+    """Return a query for a row of packed columns per stratum."""
     stratum = sa.literal(WHOLE_STRATUM, sa.Text) if eligible.stratum is None else eligible.stratum
-    rows = sa.select(stratum.label("stratum"), *[column.value.label(name) for name, column in wanted.items()])
+    rows = sa.select(stratum.label("stratum"), *[column.value.label(name) for name, column in packed_columns.items()])
     rows = rows.select_from(eligible.scores.from_clause).where(*eligible.conditions)
-    of_rows = rows.subquery("eligible").c
-    packed = [pack_column(of_rows[name]).label(name) for name in wanted]
-    return sa.select(of_rows.stratum, *packed).group_by(of_rows.stratum)
+    row_columns = rows.subquery("eligible").c
+    packed = [pack_column(row_columns[name]).label(name) for name in packed_columns]
+    return sa.select(row_columns.stratum, *packed).group_by(row_columns.stratum)
 
 
 def _load_signatures(connection: Connection, dataset: Dataset, video_ids: Collection[int]) -> dict[int, bytes]:
-    """Return the signatures of these videos, by video; one that does not decode has none.
+    """Return the signatures of these videos by id; a video that does not decode has none.
 
-    Raises SelectionError where a video that decodes was never measured.
+    Raises SelectionError if a video that decodes was never measured.
     """
-    of_content = sa.and_(
+    is_present = sa.and_(
         video_fact.c.video_id == video.c.video_id, video_fact.c.content_sha256 == video.c.content_sha256
     )
     is_unmeasured = sa.and_(video.c.status.in_(["ok", "damaged"]), video_fact.c.video_id.is_(None))
     query = sa.select(video.c.video_id, video_fact.c.signature, is_unmeasured.label("is_unmeasured"))
-    query = query.select_from(video.outerjoin(video_fact, of_content)).where(video.c.dataset_id == dataset.dataset_id)
+    query = query.select_from(video.outerjoin(video_fact, is_present)).where(video.c.dataset_id == dataset.dataset_id)
     rows = [row for row in connection.execute(query) if row.video_id in video_ids]
     if n := sum(row.is_unmeasured for row in rows):
         raise SelectionError(
-            f"dedupe_videos compares signatures of videos, and {n} videos have none: run reelsieve facts for this "
-            "dataset first"
+            f"dedupe_videos compares signatures of videos, and {n} {'video has' if n == 1 else 'videos have'} none: "
+            "run reelsieve facts for this dataset first"
         )
     return {row.video_id: bytes(row.signature) for row in rows if row.signature is not None}

@@ -1,4 +1,4 @@
-"""The temporary table `chosen`: samples that were picked, with all that a frozen row keeps of them."""
+"""The temporary table `chosen`: the picked samples with everything that a frozen row keeps of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from db.selection.eligible import EligibleSamples
 from db.server.bulk import copy_rows
 
 FROZEN_COLUMNS = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")
-"""What a frozen row keeps of a sample and its video, by the names of the columns."""
+"""Columns of a sample and its video that a frozen row keeps."""
 CHOSEN_TABLE = sa.table(
     "chosen", *[sa.column(c.name, c.type) for c in selection_item.columns if c.name != "selection_id"]
 )
@@ -36,11 +36,11 @@ _PICKED_TABLE = sa.Table(
 
 @dataclass(frozen=True, slots=True)
 class PickedSamples:
-    """The samples that a recipe takes, the best first, with the values that ranked them.
+    """The samples that a recipe takes, best first, with the values that ranked them and counts of those left out.
 
     sample_ids, values: (n,). n_eligible: how many samples there were to choose from. n_tied: how many of those taken
     have the value at which the size asked for ends, summed over the strata; n_tied_left: how many with this value are
-    left. Both are None where no value decides, as in a random draw. n_duplicates: how many were left out as
+    left out. Both are None if no value decides, as in a random draw. n_duplicates: how many were left out as
     near-duplicates of better ones. encoder: the identity of the model whose vectors compared texts, None without one.
     """
 
@@ -54,7 +54,9 @@ class PickedSamples:
 
 
 def create_chosen_table(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> None:
-    """Make the temporary table with a row for each picked sample. It ends with the transaction."""
+    """Create the temporary table `chosen` with a row per picked sample, ranked from 1. It is gone with the
+    transaction.
+    """
     scores, columns = eligible.scores, eligible.scores.columns
     _PICKED_TABLE.create(connection)
     driver: Any = connection.connection.driver_connection
@@ -71,13 +73,13 @@ def create_chosen_table(connection: Connection, eligible: EligibleSamples, picke
         array([scores.is_scored[metric] for metric in eligible.metrics]).label("is_scored"),
     )
     joined = scores.from_clause.join(_PICKED_TABLE, _PICKED_TABLE.c.sample_id == columns["sample_id"])
-    in_order = rows.select_from(joined).where(scores.dataset_condition).order_by(_PICKED_TABLE.c.rank)
-    connection.execute(_TemporaryTable(CHOSEN_TABLE.name, in_order))
+    query = rows.select_from(joined).where(scores.dataset_condition).order_by(_PICKED_TABLE.c.rank)
+    connection.execute(_TemporaryTable(CHOSEN_TABLE.name, query))
     _PICKED_TABLE.drop(connection)
 
 
 def drop_chosen_table(connection: Connection) -> None:
-    """Drop the temporary table before the transaction ends, so that another one can be made."""
+    """Drop the temporary table `chosen` before the transaction ends, so that it can be created again."""
     connection.exec_driver_sql(f"DROP TABLE {CHOSEN_TABLE.name}")
 
 

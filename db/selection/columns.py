@@ -1,4 +1,6 @@
-"""Columns that a recipe may use beside those of sample_scores: length of texts, own fields of the manifest, ratings."""
+"""Columns that a recipe may use in addition to sample_scores: length of texts, own fields of the manifest, mean
+ratings.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from db.schema import rating, sample, video
 from db.scores.sample_scores import Column, SampleScores
 from db.selection.recipes import SelectionError
 
-OWN, RATING = "extra_", "rating_"
+OWN_PREFIX, RATING_PREFIX = "extra_", "rating_"
 # By the types of JSON: how a value of it is read in SQL. A value of another type is passed over.
 _TYPES: dict[str, sa.types.TypeEngine[Any]] = {"number": sa.Double(), "string": sa.Text(), "boolean": sa.Boolean()}
 _FIELDS = sa.text(
@@ -29,48 +31,54 @@ _FIELDS = sa.text(
 def build_own_columns(
     connection: Connection, dataset: Dataset, names: Iterable[str], scores: SampleScores
 ) -> dict[str, Column]:
-    """The length of each text, n_characters, and those columns extra_FIELD and rating_ASPECT that are among the names.
+    """Return by name the column n_characters (length of the text) and those columns extra_FIELD and rating_ASPECT that
+    `names` lists.
 
-    extra_FIELD is the field of the sample or, where the sample has none or null, of its video. rating_ASPECT is the
-    mean over the raters. Raises SelectionError for a field that is unknown, that another one equals but for upper and
-    lower case, or that holds values of several types.
+    extra_FIELD is the field of the sample or, if the sample has none or null, of its video. rating_ASPECT is the mean
+    over the raters. Reads fields and aspects from the database. Raises SelectionError for a field that is unknown, that
+    equals another one except for upper and lower case, or that holds values of several types.
     """
-    mentioned = sorted({name.lower() for name in names if name.lower().startswith((OWN, RATING))})
+    mentioned = sorted({name.lower() for name in names if name.lower().startswith((OWN_PREFIX, RATING_PREFIX))})
     columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}
-    if any(name.startswith(OWN) for name in mentioned):
-        fields = {f"{OWN}{row.key}": row for row in connection.execute(_FIELDS, {"dataset_id": dataset.dataset_id})}
-        for name in _require_known(mentioned, OWN, fields, "own field of the manifest"):
+    if any(name.startswith(OWN_PREFIX) for name in mentioned):
+        fields = {
+            f"{OWN_PREFIX}{row.key}": row for row in connection.execute(_FIELDS, {"dataset_id": dataset.dataset_id})
+        }
+        for name in _require_known(mentioned, OWN_PREFIX, fields, "own field of the manifest"):
             columns[name] = _build_field(name, fields[name].key, fields[name].types)
-    if any(name.startswith(RATING) for name in mentioned):
-        of_dataset = sa.select(rating.c.aspect).join(sample).where(sample.c.dataset_id == dataset.dataset_id).distinct()
-        aspects = {f"{RATING}{aspect}": aspect for aspect in connection.scalars(of_dataset)}
-        for name in _require_known(mentioned, RATING, aspects, "aspect that people rated"):
+    if any(name.startswith(RATING_PREFIX) for name in mentioned):
+        aspect_query = (
+            sa.select(rating.c.aspect).join(sample).where(sample.c.dataset_id == dataset.dataset_id).distinct()
+        )
+        aspects = {f"{RATING_PREFIX}{aspect}": aspect for aspect in connection.scalars(aspect_query)}
+        for name in _require_known(mentioned, RATING_PREFIX, aspects, "aspect that people rated"):
             columns[name] = _build_mean_rating(aspects[name], scores.columns["sample_id"])
     return columns
 
 
-def _require_known(mentioned: Iterable[str], prefix: str, found: Iterable[str], kind: str) -> list[str]:
-    names = sorted(found)
+def _require_known(mentioned: Iterable[str], prefix: str, existing: Iterable[str], kind: str) -> list[str]:
+    names = sorted(existing)
     by_lower_name = {name.lower(): name for name in names}
     unknown = next((name for name in mentioned if name.startswith(prefix) and name not in by_lower_name), None)
     if unknown is not None:
-        known = ", ".join(sorted(by_lower_name.values())) or "none in this dataset"
-        raise SelectionError(f"{unknown!r} is no {kind}: there are {known}")
+        known = ", ".join(sorted(by_lower_name.values()))
+        remedy = f"choose one of {known}" if known else "this dataset has none"
+        raise SelectionError(f"{unknown!r} is not an {kind}: {remedy}")
     known_names = [by_lower_name[name] for name in mentioned if name.startswith(prefix)]
     for name in known_names:
         # A condition does not tell upper from lower case.
-        if len(alike := [other for other in names if other.lower() == name.lower()]) > 1:
-            raise SelectionError(f"{' and '.join(alike)} differ by upper and lower case alone: rename one of them")
+        if len(similar := [other for other in names if other.lower() == name.lower()]) > 1:
+            raise SelectionError(f"{' and '.join(similar)} differ only by upper and lower case: rename one of them")
     return known_names
 
 
 def _build_field(name: str, key: str, types: list[str]) -> Column:
     if len(types) > 1 or types[0] not in _TYPES:
         raise SelectionError(
-            f"{name} holds values of type {', '.join(sorted(types))}: a recipe needs numbers, texts or booleans alone"
+            f"{name} holds values of type {', '.join(sorted(types))}: a recipe needs numbers, texts or booleans only"
         )
-    of_sample = sa.func.nullif(sample.c.extra[key], sa.literal_column("CAST('null' AS jsonb)"))
-    value = sa.func.coalesce(of_sample, video.c.extra[key])
+    sample_value = sa.func.nullif(sample.c.extra[key], sa.literal_column("CAST('null' AS jsonb)"))
+    value = sa.func.coalesce(sample_value, video.c.extra[key])
     text = value.op("#>>")(sa.literal_column("CAST('{}' AS text[])"))
     # Postgres may look at rows of other datasets first, where the field may be of another type.
     return sa.case((sa.func.jsonb_typeof(value) == types[0], sa.cast(text, _TYPES[types[0]])))

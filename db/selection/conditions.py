@@ -1,4 +1,4 @@
-"""Turns the tree of a filter into an SQL expression: columns that the caller hands in, and bound literals."""
+"""Turn the syntax tree of a filter into an SQL expression, from the caller's columns and bound literals."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 class FilterError(ValueError):
-    """The text is not a condition of the filter language; the message says in one sentence what is wrong.
+    """Raised for a text that is no condition of the filter language; the message is one sentence about what is wrong.
 
-    brief: the message without what may be chosen instead.
+    brief: the message without the list of possible names.
     """
 
     plain = True
@@ -54,7 +54,7 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a comparison: a column, a literal, or minus one of these."""
+    """One side of a comparison, a column, a literal, or minus one of these: its SQL, type, and name for messages."""
 
     expression: sa.ColumnElement[Any]
     kind: OperandKind
@@ -63,7 +63,9 @@ class Operand:
 
 
 def build_condition(node: exp.Expr, columns: Columns) -> Condition:
-    """The condition that a checked tree stands for. Raises FilterError where it compares what cannot be compared."""
+    """Return the SQL condition of a checked syntax tree. Raises FilterError if it compares values of different
+    types.
+    """
     if isinstance(node, exp.Paren):
         return build_condition(node.this, columns)
     if isinstance(node, (exp.And, exp.Or)):
@@ -111,7 +113,7 @@ def _build_is_null(node: exp.Expr, columns: Columns) -> Condition:
 def _build_like(node: exp.Expr, columns: Columns) -> Condition:
     value, pattern = _build_operand(node.this, columns), node.expression
     if value.kind not in ("text", "untyped"):
-        raise FilterError(f"like and ilike are for text, and {value.name} is none")
+        raise FilterError(f"like and ilike are for text, and {value.name} is not text")
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
         raise FilterError("like and ilike need a literal pattern, such as system like 'brief%'")
     n_backslashes = len(pattern.name) - len(pattern.name.rstrip("\\"))
@@ -144,7 +146,9 @@ def _build_operand(node: exp.Expr, columns: Columns) -> Operand:
 
 
 def require_column(name: str, columns: Columns) -> Operand:
-    """The column of this name, in any case. Raises FilterError where there is none, and names the nearest."""
+    """Return the column of this name, in upper or lower case. Raises FilterError if there is none, with the most
+    similar name.
+    """
     by_lower_name = {key.lower(): column for key, column in columns.items()}
     column = by_lower_name.get(name.lower())
     if column is None:
@@ -166,7 +170,7 @@ def _build_literal(node: exp.Expr) -> Operand:
         return Operand(sa.literal(bool(node.this), sa.Boolean), "boolean", f"the value {node.this}")
     if isinstance(node, exp.Null):
         raise FilterError("null equals nothing: write is null or is not null")
-    raise FilterError("a condition stands where a column or a literal belongs: use and, or and not")
+    raise FilterError("a condition is where a column or a literal belongs: use and, or and not")
 
 
 def _parse_number(text: str) -> int | float:
@@ -182,6 +186,6 @@ def _parse_number(text: str) -> int | float:
 def _check_comparable(left: Operand, right: Operand) -> None:
     for side in (left, right):
         if side.kind == "other":
-            raise FilterError(f"{side.name} is no number, text or boolean: it only allows is [not] null")
+            raise FilterError(f"{side.name} is not a number, text or boolean: it only allows is [not] null")
     if left.kind != right.kind and "untyped" not in (left.kind, right.kind):
         raise FilterError(f"{left.name} cannot be compared with {right.name}")

@@ -1,8 +1,8 @@
-"""What two selections have not in common, and why."""
+"""The samples that only one of two selections holds, with reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,15 +15,15 @@ from db.selection.stored_selections import require_selection
 from db.sql import read_sql
 
 _NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}
-_OTHERWISE = "by a condition, a quota, as a near-duplicate or as equal"
 _STATEMENT = read_sql("selection_diff")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A sample that only one of two selections holds, with its rank and value there.
+    """A sample that only one of two selections holds, with its rank and value there, and the reason why the other one
+    does not hold it.
 
-    change: "came in" where the second selection holds it, else "went out". reason: why the other one does not hold it.
+    change: "came in" if the second selection holds it, else "went out".
     """
 
     change: Literal["came in", "went out"]
@@ -36,7 +36,10 @@ class Difference:
 
 
 def compare_selections(connection: Connection, first: int, second: int) -> Iterator[Difference]:
-    """The samples that left and those that came, in order of rank. Raises SelectionError for an unknown selection."""
+    """Yield the samples that only the first of two selections holds, then those only in the second, ordered by rank.
+
+    Raises SelectionError for an unknown selection.
+    """
     old, new = require_selection(connection, first), require_selection(connection, second)
     yield from _list_only_in(connection, old, new, "went out")
     yield from _list_only_in(connection, new, old, "came in")
@@ -59,30 +62,32 @@ def _list_only_in(
 
 
 def _build_comparable_rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """What two selections by the same rule share: all but the scorers, and the kind, which has a reason of its own."""
+    """Return the parts that two selections by the same rule have in common: recipe and encoder, without scorers and
+    kind.
+    """
     return convert_rule({**spec, "kind": "all"}), spec.get("encoder")
 
 
 def _find_only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
-    """The number and metric of the scorer whose values alone ranked a selection.
+    """Return id and metric of the only scorer that ranked a selection.
 
-    None where it ranked by several columns, or by one that is no metric.
+    Both are None if it ranked by several columns, or by one that is no metric.
     """
     if not isinstance(spec["by"], str):
         return None, None
     fingerprint = spec["scorer"] if "scorer" in spec else spec["scorers"].get(spec["by"])
-    of_scorer = sa.select(scorer.c.scorer_id, scorer.c.metric).where(scorer.c.fingerprint == fingerprint)
-    found = connection.execute(of_scorer).one_or_none()
-    return (found.scorer_id, found.metric) if found else (None, None)
+    query = sa.select(scorer.c.scorer_id, scorer.c.metric).where(scorer.c.fingerprint == fingerprint)
+    row = connection.execute(query).one_or_none()
+    return (row.scorer_id, row.metric) if row else (None, None)
 
 
 def _explain_absence(row: Any, holder: RowMapping, other: RowMapping, metric: str | None) -> str:
-    """Why `other` does not hold a sample of `holder`. A sample that is gone has taken its scores with it."""
+    """Return why selection `other` does not hold a sample of `holder`. The scores of a deleted sample are unknown."""
     name, spec = f"selection {other['selection_id']}", other["spec"]
     if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
         return f"{name} is of {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
     if spec.get("kind", row.kind) not in ("all", row.kind):
-        return f"{name} holds samples of kind {spec['kind']} alone"
+        return f"{name} holds only samples of kind {spec['kind']}"
     if metric is None:
         if _build_comparable_rule(holder["spec"]) == _build_comparable_rule(spec):
             return f"{name} took others by the same rule: scores or samples were not the same when it was made"
@@ -94,17 +99,30 @@ def _explain_absence(row: Any, holder: RowMapping, other: RowMapping, metric: st
     if row.value_then is None:
         return f"its {metric} was undefined ({row.status_then}) when {name} was made"
     if spec.get("choose") in _NOT_BY_VALUE:
-        # Its cut-off is the least value that was taken, and no rule.
+        # Its cutoff is only the least value that was taken, not a rule.
         return f"{name} {_NOT_BY_VALUE[spec['choose']]}, or left it out by a condition"
     value, cutoff = _format_distinct(row.value_then, other["cutoff"])
     if row.value_then < other["cutoff"]:
         return f"its {metric} was {value}, below the cut-off {cutoff} of {name}"
-    stale = "as stale, " if spec.get("stale") == "leave_out" else ""
-    return f"its {metric} of {value} would do: {name} left it out {stale}{_OTHERWISE}"
+    exclusions = " or ".join(_list_exclusions(spec, is_at_cutoff=row.value_then == other["cutoff"]))
+    return f"its {metric} was high enough ({value}), but {name} excluded it {exclusions or 'for an unrecorded reason'}"
+
+
+def _list_exclusions(spec: Mapping[str, Any], *, is_at_cutoff: bool) -> list[str]:
+    """List the ways in which a selection's rule can exclude a sample with a sufficient value, as ends of a sentence."""
+    exclusions = {
+        "as stale": spec.get("stale") == "leave_out",
+        f"by `where: {spec.get('where')}`": bool(spec.get("where")),
+        "by `at_least`": bool(spec.get("at_least")),
+        "as a near-duplicate": bool(spec.get("dedupe") or spec.get("dedupe_videos")),
+        "by the size of its stratum": bool(spec.get("per")),
+        "as one of several with the same value": is_at_cutoff,
+    }
+    return [exclusion for exclusion, is_possible in exclusions.items() if is_possible]
 
 
 def _format_distinct(value: float, other: float) -> tuple[str, str]:
-    """Two numbers with four decimals, or with all their digits where four do not tell them apart.
+    """Return two numbers with four decimals, or with all their digits if four would make them look equal.
 
     >>> _format_distinct(0.25, 0.5), _format_distinct(0.00031, 0.00033)
     (('0.2500', '0.5000'), ('0.00031', '0.00033'))

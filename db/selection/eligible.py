@@ -1,4 +1,4 @@
-"""The samples that a recipe may take, as a condition in SQL, with the scorers and thresholds that decide on it."""
+"""The samples that a recipe may choose from, as SQL conditions, with the scorers and thresholds that decide on them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ from db.scores.sample_scores import (
     load_active_scorers,
     prepare_for_joins,
 )
-from db.selection.columns import OWN, build_own_columns
+from db.selection.columns import OWN_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
 from db.selection.missing_scores import count_missing_scores
 from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
 
 NO_STRATUM = "none"
-"""The stratum of samples without a value in the column of strata."""
+"""Name of the stratum of samples without a value in the column of strata."""
 
 
 @dataclass(frozen=True, slots=True)
 class EligibleSamples:
-    """The rows of `scores` that a recipe may take: those with a value in each of `by` that pass all `filters`.
+    """The samples of a dataset that a recipe may take, as SQL: those with a value in all `rank_columns` that pass all
+    `filters`.
 
-    by: the columns that rank them. stratum: the name of each row's stratum, None for a recipe without strata. columns:
-    all that the recipe may name. cuts: the stored thresholds that it names, as they are now, by metric. kind: which
-    samples they are, "caption", "qa" or "all". n_others: how many samples of the other kind could be taken as well,
-    where the recipe names no kind. metrics: those whose scores a frozen row keeps. scorers: all active ones, by metric.
-    deciding: the metrics that the recipe names and that have a scorer. unjudged: how many samples of the dataset have
-    no value of these, by metric and status.
+    rank_columns: the columns that rank them. stratum: the name of each row's stratum, None for a recipe without strata.
+    columns: all that the recipe may name. cuts: the stored thresholds that it names, as they are now, by metric. kind:
+    which samples they are, "caption", "qa" or "all". n_others: how many samples of the other kind could be taken as
+    well, if the recipe names no kind. metrics: those whose scores a frozen row keeps. scorers: all active ones, by
+    metric. deciding_metrics: the metrics that the recipe names and that have a scorer. unjudged: how many samples of
+    the dataset have no value by these, by metric and status.
     """
 
     dataset: Dataset
@@ -62,16 +63,19 @@ class EligibleSamples:
 
     @property
     def conditions(self) -> tuple[sa.ColumnElement[bool], ...]:
-        """What a row must fulfil to be eligible."""
+        """SQL conditions that a row must meet to be eligible: dataset, a value in all ranking columns, and the recipe's
+        filters.
+        """
         return (self.scores.dataset_condition, *[value.is_not(None) for value in self.rank_columns], *self.filters)
 
 
 def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> EligibleSamples:
-    """Return what a recipe may take of a dataset now. Must begin a transaction, which then sees one snapshot.
+    """Return the samples that a recipe may choose from now. Must be the first statement of a transaction, which then
+    sees one snapshot.
 
-    lock: whether other processes that would freeze wait until the transaction ends. Raises SelectionError for an
-    unknown column, one that is no number, a threshold that is not stored, and stale scores that the recipe refuses;
-    FilterError for a condition that is not allowed.
+    lock: whether other processes that would freeze a selection wait until the transaction ends. Raises SelectionError
+    for an unknown column, one without numbers, a threshold that is not stored, and stale scores that the recipe
+    refuses; FilterError for a condition that is not allowed.
     """
     # The lock comes before the snapshot: of two processes that freeze at once the second one waits here, then finds
     # the selection of the first.
@@ -126,16 +130,19 @@ def _choose_kind(
     conditions: Sequence[sa.ColumnElement[bool]],
     by: Sequence[Column],
 ) -> tuple[str, int, bool]:
-    """The kind of samples that a recipe takes, how many of the other kind it could take, and whether it must choose."""
-    of_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
+    """Return the kind of samples a recipe takes, how many of the other kind it could take, and whether to filter by
+    kind.
+    """
+    dataset_samples = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
     has = {
-        kind: connection.scalar(sa.select(of_dataset.where(sample.c.kind == kind).exists())) for kind in SAMPLE_KINDS
+        kind: connection.scalar(sa.select(dataset_samples.where(sample.c.kind == kind).exists()))
+        for kind in SAMPLE_KINDS
     }
-    there = [kind for kind in SAMPLE_KINDS if has[kind]]
+    kinds = [kind for kind in SAMPLE_KINDS if has[kind]]
     if recipe.kind is not None:
-        return recipe.kind, 0, recipe.kind != "all" and there != [recipe.kind]
-    if len(there) < 2:
-        return (there or SAMPLE_KINDS)[0], 0, False
+        return recipe.kind, 0, recipe.kind != "all" and kinds != [recipe.kind]
+    if len(kinds) < 2:
+        return (kinds or SAMPLE_KINDS)[0], 0, False
     if recipe.per == "kind":
         # Each stratum is of one kind.
         return "all", 0, False
@@ -148,7 +155,7 @@ def _choose_kind(
 
 
 def _build_stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
-    """The name of each row's stratum: the value of `per`, or its band."""
+    """Return the column with the name of each row's stratum: the value of `per`, or its band."""
     assert recipe.per is not None
     if not recipe.bands:
         value = _require_column(columns, recipe.per, "per")
@@ -166,10 +173,10 @@ def _build_stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
 
 
 def _load_threshold(connection: Connection, dataset: Dataset, metric: str, objective: str, kind: str) -> dict[str, Any]:
-    """The cut on a metric's scores of a kind that is stored for the whole dataset with this objective."""
+    """Load the threshold on a metric's scores of a kind that is stored for the whole dataset with this objective."""
     if kind == "all":
         raise SelectionError(
-            f"at_least names a threshold of {metric}, and each is of one kind: give kind caption or qa"
+            f"at_least names a threshold of {metric}, which applies to one kind of sample: give kind caption or qa"
         )
     query = sa.text(
         "SELECT objective, at_least, low, high, n, n_kept, n_good FROM dataset_thresholds "
@@ -178,7 +185,7 @@ def _load_threshold(connection: Connection, dataset: Dataset, metric: str, objec
     rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric, "kind": kind}).mappings()
     stored = {row["objective"]: dict(row) for row in rows}
     if objective not in stored:
-        known = ", ".join(map(repr, sorted(stored))) or "none, since it has no scores of now there: score it first"
+        known = ", ".join(map(repr, sorted(stored))) or "none, since it has no current scores there: score it first"
         raise SelectionError(
             f"at_least asks for the threshold {objective!r} of {metric}: stored for {dataset.name!r} are {known}"
         )
@@ -188,9 +195,11 @@ def _load_threshold(connection: Connection, dataset: Dataset, metric: str, objec
 def _require_number_column(columns: Mapping[str, Column], name: str, field: str) -> Column:
     numbers = {key: column for key, column in columns.items() if is_number_column(column)}
     if name in columns and name not in numbers:
-        # The cells of a CSV are text, so a number becomes text without anybody's will.
+        # The cells of a CSV are text, so a number becomes text although nobody chose that.
         text = (
-            " (own fields out of a CSV are text: JSON Lines and Parquet have numbers)" if name.startswith(OWN) else ""
+            " (own fields out of a CSV are text: JSON Lines and Parquet have numbers)"
+            if name.startswith(OWN_PREFIX)
+            else ""
         )
         raise SelectionError(
             f"the recipe's {field}: {name} is no number{text}: choose one of {format_column_names(numbers)}"
@@ -206,7 +215,7 @@ def _require_column(columns: Mapping[str, Column], name: str, field: str) -> Col
 
 
 def _list_deciding_metrics(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
-    """The metrics that a recipe names and that have a scorer: those that it ranks by come first."""
+    """List the metrics that a recipe names and that have a scorer, first those that it ranks by."""
     in_filter = list_column_names(recipe.where or "")
-    others = [name for name in scorers if name in (*recipe.at_least, recipe.per) or name.lower() in in_filter]
-    return [name for name in dict.fromkeys([*recipe.by, *others]) if name in scorers]
+    filter_metrics = [name for name in scorers if name in (*recipe.at_least, recipe.per) or name.lower() in in_filter]
+    return [name for name in dict.fromkeys([*recipe.by, *filter_metrics]) if name in scorers]

@@ -1,4 +1,4 @@
-"""The rows of an export: the frozen ones, beside references, durations and own fields as the dataset has them now."""
+"""The rows of an export: frozen rows, with the references, durations and own fields that the dataset has now."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _FOLDERS = re.compile(r"(^|[\s:,])/(?:[^/,]+/)*([^/,]+)")
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn:
-    """A column of an export. kind: `texts` is a list of texts, `json` any value as JSON text; all may be absent."""
+    """A column of an export: name, type and meaning. kind: `texts` is a list of texts, `json` any value as JSON text.
+    Any value may be missing.
+    """
 
     name: str
     kind: ExportKind
@@ -30,9 +32,10 @@ class ExportColumn:
 
 @dataclass(frozen=True, slots=True)
 class FrozenSelection:
-    """A stored selection. `record`: its row of table `selection`, by column; `models`: by metric, without folders.
+    """A stored selection with its row of table `selection` (`record`) and the names of models by metric, without local
+    folders.
 
-    dataset_id: None where the dataset was dropped.
+    dataset_id: None if the dataset was dropped.
     """
 
     selection_id: int
@@ -61,7 +64,7 @@ _ABOUT: tuple[tuple[str, ExportKind, str], ...] = (
 
 
 def strip_folders(models: str) -> str:
-    """Names of models, where a local one has lost the folders of this machine; its weights are known by their hash.
+    """Return names of models, separated by commas, without the folders of local ones; other addresses stay.
 
     >>> strip_folders("BAAI/bge-m3, sat:/home/ann/models/sat-12l"), strip_folders("https://models.example/a/b")
     ('BAAI/bge-m3, sat:sat-12l', 'https://models.example/a/b')
@@ -70,7 +73,7 @@ def strip_folders(models: str) -> str:
 
 
 def find_frozen_selection(connection: Connection, selection_id: int) -> FrozenSelection | None:
-    """The stored selection, or None."""
+    """Return the stored selection of this number; None if there is none."""
     query = sa.select(selection, selection.c.dataset_name.label("dataset"))
     row = connection.execute(query.where(build_id_condition(selection_id))).mappings().one_or_none()
     if row is None:
@@ -81,7 +84,9 @@ def find_frozen_selection(connection: Connection, selection_id: int) -> FrozenSe
 
 
 def find_media_root(connection: Connection, frozen: FrozenSelection) -> str | None:
-    """The deepest folder that holds all local files of the dataset and of the selection; None without any."""
+    """Return the deepest folder that holds all local video files of the dataset and of the selection; None without
+    local files.
+    """
     bounds: list[str] = []
     for uri, condition in (
         (video.c.uri, video.c.dataset_id == frozen.dataset_id),
@@ -90,12 +95,12 @@ def find_media_root(connection: Connection, frozen: FrozenSelection) -> str | No
         # In the order of bytes, all texts lie between the first and the last one, and share what these two share.
         in_bytes = sa.collate(uri, "C")
         query = sa.select(sa.func.min(in_bytes), sa.func.max(in_bytes)).where(condition, uri.startswith("/"))
-        bounds += [os.path.dirname(found) for found in connection.execute(query).one() if found is not None]
+        bounds += [os.path.dirname(uri_bound) for uri_bound in connection.execute(query).one() if uri_bound is not None]
     return os.path.commonpath(bounds) if bounds else None
 
 
 def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.ColumnElement[Any]]:
-    """The columns of an export in their order, each with its SQL; `media` is the stored address."""
+    """Return the columns of an export in their order, each with its SQL expression; `media` is the stored address."""
     # Without a type: the driver makes a list of an array, and SQLAlchemy would make it anew.
     texts: sa.ColumnElement[Any] = sa.literal_column("texts.texts")
     item = dict(_ITEM.items())
@@ -103,13 +108,13 @@ def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.Colum
         ExportColumn("rank", "integer", "place in the selection, 1 is best"): item["rank"],
         ExportColumn("value", "number", "the number that the selection ranks by"): item["value"],
         ExportColumn("dataset", "text", "name of the dataset"): sa.literal(frozen.dataset, sa.Text),
-        **{ExportColumn(*about): item[about[0]] for about in _FROM_ITEM},
+        **{ExportColumn(*description): item[description[0]] for description in _FROM_ITEM},
         _MEDIA: item["uri"],
         ExportColumn("duration_s", "number", "length of the video in seconds"): video.c.duration_s,
         ExportColumn("content_sha256", "text", "SHA-256 of the video's file"): sa.func.encode(
             item["content_sha256"], "hex"
         ),
-        **{ExportColumn(*about): item[about[0]] for about in _ABOUT},
+        **{ExportColumn(*description): item[description[0]] for description in _ABOUT},
         ExportColumn("segments", "json", "times of the sample's parts"): sa.cast(sample.c.segments, sa.Text),
         ExportColumn("references", "texts", "reference texts of the video, in the order of their keys"): texts,
         ExportColumn("extra", "json", "own fields of the sample in the manifest"): sa.cast(sample.c.extra, sa.Text),
@@ -125,7 +130,10 @@ def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.Colum
 
 
 def build_export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[Any]:
-    """The rows of an export in order of rank, in the columns of `build_export_columns`; media relative to the root."""
+    """Return a query for the rows of an export by rank, in the columns of `build_export_columns`.
+
+    root: the folder that addresses of local files become relative to; None leaves them.
+    """
     # Equal references are one.
     distinct = (
         sa.select(reference.c.text, sa.func.min(reference.c.key.collate("C")).label("key"))
@@ -139,9 +147,9 @@ def build_export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[A
         .select_from(distinct)
         .lateral("texts")
     )
-    of_video = sa.and_(video.c.dataset_id == frozen.dataset_id, video.c.key == _ITEM.video)
+    is_video = sa.and_(video.c.dataset_id == frozen.dataset_id, video.c.key == _ITEM.video)
     rows = selection_item.outerjoin(sample, sample.c.sample_id == _ITEM.sample_id)
-    rows = rows.outerjoin(video, of_video).outerjoin(texts, sa.true())
+    rows = rows.outerjoin(video, is_video).outerjoin(texts, sa.true())
     columns = build_export_columns(frozen)
     columns[_MEDIA] = _build_relative_path(_ITEM.uri, root)
     named = [expression.label(column.name) for column, expression in columns.items()]
@@ -149,9 +157,9 @@ def build_export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[A
 
 
 def load_export_batches(connection: Connection, query: sa.Select[Any]) -> Iterator[list[sa.Row[Any]]]:
-    """The rows of an `build_export_query` in batches.
+    """Yield the rows of an export query by rank, in lists of up to 2,000.
 
-    Each batch is a statement of its own: one statement for all rows would sort them, on the server's disk.
+    Each list comes from a statement of its own: one statement for all rows would sort them on the server's disk.
     """
     after = 0
     while rows := load_export_batch(connection, query, after):
@@ -160,7 +168,7 @@ def load_export_batches(connection: Connection, query: sa.Select[Any]) -> Iterat
 
 
 def load_export_batch(connection: Connection, query: sa.Select[Any], after: int) -> list[sa.Row[Any]]:
-    """The next rows behind this rank; [] behind the last one."""
+    """Load up to 2,000 rows of an export query after this rank; [] after the last one."""
     # Between two ranks: Postgres has no statistics of rows frozen a moment ago, and would join and sort all the rest
     # for each batch. Ranks follow one another unless someone deleted rows.
     rows = list(connection.execute(query.where(_ITEM.rank > after, _ITEM.rank <= after + ROWS_AT_A_TIME)).all())
@@ -174,7 +182,9 @@ def load_export_batch(connection: Connection, query: sa.Select[Any], after: int)
 def load_current_videos(
     connection: Connection, dataset_id: int | None, keys: Collection[str]
 ) -> dict[str, sa.Row[Any]]:
-    """The videos with these keys as the dataset has them now, each a row of table `video`, by key."""
+    """Load the videos of a dataset with these keys as they are now, by key, as rows of table `video`; others are left
+    out.
+    """
     query = sa.select(video).where(video.c.dataset_id == dataset_id, video.c.key.in_(keys))
     return {row.key: row for row in connection.execute(query)}
 

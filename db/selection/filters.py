@@ -78,7 +78,7 @@ def parse_filter(text: str, columns: Columns) -> Condition:
 
 
 def list_column_names(text: str) -> set[str]:
-    """The names of columns in a condition, in lower case; none where `parse_filter` would not even find its parts.
+    """Return the names of columns in a condition, in lower case; empty for a text that is too long or not SQL at all.
 
     >>> sorted(list_column_names('VCS > 0.3 and "extra_my year" = 2001'))
     ['extra_my year', 'vcs']

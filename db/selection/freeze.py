@@ -1,4 +1,4 @@
-"""Freezes the samples that were picked: copies them as they are, with their rule, cutoff and score hash."""
+"""Freeze picked samples as a selection: copy them with their rule, cutoff and score hash."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from db.selection.eligible import EligibleSamples
 
 @dataclass(frozen=True, slots=True)
 class SelectionSummary:
-    """What a recipe takes, in numbers: `n` of `n_eligible` samples; `cutoff` is the least value among the `n`.
+    """A selection in numbers: `n` of `n_eligible` samples were taken; `cutoff` is the least value among them.
 
-    n_tied, n_tied_left, n_duplicates: as in `Picked`. unjudged, kind, n_others, cuts: as in `Eligible`.
+    n_tied, n_tied_left, n_duplicates: as in `PickedSamples`. unjudged, kind, n_others, cuts: as in `EligibleSamples`.
     """
 
     n: int
@@ -38,7 +38,7 @@ class SelectionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Selection(SelectionSummary):
-    """A frozen selection. is_new: False where the same rule had taken the same samples with the same values before."""
+    """A frozen selection. is_new: False if the same rule had taken the same samples with the same values before."""
 
     selection_id: int
     score_hash: str
@@ -46,7 +46,9 @@ class Selection(SelectionSummary):
 
 
 def build_summary(eligible: EligibleSamples, picked: PickedSamples) -> SelectionSummary:
-    """Return what was picked of the eligible samples, in numbers."""
+    """Return the numbers of picked samples: how many were eligible, taken, tied and left out, and the least value
+    taken.
+    """
     return SelectionSummary(
         n=len(picked.sample_ids),
         n_eligible=picked.n_eligible,
@@ -62,9 +64,9 @@ def build_summary(eligible: EligibleSamples, picked: PickedSamples) -> Selection
 
 
 def freeze_selection(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Selection:
-    """Store what was picked as a selection, in the transaction that found it, and return it.
+    """Store the picked samples as a selection and return it. Must run in the transaction that picked them.
 
-    Where the same rule had taken the same samples with the same values before, nothing is stored, and that selection is
+    If the same rule took the same samples with the same values before, nothing is stored, and that selection is
     returned.
     """
     summary, rule = build_summary(eligible, picked), _build_rule(eligible, picked.encoder)
@@ -78,7 +80,9 @@ def freeze_selection(connection: Connection, eligible: EligibleSamples, picked: 
 
 
 def _build_rule(eligible: EligibleSamples, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the recipe as plain data, with all that decides what it takes: scorers, stored cuts, encoder of texts."""
+    """Return the recipe as plain data with everything else that decides the result: scorers, stored thresholds, text
+    encoder.
+    """
     recipe = eligible.recipe
     fingerprints = {name: eligible.scorers[name].fingerprint for name in eligible.deciding_metrics}
     rule = recipe.spec()

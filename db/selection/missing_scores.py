@@ -1,4 +1,4 @@
-"""Samples without a value of the metrics that a recipe names: how many there are, and what would give them one."""
+"""Samples without a value by the metrics that a recipe names: how many there are, and how they could get one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MissingScores = Mapping[str, Mapping[str, int]]
 def count_missing_scores(
     connection: Connection, dataset: Dataset, recipe: Recipe, scorers: Mapping[str, ActiveScorer]
 ) -> dict[str, dict[str, int]]:
-    """Return how many samples have no value of a metric, by metric and status; metrics that judged all are left out.
+    """Count the samples without a value, by metric and status; a metric by which all samples have a value is left out.
 
-    scorers: by metric. Raises SelectionError where a score is stale, unless the recipe leaves such samples out.
+    scorers: by metric. Raises SelectionError if a score is stale, unless the recipe leaves such samples out.
     """
     counted_by: dict[str, dict[str, int]] = {}
     for name, scorer in scorers.items():
@@ -32,29 +32,35 @@ def count_missing_scores(
     if stale and recipe.stale == "refuse":
         shown = ", ".join(f"{name}: {n}" for name, n in stale.items())
         raise SelectionError(
-            f"dataset {dataset.name!r} has scores of other inputs than now ({shown}): "
-            f"{_explain_how_to_score(connection, dataset, stale)} first, or leave their samples out with --stale leave_out"
+            f"dataset {dataset.name!r} has stale scores, whose inputs have changed ({shown}): "
+            f"{_explain_how_to_score(connection, dataset, stale)} first, or leave their samples out with "
+            "--stale leave_out"
         )
     return counted_by
 
 
 def explain_no_candidates(connection: Connection, dataset: Dataset, recipe: Recipe, missing: MissingScores) -> str:
-    """Return a sentence for a recipe that no sample of a dataset fits, with what to do about it."""
+    """Return a sentence about why a recipe finds no sample in a dataset, with the remedy.
+
+    missing: the counts of `count_missing_scores`.
+    """
     nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
     limits = [f"kind {recipe.kind}"] if recipe.kind in SAMPLE_KINDS else []
     limits += [repr(recipe.where)] if recipe.where else []
     limits += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
     if limits:
-        return f"{nobody} and passes {', '.join(limits)}: loosen it"
+        return f"{nobody} and passes {', '.join(limits)}: loosen the condition"
     counts = {name: counts for name, counts in missing.items() if counts.keys() - {"unscored"}}
     if not counts:
         return f"{nobody}: {_explain_how_to_score(connection, dataset, recipe.by)} first"
-    reasons = "; ".join(f"{name}: {n} {status}" for name, of in counts.items() for status, n in of.items())
-    return f"{nobody} ({reasons}): column error of view current_score says why, and what to do"
+    reasons = "; ".join(
+        f"{name}: {n} {status}" for name, by_status in counts.items() for status, n in by_status.items()
+    )
+    return f"{nobody} ({reasons}): see the reasons and remedies in column error of view current_score"
 
 
 def _explain_how_to_score(connection: Connection, dataset: Dataset, names: Iterable[str]) -> str:
-    """Return what gives these metrics scores of the inputs as they are: a command, and a function for imported ones."""
+    """Return how these metrics get scores of the present inputs: a command, and a function for imported ones."""
     imported = load_imported_scorers(connection).keys() & set(names)
     ways = [f"run reelsieve score --dataset {dataset.name}"] if set(names) - imported else []
     ways += [f"import {', '.join(sorted(imported))} again by rs.import_scores"] if imported else []

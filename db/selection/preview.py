@@ -1,4 +1,4 @@
-"""Compares what was picked with a random choice of the same size; freezes nothing."""
+"""Compare picked samples with a random choice of the same size, without freezing anything."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class SystemShare:
 
 @dataclass(frozen=True, slots=True)
 class MetricShift:
-    """The mean of a metric over the chosen samples with a value, and over as many eligible values drawn at random.
+    """The mean of a metric over the chosen samples, and the mean to expect from as many eligible samples drawn at
+    random.
 
-    n: the chosen samples with a value. chosen, margin: None where no chosen sample has a value. margin: 1.96 standard
-    errors of the mean of n of the eligible values, drawn without putting back; also None of fewer than two of them.
+    n: the chosen samples with a value. chosen, margin: None if no chosen sample has a value. margin: 1.96 standard
+    errors of the mean of n of the eligible values, drawn without replacement; also None for fewer than two of them.
     """
 
     metric: str
@@ -39,7 +40,9 @@ class MetricShift:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a recipe would take now: in numbers, by system, and by metric."""
+    """A selection that a recipe would make now: its numbers, the share of every system, and the means of all
+    metrics.
+    """
 
     summary: SelectionSummary
     systems: list[SystemShare]
@@ -47,39 +50,45 @@ class Preview:
 
 
 def compute_preview(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Preview:
-    """Return what was picked beside a random choice of as many, in the transaction that found it."""
+    """Compare the picked samples with all eligible ones, by system and by metric. Must run in the transaction that
+    picked them.
+
+    Creates the temporary table `chosen`.
+    """
     scores, metrics = eligible.scores, list(eligible.metrics)
     create_chosen_table(connection, eligible, picked)
     system = eligible.columns["system"]
     by_system = (
         sa.select(system, sa.func.count()).select_from(scores.from_clause).where(*eligible.conditions).group_by(system)
     )
-    taken = sa.select(CHOSEN_TABLE.c.system, sa.func.count()).group_by(CHOSEN_TABLE.c.system)
-    counts = {row[0]: row[1] for row in connection.execute(taken)}
-    of_eligible = sorted(tuple(row) for row in connection.execute(by_system))
-    systems = [SystemShare(name, n, counts.get(name, 0)) for name, n in of_eligible]
+    chosen_query = sa.select(CHOSEN_TABLE.c.system, sa.func.count()).group_by(CHOSEN_TABLE.c.system)
+    counts = {row[0]: row[1] for row in connection.execute(chosen_query)}
+    eligible_counts = sorted(tuple(row) for row in connection.execute(by_system))
+    systems = [SystemShare(name, n, counts.get(name, 0)) for name, n in eligible_counts]
     moments = [
         part
         for metric in metrics
         for value in [eligible.columns[metric]]
         for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
     ]
-    of_all = connection.execute(sa.select(*moments).select_from(scores.from_clause).where(*eligible.conditions)).one()
+    eligible_moments = connection.execute(
+        sa.select(*moments).select_from(scores.from_clause).where(*eligible.conditions)
+    ).one()
     values = [CHOSEN_TABLE.c.scores[place] for place in range(1, len(metrics) + 1)]
     counts_and_means = [part for value in values for part in (sa.func.count(value), sa.func.avg(value))]
-    of_chosen = connection.execute(sa.select(*counts_and_means).select_from(CHOSEN_TABLE)).one()
+    chosen_moments = connection.execute(sa.select(*counts_and_means).select_from(CHOSEN_TABLE)).one()
     shifts = [
         MetricShift(metric, n_chosen, mean_chosen, float(mean), _compute_margin(n_chosen, n, deviation))
         for place, metric in enumerate(metrics)
-        for n_chosen, mean_chosen in [of_chosen[2 * place : 2 * place + 2]]
-        for n, mean, deviation in [of_all[3 * place : 3 * place + 3]]
+        for n_chosen, mean_chosen in [chosen_moments[2 * place : 2 * place + 2]]
+        for n, mean, deviation in [eligible_moments[3 * place : 3 * place + 3]]
         if n
     ]
     return Preview(build_summary(eligible, picked), systems, shifts)
 
 
 def _compute_margin(n: int, n_eligible: int, deviation: float) -> float | None:
-    """1.96 standard errors of the mean of n of `n_eligible` values, drawn without putting back.
+    """Return 1.96 standard errors of the mean of n of `n_eligible` values, drawn without replacement; None for too few.
 
     deviation: the standard deviation of all `n_eligible` values, divided by their number.
     """

@@ -1,4 +1,4 @@
-"""Where a selection comes from: the scorers behind its scores, thresholds, and what became of its samples since."""
+"""The origin of a selection: the scorers and thresholds behind it, and what has happened to its samples since."""
 
 from __future__ import annotations
 
@@ -27,45 +27,54 @@ _THRESHOLDS = {
 
 
 def list_frozen_scorers(connection: Connection, frozen: FrozenSelection) -> list[dict[str, Any]]:
-    """The scorers that made the frozen scores, by metric, with models, parameters and version.
+    """List the scorers that made a selection's scores as dicts with models, parameters and version, ordered by metric.
 
-    A scorer whose fingerprint stands in the selection's recipe is certain. Of the other metrics a selection keeps the
-    names of the models alone: all scorers with these models that existed then are listed, and are certain if alone.
+    A scorer whose fingerprint is in the selection's recipe is certain. Of other metrics a selection keeps only the
+    names of the models: all scorers with these models that existed then are listed, and `is_certain` is true if there
+    is only one.
     """
     named = set(_list_texts(frozen.record["spec"]))
     stored = connection.execute(sa.select(scorer).order_by(scorer.c.scorer_id)).mappings().all()
-    found = []
+    scorers = []
     for metric, models in frozen.models.items():
-        of_metric = [row for row in stored if row["metric"] == metric]
-        behind = [row for row in of_metric if row["fingerprint"] in named] or [
+        metric_rows = [row for row in stored if row["metric"] == metric]
+        matching = [row for row in metric_rows if row["fingerprint"] in named] or [
             row
-            for row in of_metric
+            for row in metric_rows
             if _match_names(row["models"], models) and row["created_at"] <= frozen.record["created_at"]
         ]
-        found += [_describe_scorer(row, is_certain=len(behind) == 1) for row in behind]
-    return found
+        scorers += [_describe_scorer(row, is_certain=len(matching) == 1) for row in matching]
+    return scorers
 
 
 def load_thresholds(
     connection: Connection, frozen: FrozenSelection, scorer_ids: Sequence[int]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The thresholds of these scorers on the whole dataset as they are now: on scores, and on keypoints."""
-    found = {}
+    """Load the present thresholds of these scorers on the selection's whole dataset as {"score_thresholds": rows,
+    "keypoint_thresholds": rows}.
+    """
+    rows_by_table = {}
     for table, shown in _THRESHOLDS.items():
         columns = [table.c[name] for name in shown]
-        of = (table.c.dataset_id == frozen.dataset_id, table.c.scope == "dataset", table.c.scorer_id.in_(scorer_ids))
-        query = sa.select(*columns).where(*of).order_by(*columns[:4])
-        found[f"{table.name}s"] = [dict(row) for row in connection.execute(query).mappings()]
-    return found
+        conditions = (
+            table.c.dataset_id == frozen.dataset_id,
+            table.c.scope == "dataset",
+            table.c.scorer_id.in_(scorer_ids),
+        )
+        query = sa.select(*columns).where(*conditions).order_by(*columns[:4])
+        rows_by_table[f"{table.name}s"] = [dict(row) for row in connection.execute(query).mappings()]
+    return rows_by_table
 
 
 def count_selection_rows(connection: Connection, frozen: FrozenSelection) -> dict[str, Any]:
-    """How many rows, videos and systems a selection has, and how many of its samples are gone or changed since."""
+    """Count a selection's rows, videos, rows by system, and the samples that were deleted or changed since it was
+    frozen.
+    """
     item = selection_item.c
-    of_selection = item.selection_id == frozen.selection_id
-    systems = sa.select(item.kind, item.system, sa.func.count()).where(of_selection).group_by(item.kind, item.system)
+    in_selection = item.selection_id == frozen.selection_id
+    systems = sa.select(item.kind, item.system, sa.func.count()).where(in_selection).group_by(item.kind, item.system)
     rows = connection.execute(systems.order_by(sa.collate(item.kind, "C"), sa.collate(item.system, "C"))).all()
-    videos = sa.select(sa.collate(item.video, "C").label("video")).where(of_selection).distinct().subquery()
+    videos = sa.select(sa.collate(item.video, "C").label("video")).where(in_selection).distinct().subquery()
     pairs = [(item[name], sample.c[name]) for name in ("text", "question", "answer")]
     is_gone = sample.c.sample_id.is_(None)
     is_changed = sa.or_(*[frozen_text.is_distinct_from(now) for frozen_text, now in pairs])
@@ -76,7 +85,7 @@ def count_selection_rows(connection: Connection, frozen: FrozenSelection) -> dic
             sa.func.count().filter(item.uri.is_(None)),
         )
         .select_from(selection_item.outerjoin(sample, sample.c.sample_id == item.sample_id))
-        .where(of_selection)
+        .where(in_selection)
     )
     gone, changed, without_media = connection.execute(since).one()
     return {
@@ -95,7 +104,7 @@ def _describe_scorer(row: Any, *, is_certain: bool) -> dict[str, Any]:
 
 
 def _match_names(models: dict[str, Any], names: str | None) -> bool:
-    """Whether these are the models that a selection stored the names of; their order is the server's."""
+    """Whether these models have the names that a selection stored, in any order."""
     return sorted(strip_folders(model["model_id"]) for model in models.values()) == sorted(
         names.split(", ") if names else []
     )
@@ -112,7 +121,7 @@ def _strip_folders(value: Any) -> Any:
 
 
 def _list_texts(value: Any) -> Iterator[str]:
-    """All texts within plain data."""
+    """Yield all texts within plain data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

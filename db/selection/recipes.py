@@ -1,4 +1,4 @@
-"""A recipe: the rule of a selection, in full. The same recipe over the same scores gives the same selection."""
+"""A recipe: all that a selection asks for. The same recipe over the same scores gives the same selection."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from db.selection.filters import list_column_names
 from db.spelling import find_similar_name
 
 SAMPLE_KINDS = ("caption", "qa")
-"""The kinds of samples; the first is taken where a recipe names none."""
+"""The kinds of samples; a recipe without a kind takes the first."""
 REST_QUOTA = "*"
-"""The quota of every stratum that has none of its own."""
+"""Key in `quotas` for all strata without a quota of their own."""
 
 Name = Annotated[str, Field(min_length=1)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 # Within these limits sums of ranks times weights stay finite, and few decimals keep equal means equal.
 Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
-# What a plain recipe may have beside `by`.
+# Fields that a plain recipe may have in addition to `by`.
 _OF_PLAIN = ("where", "keep", "stale", "combine", "kind")
-# What Postgres and a row of an export can count.
+# The greatest number that Postgres and a row of an export can hold.
 _MOST = 2**63 - 1
 
 _WANTED = {
@@ -45,17 +45,18 @@ _WANTED = {
 
 
 class SelectionError(ValueError):
-    """A selection that cannot be made; the message says why and what to do."""
+    """Raised for a selection that cannot be made; the message gives the reason and the remedy."""
 
     plain = True
 
 
 class SizeMissing(SelectionError):
-    """A recipe that does not say how much to take; the message names what each share would keep."""
+    """Raised for a recipe without a size; the message shows how many samples each share would keep."""
 
 
 class Recipe(BaseModel):
-    """What a selection takes: samples in order of `by` that pass `where` and `at_least`, thinned out, then cut.
+    """A rule for a selection: of the samples that pass `where` and `at_least`, the best by `by`, or a random or diverse
+    subset of them.
 
     by: a metric or another number column, or several with their weights. combine: what a weighted mean is taken of, the
     ranks of the values or the values themselves. kind: captions or question-answer pairs, whose values are on scales of
@@ -100,7 +101,7 @@ class Recipe(BaseModel):
             return {value: 1.0}
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
             if len(set(value)) < len(value):
-                raise ValueError("a column stands twice")
+                raise ValueError("a column is named twice")
             return dict.fromkeys(value, 1.0)
         return value
 
@@ -111,7 +112,7 @@ class Recipe(BaseModel):
         if self.quotas and not self.per:
             raise ValueError("quotas need strata: give per, such as per: system")
         if self.bands and not self.per:
-            raise ValueError("bands cut the values of per: give per, such as per: duration_s")
+            raise ValueError("bands divide the values of per: give per, such as per: duration_s")
         if self.bands != sorted(set(self.bands)):
             raise ValueError("bands must rise, such as [10, 30, 60]")
         if self.quotas and (self.keep is not None or self.count is not None):
@@ -122,17 +123,17 @@ class Recipe(BaseModel):
 
     @property
     def column_names(self) -> set[str]:
-        """All columns that it names; those of a condition in lower case."""
+        """All columns that the recipe names; those of the condition in lower case."""
         return {*self.by, *self.at_least, *list_column_names(self.where or ""), *([self.per] if self.per else [])}
 
     @property
     def has_size(self) -> bool:
-        """Whether it says how much to take."""
+        """Whether the recipe limits what it takes, by keep, count, quotas or at_least."""
         return self.keep is not None or self.count is not None or bool(self.quotas) or bool(self.at_least)
 
     @property
     def is_drawn(self) -> bool:
-        """Whether a random number of each sample, by `seed`, decides on its place."""
+        """Whether the result depends on a random number per sample, made from `seed`."""
         return "random" in (self.choose, self.ties)
 
     @property
@@ -142,25 +143,27 @@ class Recipe(BaseModel):
 
     @property
     def needs_order(self) -> bool:
-        """Whether samples are compared with better ones, so that all equal values need an order."""
+        """Whether samples are compared with better ones, so that samples with equal values need an order too."""
         return self.needs_vectors or self.dedupe_videos is not None
 
     @property
     def is_plain(self) -> bool:
-        """Whether it takes the best share by one column and has nothing else but a condition."""
+        """Whether the recipe takes the best share by one column and has no other field except a condition."""
         default = Recipe(by=self.by, **{name: getattr(self, name) for name in _OF_PLAIN})
         return len(self.by) == 1 and self.keep is not None and self == default
 
     def spec(self) -> dict[str, Any]:
-        """The recipe as plain data, without what it leaves at its default; `parse_recipe` makes it again."""
-        said = self.model_dump(exclude_defaults=True)
-        name, *others = self.by
-        said["by"] = dict(self.by) if others else name
-        return said
+        """Return the recipe as plain data without fields at their default; `parse_recipe` turns it back into a
+        recipe.
+        """
+        fields = self.model_dump(exclude_defaults=True)
+        name, *further = self.by
+        fields["by"] = dict(self.by) if further else name
+        return fields
 
 
-def parse_recipe(said: Any) -> Recipe:
-    """The recipe that a mapping says. Raises SelectionError, in one sentence that names the field.
+def parse_recipe(fields: Any) -> Recipe:
+    """Return the recipe for a mapping of fields to values. Raises SelectionError with the name of the wrong field.
 
     >>> parse_recipe({"by": {"ecs": 2, "vcs": 1}, "count": 100}).by
     {'ecs': 2.0, 'vcs': 1.0}
@@ -168,22 +171,22 @@ def parse_recipe(said: Any) -> Recipe:
     Traceback (most recent call last):
     db.selection.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
     """
-    if not isinstance(said, Mapping):
+    if not isinstance(fields, Mapping):
         raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")
-    for name in said:
+    for name in fields:
         if name not in Recipe.model_fields:
             meant = find_similar_name(str(name), Recipe.model_fields)
             hint = f", did you mean {meant!r}?" if meant else f": it may have {', '.join(Recipe.model_fields)}"
             raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
     try:
-        return Recipe.model_validate(dict(said))
+        return Recipe.model_validate(dict(fields))
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         if not fault["loc"]:
             raise SelectionError(f"the recipe: {fault['msg'].removeprefix('Value error, ')}") from error
         field = str(fault["loc"][0])
-        given = said[field] if isinstance(said[field], dict | list) else fault["input"]
-        raise SelectionError(f"the recipe's {field} is {_format_value(given)!r}: {_WANTED[field]}") from error
+        value = fields[field] if isinstance(fields[field], dict | list) else fault["input"]
+        raise SelectionError(f"the recipe's {field} is {_format_value(value)!r}: {_WANTED[field]}") from error
 
 
 def _format_value(value: Any) -> str:
@@ -194,10 +197,11 @@ def _format_value(value: Any) -> str:
 
 
 def convert_rule(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe within a stored rule that makes the same selection again from the same scores.
+    """Return the recipe, as plain data, that would make a stored selection again from the same scores.
 
-    Fields that say nothing are left out, and a stored cut stands as the number that it was. A rule without a kind is of
-    a version that put captions and question-answer pairs into one list.
+    spec: column `spec` of table `selection`. Fields that are null are left out, and a stored threshold becomes the
+    number that it was. A rule without a kind is from a version that put captions and question-answer pairs into one
+    list.
     """
     recipe = {name: value for name, value in spec.items() if name in Recipe.model_fields and value is not None}
     recipe.setdefault("kind", "all")

@@ -1,4 +1,4 @@
-"""Frozen selections as they are stored: which ones there are, and their rows."""
+"""Frozen selections as they are stored: the list of them, and their rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from db.selection.recipes import SelectionError
 
 
 def find_selection(connection: Connection, selection_id: int) -> RowMapping | None:
-    """The stored selection, or None."""
+    """Return the row of table `selection` with this number; None if there is none."""
     return connection.execute(sa.select(selection).where(build_id_condition(selection_id))).mappings().one_or_none()
 
 
 def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
-    """All selections, or those of the datasets of a name, the newest first; dataset_id is None where dropped."""
+    """List all selections, or those of the datasets of one name, newest first, as dicts with recipe, counts, cutoff and
+    hash.
+
+    dataset_id is None for a dropped dataset.
+    """
     columns = (
         *("selection_id", "dataset_id", "dataset_name", "n", "n_eligible", "cutoff"),
         *("spec", "score_hash", "created_at"),
@@ -31,25 +35,29 @@ def list_selections(connection: Connection, dataset: str | None = None) -> list[
 
 
 def require_selection(connection: Connection, selection_id: int) -> RowMapping:
-    """The stored selection. Raises SelectionError for an unknown one."""
-    found = find_selection(connection, selection_id)
-    if found is None:
-        raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
-    return found
+    """Return the row of table `selection` with this number. Raises SelectionError if there is none."""
+    row = find_selection(connection, selection_id)
+    if row is None:
+        raise SelectionError(f"there is no selection {selection_id}: run reelsieve selections to list them")
+    return row
 
 
 def build_id_condition(selection_id: int) -> sa.ColumnElement[bool]:
-    """The condition on table `selection`; a number that is too large for a bigint is that of no selection."""
+    """Return the SQL condition that a row of table `selection` has this number, which may be too large for a bigint."""
     return selection.c.selection_id == sa.literal(selection_id, sa.Numeric)
 
 
 def load_selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) -> Iterator[list[dict[str, Any]]]:
-    """The frozen rows in order of rank, in batches."""
+    """Yield the frozen rows of a selection by rank as dicts, in lists of `batch_size`; nothing for an unknown
+    selection.
+
+    Opens a connection of its own.
+    """
     columns = [selection_item.c[name] for name in ("rank", "value", *FROZEN_COLUMNS, "scores", "is_scored")]
     query = sa.select(*columns).where(selection_item.c.selection_id == selection_id).order_by(selection_item.c.rank)
-    of_selection = sa.select(selection.c.dataset_name, selection.c.metrics, selection.c.models)
+    selection_query = sa.select(selection.c.dataset_name, selection.c.metrics, selection.c.models)
     with engine.connect().execution_options(stream_results=True, yield_per=batch_size) as connection:
-        common = connection.execute(of_selection.where(selection.c.selection_id == selection_id)).one_or_none()
+        common = connection.execute(selection_query.where(selection.c.selection_id == selection_id)).one_or_none()
         if common is not None:
             for part in connection.execute(query).partitions():
                 yield [_build_frozen_row(row, common) for row in part]

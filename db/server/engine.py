@@ -1,4 +1,4 @@
-"""Engines and raw connections to the curation database."""
+"""Open connection pools and single connections to the curation database."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sqlalchemy.engine import URL, Engine
 
 from db.server.urls import DatabaseUnavailable, format_url
 
-# How a server says it, whatever its language: the words are those of the C library.
+# A full disk in a server's message, in every language: the words are those of the C library.
 DISK_FULL_TEXT = "No space left on device"
-# How libpq says that the server asks for a password in another way than the URL allows, or for none.
+# Part of libpq's message if the server asks for a password in another way than the URL allows, or for none.
 _OTHER_AUTH = "authentication method requirement"
-# What libpq and psycopg write of an address where nothing answers; the reasons are mostly those of the C library.
+# Messages of libpq and psycopg for an address where nothing answers; the reasons are mostly those of the C library.
 _REASONS = (
     *map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)),
     "timeout expired",
@@ -39,14 +39,19 @@ KEEPALIVE = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count"
 
 
 def format_application_name(work: str = "") -> str:
-    """The name by which others find this process's sessions in pg_stat_activity. The server keeps 63 bytes of it."""
+    """Return the name under which this process's sessions appear in pg_stat_activity, with host and process id; 63
+    bytes at most.
+
+    work: words to put into the name, such as "lease of ".
+    """
     return f"reelsieve {work}process {os.getpid()} on host {socket.gethostname()}"[:63]
 
 
 def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
-    """A connection pool whose first connection has been tried, with retries while a server starts.
+    """Return a connection pool after a first connection was tried, with retries for about five seconds while a server
+    starts.
 
-    Raises DatabaseUnavailable, without the password, when the server does not answer within about five seconds.
+    Raises DatabaseUnavailable, without the password, if the server does not answer or refuses the connection.
     """
     arguments = {**KEEPALIVE, "application_name": format_application_name()}
     engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4, connect_args=arguments)
@@ -64,16 +69,20 @@ def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
 
 
 def open_connection(url: URL, **settings: Any) -> psycopg.Connection[Any]:
-    """A psycopg connection outside any pool, with further settings of libpq."""
+    """Open a psycopg connection outside any pool. settings: further parameters of libpq. Raises
+    psycopg.OperationalError.
+    """
     # Not by the URL as text: libpq refuses some characters that SQLAlchemy leaves in it, such as a space in a password.
     _, arguments = url.get_dialect()().create_connect_args(url)
-    known: dict[str, Any] = {**arguments, "application_name": format_application_name(), **settings}
-    connection: psycopg.Connection[Any] = psycopg.connect(**known)
+    parameters: dict[str, Any] = {**arguments, "application_name": format_application_name(), **settings}
+    connection: psycopg.Connection[Any] = psycopg.connect(**parameters)
     return connection
 
 
 def build_connection_error(url: URL, error: BaseException) -> DatabaseUnavailable:
-    """The exception to raise for a connection that was refused with this error; its message holds no password."""
+    """Return the exception to raise for a connection that failed with this error; its message gives the remedy and
+    holds no password.
+    """
     reason = str(error).strip().splitlines()[0]
     if DISK_FULL_TEXT in reason:
         return DatabaseUnavailable(
@@ -81,8 +90,9 @@ def build_connection_error(url: URL, error: BaseException) -> DatabaseUnavailabl
         )
     if _OTHER_AUTH in reason:
         return DatabaseUnavailable(
-            f"no connection to database {url.database} at {format_url(url)}: {reason}. Let the server ask for passwords "
-            "by scram-sha-256, or allow what it does in CURATION_DB_URL, as in ?require_auth=md5 or ?require_auth=none"
+            f"no connection to database {url.database} at {format_url(url)}: {reason}. Let the server ask for "
+            "passwords by scram-sha-256, or allow its way in CURATION_DB_URL, as in ?require_auth=md5 or "
+            "?require_auth=none"
         )
     if silent := _NO_ANSWER.search(reason):
         place = ":".join(filter(None, silent.group("host", "name", "port")))
@@ -98,7 +108,9 @@ def build_connection_error(url: URL, error: BaseException) -> DatabaseUnavailabl
 
 @contextmanager
 def open_psycopg_transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
-    """One transaction on a pooled psycopg connection, for COPY; commits at the end and rolls back on an error."""
+    """Yield a pooled psycopg connection in a transaction, for COPY; it commits at the end and rolls back on an
+    error.
+    """
     pooled = engine.raw_connection()
     connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
     try:
@@ -119,7 +131,7 @@ def _register_types(connection: Any, _record: Any) -> None:
 
 
 def _is_final(error: sa.exc.OperationalError) -> bool:
-    """Whether waiting cannot mend the error: a wrong password or a database that does not exist."""
+    """Whether waiting cannot help: a wrong password, or a database that does not exist."""
     text = str(error.orig)
     final = ("does not exist", "authentication failed", "no password supplied", _OTHER_AUTH)
     return any(words in text for words in final)

@@ -1,11 +1,11 @@
-"""Leases: names that a process holds while it works on what they name, whichever host it runs on.
+"""Leases: claims on names, such as a shard's, that a process holds while it works on them, on any host.
 
-A lease is an advisory lock on a connection that serves nothing else. Postgres frees it when that connection ends,
-however it ends, so nobody has to know the holder's host or process id to tell that it is gone. A table with a heartbeat
-would need a second mechanism to write it, and a guess how long a holder may be silent. A pooler between them and the
-server must keep sessions apart.
+A lease is an advisory lock on a connection that serves nothing else. Postgres frees it when that connection ends in any
+way, so nobody needs the holder's host or process id to know that it is gone. A table with a heartbeat would need a
+second mechanism to write it, and a guess how long a holder may be silent. A connection pooler before the server must
+keep sessions apart.
 
-Whoever may enter a database may take every advisory lock of it. So all leases are locks of Dagster's database, where
+Everyone who may enter a database may take all its advisory locks. So all leases are locks of Dagster's database, which
 the reader may not enter (`db.schema.migrate`). Their names begin with the database that they are about.
 """
 
@@ -38,29 +38,29 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_d
 
 
 def take_one(_n_left: int) -> int:
-    """Names are taken one by one."""
+    """Return 1, the size of a group when names are taken one at a time."""
     return 1
 
 
 class LeaseLost(RuntimeError):
-    """The connection that held a lease was lost, and another process has the lease by now."""
+    """Raised when the connection that held a lease was lost and another process has taken the lease since."""
 
     plain = True
 
 
 class Leases:
-    """The leases that a process holds on one connection. As a context manager it gives them all back at the end.
+    """The leases that a process holds, on one connection. As a context manager it gives all of them back at the end.
 
-    A lease has one holder, or any number that share it: while some share it nobody can have it for itself.
+    A lease has one holder, or any number that share it: while some share it nobody can hold it exclusively.
 
-    Each is lost with the connection: `check` and `renew` notice the loss and take them again.
+    Leases are lost with the connection: `check` and `renew` notice the loss and take them again.
     """
 
     def __init__(self, url: URL) -> None:
         """Open a connection. url: the database that the leases are about. Raises psycopg.OperationalError."""
         self._url = build_sibling_url(url, DAGSTER)
         self._database = url.database or CURATION
-        # Of the functions that take and give back the lock of a name: shared ones have a word more.
+        # By name, the suffix of the SQL functions for its lock: shared locks have functions of their own.
         self._names: dict[str, str] = {}
         self._connection = _connect(self._url)
 
@@ -71,13 +71,13 @@ class Leases:
         self.close()
 
     def take(self, name: str, *, is_shared: bool = False) -> None:
-        """Take a lease; waits while another connection has it. is_shared: only while another one has it for itself."""
+        """Take a lease, waiting while another connection holds it. is_shared: share it with others that do so too."""
         kind = _SHARED if is_shared else ""
         self._connection.execute(f"SELECT pg_advisory_lock{kind}({_LOCK})".encode(), [self._format_lock_name(name)])
         self._names[name] = kind
 
     def take_if_free(self, name: str) -> bool:
-        """Take a lease unless another connection has it; returns whether it is held now."""
+        """Take a lease unless another connection has it; return whether it is held now."""
         self.check()
         if not self._try_lock(name, ""):
             return False
@@ -85,7 +85,7 @@ class Leases:
         return True
 
     def give_back(self, name: str) -> None:
-        """Give one lease back."""
+        """Give one lease back; nothing happens if it is not held or the connection is lost."""
         kind = self._names.pop(name, "")
         # A connection that was lost holds nothing.
         with suppress(psycopg.OperationalError):
@@ -99,12 +99,13 @@ class Leases:
         report_wait: Callable[[str], None] = lambda _: None,
         choose_group_size: Callable[[int], int] = take_one,
     ) -> Iterator[list[str]]:
-        """Yield every name once, while its lease is held: free ones first, the others as their holders let go.
+        """Yield all names once, in groups, while their leases are held: free ones first, others when their holders let
+        go.
 
-        They come in groups. at_once: the most that a group has, of so many names that are left. waits: takes a name
-        that others hold when no other name is left, once for each such name.
+        choose_group_size: returns the greatest size of the next group, given the number of names left. report_wait:
+        called once per name that others hold when no other name is left.
         """
-        left, told = list(names), set[str]()
+        left, reported = list(names), set[str]()
         while left:
             group: list[str] = []
             try:
@@ -119,21 +120,22 @@ class Leases:
                 for name in group:
                     self.give_back(name)
             if not group:
-                if left[0] not in told:
+                if left[0] not in reported:
                     report_wait(left[0])
-                    told.add(left[0])
+                    reported.add(left[0])
                 time.sleep(PAUSE_S)
             left = [name for name in left if name not in group]
 
     def find_holder(self, name: str) -> str | None:
-        """Who has a lease, as `Session` says it. None where nobody has it."""
+        """Return the session that holds a lease, as text for people; None if nobody holds it."""
         row = self._connection.execute(_HOLDER.encode(), [self._format_lock_name(name)]).fetchone()
         return None if row is None else str(ServerSession(*row))
 
     def check(self) -> None:
-        """Take all leases again where the connection was lost.
+        """Take all leases again if the connection was lost, else do nothing. Raises LeaseLost if another process has
+        one of them by now.
 
-        Raises LeaseLost where another process has one of them by now, psycopg.OperationalError without a connection.
+        Raises psycopg.OperationalError if no connection can be opened.
         """
         with suppress(psycopg.OperationalError):
             self._connection.execute("SELECT 1")
@@ -145,11 +147,13 @@ class Leases:
                 self._connection.close()
                 raise LeaseLost(
                     f"the connection that held the lease on {name!r} was lost, and another process works on it now: "
-                    "what was written stays; the same command goes on with the rest"
+                    "written results stay; run the same command again for the rest"
                 )
 
     def renew(self) -> bool:
-        """Whether all leases are still held, or held again after the connection was lost; if not, try again later."""
+        """Return whether all leases are still held, or are held again after a lost connection; if not, it may be tried
+        again later.
+        """
         try:
             self.check()
         except (LeaseLost, psycopg.OperationalError):
@@ -157,7 +161,7 @@ class Leases:
         return True
 
     def close(self) -> None:
-        """Give all leases back: others find them free at once, not only when the server misses the connection."""
+        """Give all leases back and close the connection, so that others find them free at once."""
         with suppress(psycopg.OperationalError):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
@@ -166,14 +170,16 @@ class Leases:
         return f"{self._database}: {name}"
 
     def _try_lock(self, name: str, kind: str) -> bool:
-        """Take the lock if nobody is in the way; whether it is held now."""
+        """Take the lock if nobody else holds it; return whether it is held now."""
         query = f"SELECT pg_try_advisory_lock{kind}({_LOCK})".encode()
         return self._connection.execute(query, [self._format_lock_name(name)]).fetchone() == (True,)
 
 
 @contextmanager
 def hold_lease(url: URL, name: str) -> Iterator[Leases]:
-    """Hold the lease of this name; waits while somebody else has it."""
+    """Hold the lease of this name until the context ends; waits first while another process holds it. Yields the
+    leases.
+    """
     with Leases(url) as leases:
         leases.take(name)
         yield leases
@@ -181,7 +187,7 @@ def hold_lease(url: URL, name: str) -> Iterator[Leases]:
 
 @contextmanager
 def hold_lease_if_free(url: URL, name: str) -> Iterator[bool]:
-    """Hold the lease if nobody has it. Yields whether it was free.
+    """Hold the lease of this name until the context ends if it is free; yields whether it was.
 
     A free lease proves that its holder is gone; while it is held here, no other process can conclude the same.
     """
@@ -190,10 +196,10 @@ def hold_lease_if_free(url: URL, name: str) -> Iterator[bool]:
 
 
 def _connect(url: URL) -> psycopg.Connection[Any]:
-    """A connection whose loss both sides notice within a minute, also when a host or the network is simply gone."""
+    """Open a connection whose loss both sides notice within a minute, also if a host or the network is gone."""
     name = format_application_name("lease of ")
     connection = open_connection(url, autocommit=True, application_name=name, tcp_user_timeout=_LOST_MS, **KEEPALIVE)
-    # The server probes likewise. It may also be set to end sessions that are silent or wait long, as this one does.
+    # The server probes in the same way. It may also end sessions that are silent or wait long, as this one does.
     settings = {f"tcp_{name}": value for name, value in {**KEEPALIVE, "user_timeout": _LOST_MS}.items()}
     settings |= {"idle_session_timeout": 0, "statement_timeout": 0, "lock_timeout": 0}
     connection.execute(

@@ -1,4 +1,4 @@
-"""Where the embedded server listens, and with which password: in a file of the home folder, for its owner only."""
+"""Port and password of the embedded server, in a file of the home folder that only its owner may read."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
-# With five digits the path of the socket beside it would grow by a byte, see LONGEST_HOME.
+# With five digits the path of the server's socket would grow by a byte, see LONGEST_HOME.
 PORTS = range(5433, 9999)
 
 
 @dataclass(frozen=True, slots=True)
 class ListeningAddress:
-    """A port of 127.0.0.1 and the superuser's password there."""
+    """A port of 127.0.0.1 on which the embedded server listens, and the superuser's password there."""
 
     port: int
     password: str
 
     def build_url(self, database: str) -> URL:
-        """The URL of a database, with the password."""
+        """Return the URL of a database on this server, with the password."""
         query = {"require_auth": "scram-sha-256"}
         return URL.create("postgresql+psycopg", SUPERUSER, self.password, HOST, self.port, database, query)
 
 
 def choose_listening_address() -> ListeningAddress:
-    """A new password, and a port that nobody uses now."""
+    """Return the first free port from 5433 to 9998 with a new random password. Raises OSError if no port is free."""
     for port in PORTS:
         with socket.socket() as probe:
             try:
@@ -47,7 +47,7 @@ def choose_listening_address() -> ListeningAddress:
 
 
 def read_listening_address(home: Path) -> ListeningAddress | None:
-    """Where the home's server listens; None where it does not."""
+    """Read port and password of the home's server from its file; None if it does not listen."""
     try:
         return ListeningAddress(**json.loads(_file(home).read_text()))
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def read_listening_address(home: Path) -> ListeningAddress | None:
 
 
 def write_listening_address(home: Path, listening: ListeningAddress | None) -> None:
-    """Let the home's server listen from its next start on, or with None no more."""
+    """Write the port and password that the home's server uses from its next start on; None stops it from listening."""
     if listening is None:
         _file(home).unlink(missing_ok=True)
         return

@@ -1,4 +1,4 @@
-"""Locks on rows that others point to, so that nobody deletes them while rows that point to them are written."""
+"""Lock rows that other rows point to, so that nobody deletes them while those other rows are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from sqlalchemy.engine import Connection
 
 
 def lock_ids(connection: Connection, key: sa.Column[int], ids: Collection[int]) -> set[int]:
-    """Those of the ids that exist. Their rows go on existing until the transaction ends."""
+    """Return those of the ids that exist, and lock their rows so that nobody deletes them until the transaction
+    ends.
+    """
     query = sa.select(key).where(key == sa.any_(sa.bindparam("ids"))).order_by(key)
     return set(connection.scalars(query.with_for_update(read=True, key_share=True), {"ids": list(ids)}))
 
@@ -20,7 +22,9 @@ def lock_ids(connection: Connection, key: sa.Column[int], ids: Collection[int]) 
 def lock_ids_for_copy(
     connection: psycopg.Connection[Any], key: sa.Column[int], ids: Collection[int], *, is_exclusive: bool = False
 ) -> set[int]:
-    """As `lock_ids`, on the connection of a COPY. alone: a second caller for the same rows waits for the first."""
+    """Lock rows and return their ids like `lock_ids`, on a psycopg connection. is_exclusive: a second caller for the
+    same rows waits.
+    """
     query = sql.SQL("SELECT {key} FROM {table} WHERE {key} = ANY(%s) ORDER BY {key} FOR {strength}").format(
         key=sql.Identifier(key.name),
         table=sql.Identifier(key.table.name),

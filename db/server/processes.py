@@ -1,4 +1,4 @@
-"""Which embedded servers of this machine run, known by the lock files of their folders."""
+"""Find out which embedded servers of this machine run, from the lock files in their folders."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ START_LOCK = "start.lock"
 
 
 def is_embedded_running(home: Path) -> bool:
-    """Whether a live Postgres holds the embedded server's data folder."""
+    """Whether a live Postgres process holds the data folder of a home's embedded server."""
     pid = _read_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
     return pid is not None and _is_live_postgres(pid)
 
 
 def has_embedded_data(home: Path) -> bool:
-    """Whether a home folder has the data of an embedded server, which need not run."""
+    """Whether a home folder has the data of an embedded server, running or not."""
     return (home / "postgres" / "PG_VERSION").exists()
 
 
 def list_running_homes() -> list[Path]:
-    """The home folders whose embedded server runs on this machine, but for those that this user may not read."""
+    """List the home folders whose embedded server runs on this machine, sorted; those that this user may not read are
+    left out.
+    """
     import psutil
 
-    found = []
+    homes = []
     for process in psutil.process_iter(["name", "cmdline"]):
         words = process.info["cmdline"] or []
         if process.info["name"] == "postgres" and "-D" in words[:-1]:
@@ -36,12 +38,12 @@ def list_running_homes() -> list[Path]:
             with suppress(PermissionError):
                 home = data.parent.resolve()
                 if data.name == "postgres" and (home / START_LOCK).exists() and is_embedded_running(home):
-                    found.append(home)
-    return sorted(set(found))
+                    homes.append(home)
+    return sorted(set(homes))
 
 
 def is_process_alive(pid: int) -> bool:
-    """Whether a process of this machine has this id."""
+    """Whether a process with this id exists on this machine, of any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -52,7 +54,7 @@ def is_process_alive(pid: int) -> bool:
 
 
 def remove_dead_lock_files(home: Path) -> None:
-    """Remove both lock files of a server that died: their process id is gone, a zombie's or another process's."""
+    """Remove the lock files of a home's server if it died: no live Postgres has the process id in them."""
     for lock in (home / "postgres" / "postmaster.pid", *(home / "postgres").glob(".s.PGSQL.*.lock")):
         pid = _read_pid(lock)
         if pid is not None and not _is_live_postgres(pid):

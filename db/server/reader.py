@@ -1,9 +1,9 @@
 """The read-only role behind `reelsieve sql`: it may read every table and view and change nothing.
 
-Where the role cannot log in, the owner stands in for it, in a transaction that only reads.
+If the role cannot log in, the owner runs the query instead, in a transaction that only reads.
 
-Postgres lets every role change its own password and settings. So what the reader changed of itself counts for its own
-sessions alone, and only until the next migration makes the role anew.
+Postgres lets every role change its own password and settings. So what the reader changed about itself counts only for
+its own sessions, and only until the next migration makes the role anew.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS_AT_A_TIME = 500
 MAX_SESSIONS = 20
 MAX_TEMPORARY = "10GB"
 _NUMBERS = {types[name].oid for name in ("int2", "int4", "int8", "float4", "float8", "numeric", "oid")}
-# What everybody may call, and what then fills the disk, or the table of locks that all sessions of the server share.
+# Functions that every role may call and that can fill the disk, or the lock table that all sessions share.
 _FORBIDDEN = """
 SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
 AND proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_logical_emit_message|pg_(try_)?advisory_.*)$'
@@ -42,14 +42,14 @@ _SET_IN = """
 SELECT datname FROM pg_db_role_setting s JOIN pg_database d ON d.oid = setdatabase JOIN pg_roles r ON r.oid = setrole
 WHERE rolname = :name
 """
-# Ends sessions of the reader that have changed what the server knows of it, and so hold up whoever changes that too.
+# Ends sessions of the reader that have changed its own role, and so block others who change that role.
 _END_CHANGING = """
 SELECT pg_stat_clear_snapshot();
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = {} AND backend_xid IS NOT NULL
 """
-# How often it is tried against a reader that changes itself again and again.
+# How often the change of the role is tried while the reader keeps changing its own role.
 _ATTEMPTS = 20
-# Sets what the role sets for itself to what Postgres does by itself; that it may only read stays.
+# Resets the role's own settings to the defaults of Postgres, except the one that it may only read.
 _WITHOUT_OWN_SETTINGS = """
 SELECT set_config(name, CASE name WHEN 'client_encoding' THEN 'UTF8' ELSE boot_val END, false) FROM pg_settings
 WHERE source IN ('user', 'database user') AND context = 'user' AND name <> 'default_transaction_read_only'
@@ -59,15 +59,16 @@ _OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_writ
 
 
 class QueryError(ValueError):
-    """The user's SQL could not be run; the message is the server's."""
+    """Raised when the user's SQL could not be run; the message is the server's."""
 
     plain = True
 
 
 def compute_reader_password(url: URL) -> str | None:
-    """The reader's password, derived from the owner's, so that it is stored nowhere and the same everywhere.
+    """Return the reader's password, derived from the owner's, so that it is stored nowhere; None if the owner has no
+    password.
 
-    None where the owner has no password: anyone could derive a password from nothing.
+    From no password anyone could derive the reader's.
     """
     if not url.password:
         return None
@@ -75,7 +76,11 @@ def compute_reader_password(url: URL) -> str | None:
 
 
 def create_reader_role(connection: Connection, url: URL) -> None:
-    """Create or refresh the role and its rights, as far as this user may; `_stand_in` covers the other case."""
+    """Create the read-only role, or refresh its password, settings and rights. Does nothing if there is no such role
+    and this user may not create one.
+
+    `_connect_as_owner` then replaces the role.
+    """
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
     for attempt in range(1, _ATTEMPTS + 1):
         _try(connection, raw, sql.SQL(_END_CHANGING).format(sql.Literal(READER_ROLE)))
@@ -90,7 +95,7 @@ def create_reader_role(connection: Connection, url: URL) -> None:
 def _create_reader_role(connection: Connection, raw: psycopg.Connection[Any], url: URL) -> None:
     exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER_ROLE})
     if connection.scalar(sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")):
-        # A role that somebody else made on this server stays as it is; it may still read what is granted below.
+        # A role that another user made on this server stays as it is; it may still read what is granted below.
         with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
             _make_role(connection, raw, url, "ALTER" if exists else "CREATE")
     elif not exists:
@@ -113,7 +118,7 @@ def _make_role(connection: Connection, raw: psycopg.Connection[Any], url: URL, c
         raw.execute(reset.format(sql.Identifier(READER_ROLE), sql.Identifier(name)))
     raw.execute(_format_for_role("ALTER ROLE {} SET default_transaction_read_only = on"))
     raw.execute(_format_for_role(f"ALTER ROLE {{}} SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
-    # A superuser alone may set this. The next one lets another owner see the reader's sessions, and end them.
+    # Only a superuser may set this. The next one lets another owner see the reader's sessions, and end them.
     _try(connection, raw, _format_for_role(f"ALTER ROLE {{}} SET temp_file_limit = '{MAX_TEMPORARY}'"))
     _try(connection, raw, _format_for_role("GRANT {} TO CURRENT_USER"))
 
@@ -141,14 +146,14 @@ def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) 
 
 
 def format_reader_url(url: URL) -> str:
-    """The reader's URL of the same database as psql writes it, with the password where there is one."""
+    """Return the URL of the same database for the reader, as psql takes it, with the password if there is one."""
     reader = convert_to_psql_url(url).set(username=READER_ROLE, password=compute_reader_password(url))
     return reader.render_as_string(hide_password=False)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryColumn:
-    """A column of an answer. is_number: whether its values are numbers."""
+    """A column of a query's result. is_number: whether its values are numbers."""
 
     name: str
     is_number: bool
@@ -156,14 +161,18 @@ class QueryColumn:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The columns of an answer, and its rows as the server sends them; nothing but the rows at hand is in memory."""
+    """The columns of a query's result, and an iterator of its rows, which come from the server as they are read."""
 
     columns: tuple[QueryColumn, ...]
     rows: Iterator[tuple[Any, ...]]
 
 
 def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> list[dict[str, Any]]:
-    """Run one SQL statement as the reader and return its rows. See `open_read_only_query`."""
+    """Run one SQL statement as the read-only role and return all its rows as dicts. Raises QueryError and
+    DatabaseUnavailable.
+
+    tell: called with a sentence if the owner had to replace the reader.
+    """
     with open_read_only_query(url, query, tell=tell) as answer:
         names = [column.name for column in answer.columns]
         return [dict(zip(names, row, strict=True)) for row in answer.rows]
@@ -171,18 +180,19 @@ def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> lis
 
 @contextmanager
 def open_read_only_query(url: URL, query: str, *, tell: Callable[[str], object]) -> Iterator[QueryResult]:
-    """Run one SQL statement as the reader; its rows are read while the context lasts.
+    """Run one SQL statement as the read-only role and yield its columns and rows; rows can be read until the context
+    ends.
 
-    `tell` is given a sentence where the owner had to stand in for the reader. Raises QueryError with the server's
-    sentence, also while rows are read, and DatabaseUnavailable where the database itself cannot be reached.
+    tell: called with a sentence if the owner had to replace the reader. Raises QueryError with the server's sentence,
+    also while rows are read, and DatabaseUnavailable if the database cannot be reached.
     """
     if query.lstrip()[:4].lower() == "copy":
-        raise QueryError("COPY is not for this command: write a SELECT")
+        raise QueryError("COPY is not allowed here: write a SELECT")
     connection = _connect(url, tell)
     try:
         connection.read_only = True
         connection.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(STATEMENT_TIMEOUT))
-        # Once a transaction has looked at data, Postgres lets nothing make it one that writes.
+        # Once a transaction has read data, Postgres does not let it become one that writes.
         connection.execute("SELECT 1")
         statement = query.encode()
         columns = _list_columns(connection, statement)
@@ -196,7 +206,7 @@ def open_read_only_query(url: URL, query: str, *, tell: Callable[[str], object])
         message = error.diag.message_primary or str(error).strip().splitlines()[0]
         raise QueryError(message) from None
     except UnicodeEncodeError:
-        raise QueryError("the query holds a character that is no text: write it again by hand") from None
+        raise QueryError("the query holds a character that cannot be encoded: type it again by hand") from None
     finally:
         # Without a rollback: a COPY that has begun takes no further command, and there is nothing to roll back.
         connection.close()
@@ -214,28 +224,29 @@ def _connect(url: URL, tell: Callable[[str], object]) -> psycopg.Connection[Any]
 
 
 def _connect_as_owner(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
-    """The owner's connection; QueryError where a transaction that only reads would not hold the owner back.
+    """Return a connection of the owner. Raises QueryError if a read-only transaction would not be enough to hold the
+    owner back.
 
-    It holds back no user who may read and write the server's files or run programs there, as a superuser may.
+    It is not enough for a user who may read and write the server's files or run programs there, as a superuser may.
     """
     try:
         connection = open_connection(url)
     except psycopg.OperationalError as error:
         raise build_connection_error(url, error) from None
     why = f"the role {READER_ROLE} cannot work in database {url.database} ({reason})"
-    remedy = "reelsieve db migrate as a user with CREATEROLE mends that"
+    remedy = "run reelsieve db migrate as a user with CREATEROLE to fix that"
     query = " OR ".join(f"pg_has_role('{role}', 'member')" for role in _OF_THE_MACHINE)
     row = connection.execute(f"SELECT {query}".encode()).fetchone()
     connection.rollback()
     if row != (False,):
         connection.close()
-        raise QueryError(f"{why}, and {url.username} may do more than a transaction can hold back: {remedy}")
-    tell(f"{why}, so {url.username} runs this in a transaction that can only read; {remedy}")
+        raise QueryError(f"{why}, and {url.username} has rights that a read-only transaction cannot limit: {remedy}")
+    tell(f"{why}, so {url.username} runs the query in a read-only transaction; {remedy}")
     return connection
 
 
 def _list_columns(connection: psycopg.Connection[Any], statement: bytes) -> tuple[QueryColumn, ...]:
-    """The columns that a statement will have, known before it runs; none where it returns no rows."""
+    """Return the columns of a statement's result before it runs; none if it returns no rows."""
     server = connection.pgconn
     for described in (server.prepare(b"", statement), server.describe_prepared(b"")):
         if described.status == pq.ExecStatus.FATAL_ERROR:

@@ -1,7 +1,7 @@
-"""Restores a back-up: its rows go into tables that this program makes, and nothing of it is ever run.
+"""Restore a back-up: its rows go into tables that this program creates, and nothing of it is ever run.
 
 Both databases are filled under temporary names, and get their own names in one transaction. So a restore that fails or
-is killed changes nothing, and what a killed one left behind, the next one removes.
+is killed changes nothing, and the next one removes what a killed one left behind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling
 _PREFIX = "reelsieve_restore_"
 # The comment on a database that was restored.
 _MARK = "reelsieve restored back-up {}"
-# A table of each database whose rows say that it is in use.
+# By database, a table whose rows show that it is in use.
 _CONTENT_TABLES = {CURATION: "dataset", DAGSTER: "runs"}
 
 
@@ -39,20 +39,21 @@ def restore_backup(
     make_dagster: Callable[[URL], None],
     tell: ReportProgress,
 ) -> list[str] | None:
-    """Fill the databases of this server from a back-up. They must not exist, or hold no dataset and no run.
+    """Fill the server's databases from a back-up, and return its tables that were left out; None if this very back-up
+    was restored here before.
 
-    metrics, tables: as for `db.schema.migrate.migrate`. make_dagster: makes Dagster's tables in a database.
-    Returns tables of the back-up that were left out, since nothing here makes them; None where this very back-up was
-    restored here before, and nothing was done. Raises BackupError.
+    The databases must not exist yet, or hold no dataset and no run. A table is left out if nothing here creates it.
+    metrics, tables: as for `db.schema.migrate.migrate`. make_dagster: creates Dagster's tables in a database. tell:
+    called with progress lines. Raises BackupError.
     """
     tell(f"checks {source}")
     checked = check_backup(source, list_revisions())
     names, mark = list_databases(url), _MARK.format(checked.digest)
-    # A server that is not there is no server that went away. The other databases need not exist yet.
+    # Fail now, and with a clear message, if the server cannot be reached. The other databases need not exist yet.
     open_engine(build_sibling_url(url, "postgres")).dispose()
-    if (held := _describe_contents(url, names)) and _load_comment(url, names[CURATION]) == mark:
+    if (contents := _describe_contents(url, names)) and _load_comment(url, names[CURATION]) == mark:
         return None
-    _check_empty(held)
+    _check_empty(contents)
     try:
         with _create_temporary_databases(url, names) as temporary:
             tell(f"restores database {names[CURATION]}")
@@ -64,21 +65,25 @@ def restore_backup(
             _rename(url, temporary, names, mark)
     except psycopg.errors.InsufficientPrivilege as error:
         reason = error.diag.message_primary
-        raise BackupError(f"{url.username} may not do it ({reason}): ask the server's owner for that right") from error
+        raise BackupError(
+            f"{url.username} may not restore here ({reason}): ask the server's owner for that right"
+        ) from error
     return left_out
 
 
 def _describe_contents(url: URL, names: Mapping[str, str]) -> str | None:
-    """What the databases hold, as the beginning of a sentence; None where a restore loses nothing."""
+    """Return which database has rows that a restore would lose, as the beginning of a sentence; None if none
+    has any.
+    """
     for key, table in _CONTENT_TABLES.items():
         if n := _count_rows(build_sibling_url(url, names[key]), table):
-            return f"database {names[key]} holds {n} rows of {table} already"
+            return f"database {names[key]} already holds {n} {'row' if n == 1 else 'rows'} of {table}"
     return None
 
 
-def _check_empty(held: str | None) -> None:
-    if held:
-        raise BackupError(f"{held}: restore into another home (REELSIEVE_HOME) or server, so that nothing is lost")
+def _check_empty(contents: str | None) -> None:
+    if contents:
+        raise BackupError(f"{contents}: restore into another home (REELSIEVE_HOME) or server, so that nothing is lost")
 
 
 def _load_comment(url: URL, name: str) -> str | None:
@@ -90,7 +95,9 @@ def _load_comment(url: URL, name: str) -> str | None:
 
 @contextmanager
 def _create_temporary_databases(url: URL, names: Mapping[str, str]) -> Iterator[dict[str, URL]]:
-    """New databases for the time of a restore. What killed restores left behind goes too."""
+    """Create databases for the time of a restore, and yield their URLs. Deletes those that killed restores left
+    behind.
+    """
     fresh = {key: f"{_PREFIX}{secrets.token_hex(4)}_{key}" for key in names}
     with _open_server(url) as connection:
         query = "SELECT datname FROM pg_database WHERE starts_with(datname, %s) AND pg_has_role(datdba, 'member')"
@@ -109,7 +116,7 @@ def _create_temporary_databases(url: URL, names: Mapping[str, str]) -> Iterator[
 
 
 def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str], mark: str) -> None:
-    """Give the new databases their names, both at once or neither; those that had them hold nothing."""
+    """Give the new databases their names, both at once or neither; empty ones that had these names are dropped."""
     with _open_server(url) as connection:
         for name in names.values():
             _drop(connection, name)
@@ -134,7 +141,7 @@ def _restore_curation(
             table.create(connection, checkfirst=True)
         filled, left_out = _fill(connection, file, revision)
         if missing := sorted(required - filled):
-            raise BackupError(f"{file}: it has no table {missing[0]}: give a whole back-up")
+            raise BackupError(f"{file} has no table {missing[0]}: give a complete back-up")
     with _transaction(url, file) as connection:
         upgrade_schema(connection, url, metrics, tables)
     return left_out
@@ -146,7 +153,7 @@ def _restore_dagster(url: URL, file: Path, make_dagster: Callable[[URL], None]) 
         filled, left_out = _fill(connection, file)
         # A server on which nothing ever ran has no table of Dagster's.
         if (filled or left_out) and _CONTENT_TABLES[DAGSTER] not in filled:
-            raise BackupError(f"{file}: it has no table {_CONTENT_TABLES[DAGSTER]}: give a whole back-up")
+            raise BackupError(f"{file} has no table {_CONTENT_TABLES[DAGSTER]}: give a complete back-up")
         revoke_public_access(connection, url.database or "")
     return left_out
 
@@ -161,7 +168,7 @@ def _fill(connection: Connection, file: Path, revision: str | None = None) -> tu
 
 @contextmanager
 def _transaction(url: URL, file: Path) -> Iterator[Connection]:
-    """A transaction in a new database. Raises BackupError where rows of the file do not fit into its tables."""
+    """Open a transaction in a new database. Raises BackupError if rows of the file do not fit into its tables."""
     engine = open_engine(url)
     try:
         with engine.begin() as connection:
@@ -171,14 +178,16 @@ def _transaction(url: URL, file: Path) -> Iterator[Connection]:
         if isinstance(cause, psycopg.OperationalError | psycopg.errors.InsufficientPrivilege):
             raise
         reason = str(cause).strip().splitlines()[0]
-        raise BackupError(f"{file}: its rows do not fit into the tables ({reason}): give a whole back-up") from error
+        raise BackupError(
+            f"{file} has rows that do not fit into the tables ({reason}): give an intact back-up"
+        ) from error
     finally:
         engine.dispose()
 
 
 @contextmanager
 def _open_server(url: URL) -> Iterator[psycopg.Connection[Any]]:
-    """A connection to another database of the server, whose statements each are a transaction."""
+    """Yield a connection to another database of the server, on which every statement is a transaction."""
     with open_connection(build_sibling_url(url, "postgres"), autocommit=True) as connection:
         yield connection
 
@@ -188,7 +197,7 @@ def _drop(connection: psycopg.Connection[Any], name: str) -> None:
 
 
 def _count_rows(url: URL, table: str) -> int:
-    """How many rows a table holds; 0 where there is no such table or database."""
+    """Return the number of rows of a table; 0 if there is no such table or database."""
     try:
         with open_connection(url) as connection:
             query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))

@@ -1,4 +1,5 @@
-"""Evidence that nothing needs any more: vectors and judged pairs of models that only retired scorers used.
+"""Find and delete evidence that nothing needs any more: vectors and entailments of models that only retired scorers
+used.
 
 Scores, past scores, selections, verdicts and everything that a model server was paid for are never touched.
 """
@@ -21,7 +22,9 @@ _BATCH = 50_000
 
 @dataclass(frozen=True, slots=True)
 class UnneededRows:
-    """Rows of one table that belong to a model no scorer in use names, and their size in bytes, indexes not counted."""
+    """How many rows of one table belong to a model that no scorer in use names, and their size in bytes without
+    indexes.
+    """
 
     model_id: int
     model: str
@@ -31,36 +34,37 @@ class UnneededRows:
 
 
 def list_unneeded_evidence(connection: Connection, in_use: Collection[tuple[str, str]]) -> list[UnneededRows]:
-    """List the evidence of models that retired scorers used and no other scorer names.
+    """List rows of evidence, by model and table, of models that retired scorers used and no other scorer names.
 
-    in_use: name and revision of models that the present settings name; they are kept although their scorer may never
-    have run. A model counts as named when a scorer names its name and revision, whatever the parameters.
+    in_use: name and revision of models in the present settings; they are kept although their scorer may never have run.
+    A scorer names a model by name and revision, whatever the parameters.
     """
     candidates = connection.execute(_select_retired_models().add_columns(model.c.name, model.c.revision)).all()
-    found = []
+    unneeded = []
     for model_id, name, revision in candidates:
         for table in _EVIDENCE:
             size = sa.func.coalesce(sa.func.sum(sa.func.pg_column_size(sa.literal_column(f'"{table.name}".*'))), 0)
             query = sa.select(sa.func.count(), size).select_from(table).where(table.c.model_id == model_id)
             rows, n_bytes = connection.execute(query).one()
             if rows and (name, revision) not in in_use:
-                found.append(UnneededRows(model_id, name, table.name, rows, int(n_bytes)))
-    return found
+                unneeded.append(UnneededRows(model_id, name, table.name, rows, int(n_bytes)))
+    return unneeded
 
 
 def delete_evidence(engine: Engine, unneeded: Collection[UnneededRows]) -> int:
-    """Delete what `list_unneeded_evidence` listed, some ten thousand rows in a transaction; returns how many are gone.
+    """Delete the evidence that `list_unneeded_evidence` listed, in transactions of up to 50,000 rows, and return the
+    number of deleted rows.
 
     A model that a scorer names again by now keeps its rows.
     """
     freed = 0
     tables = {table.name: table for table in _EVIDENCE}
-    for each in unneeded:
-        table = tables[each.table]
+    for rows_of_model in unneeded:
+        table = tables[rows_of_model.table]
         rows: sa.Select[Any] = (
-            sa.select(sa.literal_column("ctid")).select_from(table).where(table.c.model_id == each.model_id)
+            sa.select(sa.literal_column("ctid")).select_from(table).where(table.c.model_id == rows_of_model.model_id)
         )
-        still = sa.exists(_select_retired_models().where(model.c.model_id == each.model_id))
+        still = sa.exists(_select_retired_models().where(model.c.model_id == rows_of_model.model_id))
         batch = sa.delete(table).where(sa.literal_column("ctid").in_(rows.where(still).limit(_BATCH)))
         while True:
             with engine.begin() as connection:
@@ -72,14 +76,14 @@ def delete_evidence(engine: Engine, unneeded: Collection[UnneededRows]) -> int:
 
 
 def _select_retired_models() -> sa.Select[tuple[int]]:
-    """Models that some retired scorer names, and no scorer that is a candidate or active."""
+    """Return a query for models that a retired scorer names, and no candidate or active one."""
     return sa.select(model.c.model_id).where(
         _build_scorer_condition("= 'retired'"), sa.not_(_build_scorer_condition("<> 'retired'"))
     )
 
 
 def _build_scorer_condition(status: str) -> sa.ColumnElement[bool]:
-    """Whether a scorer of this status names the model, by name and revision, anywhere among its models."""
+    """Return the SQL condition that a scorer of this status has the model, by name and revision, among its models."""
     return sa.exists(
         sa.select(scorer.c.scorer_id).where(
             sa.text(f"scorer.status {status}"),

@@ -1,4 +1,4 @@
-"""URLs of Postgres servers: read, shown without passwords, and of another database on the same server."""
+"""URLs of Postgres servers: parsing them, showing them without passwords, and other databases on the same server."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ DAGSTER = "dagster"
 
 
 class DatabaseUnavailable(RuntimeError):
-    """No usable Postgres server: the message says which one and what to do."""
+    """Raised when there is no usable Postgres server; the message names it and the remedy."""
 
     plain = True
 
 
 def parse_url(text: str) -> URL:
-    """A Postgres URL in any common spelling, normalised to the psycopg 3 driver.
+    """Return a Postgres URL in any common spelling as a URL with the psycopg 3 driver. Raises DatabaseUnavailable for
+    anything else.
 
     libpq also takes user, password and database from the query. They are moved to their usual places, where
-    `format_url` hides the password and `build_sibling_url` exchanges the database. A server that asks for the password in
-    clear text or as MD5 gets none, unless the query says `require_auth`.
+    `format_url` hides the password and `build_sibling_url` exchanges the database. A server that asks for the password
+    in clear text or as MD5 gets none, unless the query has `require_auth`.
     """
     try:
         url = make_url(re.sub("^postgres(?=:|[+])", "postgresql", text.strip()))
@@ -46,7 +47,9 @@ def parse_url(text: str) -> URL:
 
 
 def _choose_auth(url: URL) -> str:
-    """How the server may ask who we are, where the URL does not say: on a socket it may know the user (peer)."""
+    """Return how the server may ask who we are, if the URL does not state it: on a socket it may know the user
+    (peer).
+    """
     return "scram-sha-256,none" if _is_socket(url) else "scram-sha-256"
 
 
@@ -56,28 +59,31 @@ def _is_socket(url: URL) -> bool:
 
 
 def convert_to_psql_url(url: URL) -> URL:
-    """The URL as people and psql write it: without what `parse_url` adds, which an older psql does not know."""
-    # The embedded server's socket has `none`.
+    """Return the URL as people and psql write it, password included, without parameters that `parse_url` added.
+
+    An older psql does not know them.
+    """
+    # URLs of the embedded server's socket have `none`.
     is_usual = url.query.get("require_auth") in (_choose_auth(url), "none" if _is_socket(url) else None)
     return url.difference_update_query(["require_auth"] if is_usual else []).set(drivername="postgresql")
 
 
 def format_url(url: URL) -> str:
-    """The URL as people and psql write it, without any password, the password of a TLS key included."""
+    """Return the URL as text for people, without any password, the password of a TLS key included."""
     secrets = [name for name in url.query if "password" in name]
     return convert_to_psql_url(url).difference_update_query(secrets).render_as_string(hide_password=True)
 
 
 def build_sibling_url(url: URL, database: str) -> URL:
-    """The URL of another database on the same server."""
+    """Return the URL of another database on the same server."""
     return url.set(database=database)
 
 
 def format_dagster_url(url: URL) -> str:
-    """Dagster's storage on the same server, as `format_psycopg2_url`."""
+    """Return the URL of Dagster's database on the same server as text, password included, for dagster-postgres."""
     return format_psycopg2_url(build_sibling_url(url, DAGSTER))
 
 
 def format_psycopg2_url(url: URL) -> str:
-    """A database with the driver that dagster-postgres needs, password included."""
+    """Return the URL as text with the psycopg2 driver, which dagster-postgres needs, password included."""
     return url.set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)

@@ -1,4 +1,4 @@
-"""Who waits for whom among the sessions of a server, said so that a person can find the other one."""
+"""Report which sessions of a server wait for which others, so that a person can find the blocking one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sqlalchemy.engine import URL
 
 from db.server.engine import format_application_name, open_connection
 
-# Seconds between two looks; a wait is told at the second one.
+# Seconds between two looks; a wait is reported at the second one.
 PAUSE_S = 2.0
-# Looks after which a session of the reader must make way.
+# Looks after which a blocking session of the reader is ended.
 PATIENCE = 5
-# How sessions of Reelsieve are called, see `db.server.engine.application`.
+# Names of Reelsieve's sessions begin so, see `db.server.engine.format_application_name`.
 _OWN = re.compile(r"reelsieve (lease of )?")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSession:
-    """A session of the server: the role as the server knows it, the application as the session calls itself.
+    """A session of the server: process id, role, and the name that the application gave itself.
 
     since: when its transaction began, or where it has none, its connection; None where that is hidden from this role.
 
@@ -40,7 +40,7 @@ class ServerSession:
 
     @staticmethod
     def build_columns_sql(activity: str) -> str:
-        """SQL of the fields, from pg_stat_activity under this name."""
+        """Return the SQL of this class's fields in their order, from pg_stat_activity under the alias `activity`."""
         a = activity
         return f"{a}.pid, {a}.usename, {a}.application_name, coalesce({a}.xact_start, {a}.backend_start)"
 
@@ -51,7 +51,7 @@ class ServerSession:
         return f"{name} (server process {self.pid}{role}{since})"
 
 
-# What this process waits for, and what other processes of Reelsieve wait for that is none of theirs.
+# Waits of this process, and waits of other Reelsieve processes for sessions of the reader or of other programs.
 _WAITS = f"""
 SELECT w.application_name = ANY(%(own)s), {ServerSession.build_columns_sql("w")}, {ServerSession.build_columns_sql("h")}
 FROM pg_stat_activity w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS ahead (pid)
@@ -62,23 +62,25 @@ WHERE w.wait_event_type = 'Lock' AND (w.application_name = ANY(%(own)s)
 
 
 class LockWatch:
-    """Tells every wait for a lock that lasts, once. A session of the reader that is waited for too long is ended."""
+    """A watch that reports every wait for a lock that lasts for two looks, once, and ends a session of the reader that
+    blocks others too long.
+    """
 
     def __init__(self, reader: str, tell: Callable[[str], None]) -> None:
-        """reader: the role that may hold up nobody."""
+        """reader: the role whose sessions must not block others."""
         self._tell = tell
         self._names = {"own": [format_application_name(), format_application_name("lease of ")], "reader": reader}
         self._looks: dict[tuple[int, int], int] = {}
 
     def run(self, url: URL, ended: threading.Event, pause_s: float = PAUSE_S) -> None:
-        """Look again and again until the event, also after the server was away."""
+        """Look for waits every `pause_s` seconds until the event is set, connecting again if the server was away."""
         connection: psycopg.Connection[Any] | None = None
         while not ended.wait(pause_s):
             try:
                 connection = connection or open_connection(url, autocommit=True, connect_timeout=5)
                 self.report_waits(connection)
             except psycopg.Error:
-                # The work meets the same trouble, and reports it.
+                # The main work gets the same error, and reports it.
                 if connection is not None:
                     connection.close()
                 connection = None
@@ -86,7 +88,11 @@ class LockWatch:
             connection.close()
 
     def report_waits(self, connection: psycopg.Connection[Any]) -> None:
-        """Look once. Raises psycopg.Error."""
+        """Look once: report waits seen for the second time, and end a reader's session that has blocked others for
+        PATIENCE looks.
+
+        Raises psycopg.Error.
+        """
         before, self._looks = self._looks, {}
         for is_own, *columns in connection.execute(_WAITS.encode(), self._names).fetchall():
             waits, holds = ServerSession(*columns[:4]), ServerSession(*columns[4:])
@@ -98,7 +104,7 @@ class LockWatch:
                 self._end(connection, holds)
 
     def _end(self, connection: psycopg.Connection[Any], holds: ServerSession) -> None:
-        # Where this role may not do it, a person has been told.
+        # If this role may not do it, the wait has been reported.
         with suppress(psycopg.errors.InsufficientPrivilege):
             connection.execute("SELECT pg_terminate_backend(%s)", [holds.pid])
-            self._tell(f"ended {holds}, which held it up: a reader may not")
+            self._tell(f"ended {holds}: a session that only reads must not block others")

@@ -1,4 +1,4 @@
-"""Statements that are long enough for a file of their own, and the comments of the schema."""
+"""SQL statements that are long enough for a file of their own, and the comments on tables and columns."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ FOLDER = Path(__file__).parent
 
 
 def read_sql(name: str) -> str:
-    """Return the statement of the file `NAME.sql`."""
+    """Read the statement in the file `NAME.sql` of this folder."""
     return (FOLDER / f"{name}.sql").read_text()

@@ -1,4 +1,4 @@
--- Sets the mark of every score of these samples to whether its inputs have changed; scorers: NULL for those of all.
+-- Sets is_stale of every score of these samples to whether its inputs have changed; scorers: NULL for all scorers.
 -- The placeholder in braces becomes an expression of db/schema/inputs.py, never user input.
 CREATE OR REPLACE FUNCTION compare_scores(samples bigint[], scorers bigint[] DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql

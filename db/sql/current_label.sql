@@ -1,4 +1,4 @@
--- The labels that count: of a caption and a keypoint that still have the texts that were labelled.
+-- The labels that count: caption and keypoint still have the texts that were labelled.
 CREATE VIEW current_label AS
 SELECT l.keypoint_id,
        l.sample_id,

@@ -1,4 +1,4 @@
--- The ratings that count: of a sample that still has the text that was rated.
+-- The ratings that count: the sample still has the text that was rated.
 CREATE VIEW current_rating AS
 SELECT g.sample_id,
        g.rater,

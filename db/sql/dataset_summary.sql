@@ -1,4 +1,4 @@
--- One row per dataset: how much of everything there is.
+-- One row per dataset with counts of its videos, texts, judgements and scores.
 CREATE VIEW dataset_summary AS
 SELECT d.name AS dataset,
        d.n_shards AS shards,

@@ -1,5 +1,5 @@
--- The cuts on the scores of active scorers over whole datasets, of captions and of question-answer pairs. A natural join
--- with sample_scores is by dataset and kind, and with current_score by dataset, kind, metric and scorer.
+-- The thresholds on the scores of active scorers over whole datasets, for captions and for question-answer pairs. A
+-- natural join with sample_scores is by dataset and kind, and with current_score by dataset, kind, metric and scorer.
 CREATE VIEW dataset_thresholds AS
 SELECT d.name AS dataset,
        r.metric,

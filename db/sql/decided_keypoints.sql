@@ -1,4 +1,4 @@
--- What an active scorer decides of every keypoint that the manifest labels, beside the label.
+-- The decision of an active scorer on every keypoint that the manifest labels, with the label.
 SELECT r.metric,
        r.scorer_id,
        COALESCE(v.extra->>'group_id', v.key) AS "group",
@@ -21,6 +21,6 @@ JOIN ecs_verdict e USING (sample_id, keypoint_id)
 JOIN scorer r ON r.scorer_id = e.scorer_id AND r.status = 'active'
 WHERE s.dataset_id = :dataset_id
   AND k.label IS NOT NULL
-  -- By the few captions with a label: of a million verdicts that takes a hundredth of the time.
+  -- Only the few captions with a label: with a million verdicts this takes a hundredth of the time.
   AND k.sample_id = ANY (ARRAY(SELECT l.sample_id FROM keypoint_label l WHERE l.source = :source))
 ORDER BY s.key COLLATE "C", k.keypoint COLLATE "C"

@@ -1,5 +1,5 @@
--- Number, extremes, histogram and cutoffs of the collected scores of a kind of samples, and how many scores the cutoffs
--- keep: more than the share where several scores have the value of the cutoff.
+-- Number, extremes, histogram and thresholds of the scores of a kind in table defined, and how many scores the
+-- thresholds keep: more than the share if several scores equal the threshold.
 -- The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
 WITH of_kind AS (
     SELECT value

@@ -1,4 +1,4 @@
--- Status of the frames of the given videos under an encoder that has seen their present content.
+-- Status of the frames of the given videos under an encoder that has encoded their present file.
 SELECT f.video_id,
        f.status,
        f.error

@@ -1,6 +1,6 @@
--- One row per keypoint that an active scorer has verified on a caption: what it found, and what a person or a judge says.
+-- One row per keypoint that an active scorer has verified on a caption: its verdict, and the label of a person.
 -- The threshold is the one by which the stored score was made; without a score there is none yet.
--- A verdict on a text that has changed since decides nothing and says so.
+-- A verdict on a text that has changed since is marked as stale and decides nothing.
 CREATE VIEW keypoint_verdicts AS
 SELECT d.name AS dataset,
        s.shard,

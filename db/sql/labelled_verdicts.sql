@@ -1,4 +1,4 @@
--- A scorer's verdict on every keypoint that a source has labelled, beside the label.
+-- A scorer's verdict on every keypoint that a source has labelled, with the label.
 SELECT s.shard,
        COALESCE(v.extra->>'group_id', v.key) AS "group",
        k.dimension,

@@ -1,4 +1,4 @@
--- The same for whoever changed an input: scores of these samples that are written at the moment are waited for.
+-- Updates is_stale after an input of these samples changed; first waits for scores of them that are being written.
 CREATE OR REPLACE FUNCTION mark_scores(samples bigint[], scorers bigint[] DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql
     AS $$

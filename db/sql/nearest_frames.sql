@@ -1,4 +1,4 @@
--- The videos with a frame whose vector points most nearly the way of a given one, each with its best frame.
+-- The videos with a frame whose vector has the highest cosine with a given one, with their best frame.
 -- Frames of a file that has changed since do not count. Exact: every stored vector is compared.
 SELECT d.name AS dataset,
        v.key AS video,

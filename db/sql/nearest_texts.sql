@@ -1,4 +1,4 @@
--- The captions whose vectors point most nearly the way of a given one; the vector is that of the whole text.
+-- The captions whose vectors have the highest cosine with a given one; the vector is that of the whole text.
 -- Exact: every stored vector is compared. A vector without a direction has no distance and is left out.
 SELECT d.name AS dataset,
        v.key AS video,

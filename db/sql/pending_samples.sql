@@ -1,4 +1,4 @@
--- The work list of a scorer on one shard: samples without a score, with a stale score, and with a failed one.
+-- The samples of one shard that a scorer has yet to score: without a score, with a stale score, or with a failed one.
 SELECT s.sample_id
 FROM sample s
 LEFT JOIN score c ON c.scorer_id = CAST(:scorer_id AS bigint) AND c.sample_id = s.sample_id

@@ -1,4 +1,4 @@
--- The captions of some shards whose checklist a scorer has not verified, or not for their present inputs, or not far enough:
+-- The captions of some shards whose keypoints a scorer has not verified, or not for their present inputs, or not far enough:
 -- a keypoint's lower bound must reach its threshold. A set with fewer verdicts than keypoints has lost one.
 -- The placeholder in braces becomes one of the expressions in db/schema/inputs.py, never user input.
 SELECT s.sample_id,

@@ -1,5 +1,5 @@
--- The ratings that are a random sample of what they rate: all, but of those that `reelsieve rate --to-settle` drew with
--- chances of their own only those that a draw of equal chances by the same random numbers would hold.
+-- The ratings that are a random sample of the captions. `reelsieve rate --to-settle` draws captions with different
+-- chances; of its ratings only those count that a draw with equal chances by the same random numbers would have.
 CREATE VIEW random_rating AS
 WITH drawn AS (
     SELECT g.*,

@@ -1,4 +1,4 @@
--- The samples of a shard by kind and status of their score, most first, each with its commonest reason.
+-- The samples of a shard by kind and status of their score, most frequent first, with the commonest reason.
 SELECT s.kind,
        COALESCE(c.status, 'unscored') AS status,
        count(*) AS n,

@@ -1,5 +1,5 @@
 -- One row per kept question of QEVA's active scorer about a caption, with the answer where there is one.
--- A question about a video stands once for each of its captions; the models of a scorer are rows of table model.
+-- A question about a video has a row for every caption of the video; the models of a scorer are rows of table model.
 CREATE VIEW sample_questions AS
 SELECT d.name AS dataset,
        s.shard,

@@ -1,6 +1,6 @@
 -- One row per sample; value, status and models of each metric, the scores of active scorers only.
--- Every sample has its video and its dataset: LEFT JOIN lets Postgres pass over a table that no column is asked of, and
--- it leaves out a subquery whose column nobody asks for.
+-- Every sample has its video and its dataset: LEFT JOIN lets Postgres skip a table of which no column is asked, and
+-- it skips a subquery whose column nobody asks for.
 CREATE VIEW sample_scores AS
 SELECT d.name AS dataset,
        s.shard,
@@ -53,7 +53,7 @@ SELECT d.name AS dataset,
        (SELECT jsonb_object_agg(g.aspect, g.mean)
           FROM (SELECT aspect, avg(value) AS mean FROM current_rating r WHERE r.sample_id = s.sample_id GROUP BY aspect) g)
            AS mean_ratings,
-       -- A field of the sample counts before that of its video, unless it is null.
+       -- A field of the sample takes precedence over that of its video, unless it is null.
        CASE WHEN s.extra IS NULL THEN v.extra
             WHEN v.extra IS NULL THEN s.extra
             ELSE v.extra || (SELECT coalesce(jsonb_object_agg(f.key, f.value), '{{}}')

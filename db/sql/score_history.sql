@@ -1,5 +1,5 @@
--- Every score of every scorer there ever was: those of now, of retired scorers, and those that were replaced.
--- `changed_because` says why a value holds no longer: the inputs that changed, the scorer, a rule.
+-- Every score that was ever stored: present ones, those of retired scorers, and those that were replaced.
+-- `changed_because` is why a value is no longer valid: the inputs that changed, the scorer, a rule.
 -- A score by a rule of an earlier version has an empty digest.
 CREATE VIEW score_history AS
 SELECT d.name AS dataset,

@@ -1,5 +1,4 @@
--- The samples of one selection that another one lacks, with the score that each had by the other's scorer when the
--- other was made.
+-- The samples of one selection that another one lacks, with their score by the other's scorer when the other was made.
 SELECT i.sample,
        i.kind,
        i.system,

@@ -1,5 +1,5 @@
--- Of every shard with collected scores of a kind their number, the lowest of the best scores by share, and how many
--- scores are at least as high.
+-- For every shard with scores of a kind in table defined: their number, the lowest of the best scores by share, and how
+-- many scores are at least as high.
 SELECT r.shard,
        r.n,
        s.share,

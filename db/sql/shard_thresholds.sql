@@ -1,5 +1,6 @@
--- The cuts on the scores of active scorers within each shard, of captions and of question-answer pairs. A natural join
--- with sample_scores is by dataset, shard and kind, and with current_score by dataset, shard, kind, metric and scorer.
+-- The thresholds on the scores of active scorers within every shard, for captions and for question-answer pairs. A
+-- natural join with sample_scores is by dataset, shard and kind, and with current_score by dataset, shard, kind, metric
+-- and scorer.
 CREATE VIEW shard_thresholds AS
 SELECT d.name AS dataset,
        t.shard,

@@ -1,4 +1,4 @@
--- The thresholds by which keypoints are decided: found on labels, of the whole dataset.
+-- The thresholds by which keypoints are decided: those chosen on labels of the whole dataset.
 CREATE VIEW threshold_in_force AS
 SELECT scorer_id, dataset_id, dimension, threshold
 FROM keypoint_threshold

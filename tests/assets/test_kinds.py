@@ -133,11 +133,11 @@ def test_a_preview_counts_one_kind(module_engine: Engine, clips: Dataset) -> Non
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"by": "vcs", "kind": "qa"}, "has a vcs score and passes kind qa: loosen it"),
+        ({"by": "vcs", "kind": "qa"}, "has a vcs score and passes kind qa: loosen the condition"),
         ({"by": "evqa", "kind": "question"}, "the recipe's kind is 'question': give caption, qa or all"),
         (
             {"by": "evqa", "kind": "all", "at_least": {"evqa": "keep 0.5"}},
-            "each is of one kind: give kind caption or qa",
+            "which applies to one kind of sample: give kind caption or qa",
         ),
     ],
 )
@@ -154,8 +154,8 @@ def test_a_difference_names_the_other_kind(module_engine: Engine, clips: Dataset
     with module_engine.connect() as connection:
         found = list(compare_selections(connection, pairs.selection_id, captions.selection_id))
     assert [(row.change, row.sample, row.reason) for row in found] == [
-        ("went out", "s", f"selection {captions.selection_id} holds samples of kind caption alone"),
-        ("came in", "d", f"selection {pairs.selection_id} holds samples of kind qa alone"),
+        ("went out", "s", f"selection {captions.selection_id} holds only samples of kind caption"),
+        ("came in", "d", f"selection {pairs.selection_id} holds only samples of kind qa"),
     ]
 
 

@@ -85,7 +85,7 @@ def test_a_metric_that_makes_the_strata_decides(engine: Engine, clips: Dataset) 
     assert first is not None
     change_text(engine, first, "another text")
     write_fresh(engine, register(engine), [ok(first, 0.0)])
-    with pytest.raises(SelectionError, match=r"scores of other inputs than now \(evqa: 1\)"):
+    with pytest.raises(SelectionError, match=r"has stale scores, whose inputs have changed \(evqa: 1\)"):
         make(engine, clips, **per)
     assert make(engine, clips, stale="leave_out", **per).unjudged == {"evqa": {"stale": 1}}
 
@@ -125,7 +125,7 @@ def test_facts_about_texts_filter_rank_and_make_strata(engine: Engine, clips: Da
         more = connection.scalar(sa.select(schema.sample.c.sample_id).where(schema.sample.c.key == "more"))
     assert more is not None
     set_scores(engine, {more: 0.05})
-    with pytest.raises(SelectionError, match="passes 'words > 0': loosen it"):
+    with pytest.raises(SelectionError, match="passes 'words > 0': loosen the condition"):
         make(engine, clips, where="words > 0")
     for shard in range(clips.n_shards):
         measure_texts(engine, clips, shard, lambda _: None)
@@ -161,16 +161,16 @@ def test_names_with_quotes_are_names(engine: Engine, clips: Dataset) -> None:
     assert keys(engine, clips, per="extra_it's", quotas={injected: 1}) == ["s3"]
     with pytest.raises(SelectionError, match="no eligible sample has extra_it's 'x\"; DROP'"):
         make(engine, clips, per="extra_it's", quotas={'x"; DROP': 1})
-    with pytest.raises(SelectionError, match="is no own field of the manifest"):
+    with pytest.raises(SelectionError, match="is not an own field of the manifest"):
         make(engine, clips, by="extra_x') ; DROP TABLE sample; --")
-    with pytest.raises(SelectionError, match="is no aspect that people rated"):
+    with pytest.raises(SelectionError, match="is not an aspect that people rated"):
         make(engine, clips, at_least={"rating_x' OR 1=1 --": 1})
 
 
 def test_names_that_differ_by_case_alone_are_named(engine: Engine, clips: Dataset) -> None:
     extend(engine, clips, {"Year": 5})
     for said in ({"where": "extra_year = 2"}, {"by": "extra_Year"}, {"per": "extra_year"}):
-        with pytest.raises(SelectionError, match="extra_Year and extra_year differ by upper and lower case alone"):
+        with pytest.raises(SelectionError, match="extra_Year and extra_year differ only by upper and lower case"):
             make(engine, clips, **said)
 
 

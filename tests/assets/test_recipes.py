@@ -237,15 +237,24 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
             {"per": "system", "quotas": {"x": 1}},
             "has system 'x', for which there is a quota: there are 'brief', 'long'",
         ),
-        ({"at_least": {"vcs": 2.0}}, "no sample of dataset 'clips' has a vcs score and passes vcs >= 2.0: loosen it"),
-        ({"where": "extra_colour = 'red'"}, "'extra_colour' is no own field .*: there are extra_Year, extra_site"),
-        ({"where": "rating_style > 1"}, "'rating_style' is no aspect that people rated: there are rating_overall"),
+        (
+            {"at_least": {"vcs": 2.0}},
+            "no sample of dataset 'clips' has a vcs score and passes vcs >= 2.0: loosen the condition",
+        ),
+        (
+            {"where": "extra_colour = 'red'"},
+            "'extra_colour' is not an own field .*: choose one of extra_Year, extra_site",
+        ),
+        (
+            {"where": "rating_style > 1"},
+            "'rating_style' is not an aspect that people rated: choose one of rating_overall",
+        ),
         ({"count": 2**63 - 1}, "the recipe asks for 9223372036854775807 samples, and 6 are left"),
         ({"where": ""}, "the filter is empty: give one condition"),
         ({"quotas": {"brief": 1}}, "the recipe: quotas need strata: give per"),
         ({"per": "system", "quotas": {"brief": 1}, "count": 2}, "quotas say how many samples to take"),
         ({"keep": 0.5, "count": 2}, "keep is a share and count a number: give one of them"),
-        ({"bands": [10]}, "bands cut the values of per: give per"),
+        ({"bands": [10]}, "bands divide the values of per: give per"),
         ({"per": "duration_s", "bands": [30, 10]}, "bands must rise"),
         ({"dedupe": 1.5}, "the recipe's dedupe is '1.5': give a cosine above 0 and at most 1"),
         ({"by": {"vcs": -1}}, "the recipe's by is .*: give a metric, or several with their weights from 1e-6 to 1e6"),
@@ -271,7 +280,10 @@ def test_scores_without_a_value_are_no_scores_that_are_missing(module_engine: En
     with pytest.raises(SelectionError, match="has a vcs score: run reelsieve score --dataset silent first"):
         make(module_engine, silent, by="vcs")
     set_scores(module_engine, {sample: None})
-    with pytest.raises(SelectionError, match=r"has a vcs score \(vcs: 1 undefined\): column error of view current"):
+    with pytest.raises(
+        SelectionError,
+        match=r"has a vcs score \(vcs: 1 undefined\): see the reasons and remedies in column error of view current",
+    ):
         make(module_engine, silent, by="vcs")
 
 
@@ -334,7 +346,7 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
     with engine.connect() as connection:
         found = list(compare_selections(connection, first.selection_id, second.selection_id))
         across = list(compare_selections(connection, second.selection_id, third.selection_id))
-        with pytest.raises(SelectionError, match="there is no selection 99: reelsieve selections lists them"):
+        with pytest.raises(SelectionError, match="there is no selection 99: run reelsieve selections to list them"):
             list(compare_selections(connection, first.selection_id, 99))
     assert [(row.change, row.sample, row.rank, row.value) for row in found] == [
         ("went out", "a", 1, 0.9),

@@ -103,8 +103,7 @@ def test_a_stale_score_may_be_the_reason(engine: Engine, clips: Dataset) -> None
     change_text(engine, ids["a"], "another text")
     second = make(engine, clips, by="vcs", count=1, stale="leave_out")
     assert reasons(engine, first, second) == {
-        "a": f"its vcs of 0.5000 would do: selection {second} left it out as stale, by a condition, a quota, as a "
-        "near-duplicate or as equal"
+        "a": f"its vcs was high enough (0.5000), but selection {second} excluded it as stale"
     }
     third = make(engine, clips, by="vcs", at_least={"vcs": 0.4}, where="sample != 'c'", stale="leave_out")
     assert reasons(engine, third, second)["b"] == f"its vcs was 0.4, below the cut-off 0.40001 of selection {second}"

@@ -148,7 +148,7 @@ def test_it_listens_again_after_a_stop(home: Path, url: URL) -> None:
 
 
 def test_it_is_not_started_anew_under_others(home: Path, url: URL) -> None:
-    with psycopg.connect(format_owner_url(url)), pytest.raises(ServerInUse, match="1 connections are open"):
+    with psycopg.connect(format_owner_url(url)), pytest.raises(ServerInUse, match="1 connection is open"):
         stop_listening(home)
     assert start_embedded(home) == url
 

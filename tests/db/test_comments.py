@@ -85,7 +85,7 @@ def test_the_dictionary_says_it_in_sql(engine: Engine) -> None:
         ("vcs_short_is_stale", "boolean"),
         ("vcs_short_models", "text"),
     ]
-    assert rows[1][3] == "Score by vcs_short; NULL where there is none, and vcs_short_status says why."
+    assert rows[1][3] == "Score by vcs_short; NULL if there is none, for the reason in vcs_short_status."
 
 
 def test_a_changed_comment_is_written_again(engine: Engine) -> None:

@@ -110,7 +110,7 @@ def test_the_owner_stands_in_for_a_reader_that_it_could_not_make_and_says_so(mod
     rows = run_read_only(modest, "SELECT current_user AS me, count(*) AS n FROM sample_scores", tell=notes.append)
     assert rows == [{"me": "modest", "n": 0}]
     (note,) = notes
-    assert "modest runs this in a transaction that can only read" in note
+    assert "modest runs the query in a read-only transaction" in note
     assert "reelsieve db migrate as a user with CREATEROLE" in note
 
 
@@ -164,7 +164,7 @@ def test_a_restore_by_no_superuser_says_what_it_lacks(limited: URL, guarded: URL
     elsewhere, template = build_sibling_url(limited, "limited_restored"), guarded.set(database="template1")
     as_superuser(guarded, "ALTER DATABASE dagster OWNER TO limited", "ALTER ROLE limited NOCREATEDB")
     try:
-        with pytest.raises(BackupError, match="limited may not do it"):
+        with pytest.raises(BackupError, match="limited may not restore here"):
             restore_backup(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
         as_superuser(guarded, "ALTER ROLE limited CREATEDB")
         with pytest.raises(BackupError, match="run that in database template1"):

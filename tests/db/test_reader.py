@@ -164,7 +164,7 @@ def test_tables_made_later_can_be_read_too(filled: URL, owner: Engine) -> None:
         ("SELECT 1 / 0", "division by zero"),
         ("SELECT 1 AS a, 2 AS a", "several columns are named 'a'"),
         ("COPY score TO STDOUT", "write a SELECT"),
-        ("SELECT '\udcff'", "no text"),
+        ("SELECT '\udcff'", "cannot be encoded"),
     ],
 )
 def test_errors_are_one_sentence(filled: URL, query: str, message: str) -> None:

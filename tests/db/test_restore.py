@@ -76,22 +76,22 @@ def with_a_pipe(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (without("backup.json"), "this is no back-up of reelsieve db dump: give the folder that it wrote"),
+        (without("backup.json"), "is not a back-up: give a folder that reelsieve db dump wrote"),
         (
             saying(revision="9999"),
-            r"the back-up is of another Reelsieve \(schema 9999, and this one has 0001\): install that",
+            r"another version of Reelsieve made the back-up \(schema 9999, this one has 0001\): install that",
         ),
         (
             saying(revision="0018"),
-            r"the back-up is of another Reelsieve \(schema 0018, and this one has 0001\): install that",
+            r"another version of Reelsieve made the back-up \(schema 0018, this one has 0001\): install that",
         ),
-        (saying(revision="base"), "the back-up is incomplete, or of another version: give a whole one"),
-        (saying(format=3), "the back-up is incomplete, or of another version: give a whole one"),
-        (saying(files={}), "curation.dump: the file is not as it was written"),
-        (without("dagster.dump"), "the back-up is incomplete, or of another version: give a whole one"),
-        (with_a_pipe, "the back-up is incomplete, or of another version: give a whole one"),
-        (with_another_byte, "dagster.dump: the file is not as it was written"),
-        (exchanged, "curation.dump: the file is not as it was written"),
+        (saying(revision="base"), "the back-up is incomplete or of another version: give a complete one"),
+        (saying(format=3), "the back-up is incomplete or of another version: give a complete one"),
+        (saying(files={}), "curation.dump has changed since it was written"),
+        (without("dagster.dump"), "the back-up is incomplete or of another version: give a complete one"),
+        (with_a_pipe, "the back-up is incomplete or of another version: give a complete one"),
+        (with_another_byte, "dagster.dump has changed since it was written"),
+        (exchanged, "curation.dump has changed since it was written"),
     ],
 )
 def test_what_is_no_whole_back_up_is_refused_before_anything_is_asked_of_a_server(
@@ -144,7 +144,7 @@ def test_a_restored_database_is_the_one_that_was_dumped(
 
     assert restored(target, tmp_path / "old") is None, "the same back-up again"
     write_backup(target, tmp_path / "new", REVISION, lambda _line: None)
-    with pytest.raises(BackupError, match="holds 1 rows of dataset already: restore into another home"):
+    with pytest.raises(BackupError, match="already holds 1 row of dataset: restore into another home"):
         restored(target, tmp_path / "new")
 
 
@@ -153,7 +153,7 @@ def test_a_restore_that_fails_leaves_what_was_there(database: URL, engine: Engin
         connection.exec_driver_sql("DROP TABLE rating CASCADE")
     write_backup(database, tmp_path / "less", REVISION, lambda _line: None)
     migrated, before = state_of_database(database), databases(database)
-    with pytest.raises(BackupError, match="it has no table rating: give a whole back-up"):
+    with pytest.raises(BackupError, match="has no table rating: give a complete back-up"):
         restored(database, tmp_path / "less")
     assert changed(state_of_database(database), migrated) == []
     assert databases(database) == before

@@ -336,7 +336,7 @@ def test_nothing_to_select_from_says_what_to_do(engine: Engine, clips: Dataset) 
     with pytest.raises(SelectionError, match="run reelsieve score --dataset clips first"):
         freeze(engine, clips, 0.5)
     add_scored(engine, clips, {"a": 0.2, "b": None})
-    with pytest.raises(SelectionError, match="passes 'vcs > 1': loosen it"):
+    with pytest.raises(SelectionError, match="passes 'vcs > 1': loosen the condition"):
         freeze(engine, clips, 0.5, "vcs > 1")
     with engine.connect() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == 0

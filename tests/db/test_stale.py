@@ -244,7 +244,7 @@ def test_a_selection_refuses_stale_scores_unless_told_to_leave_them_out(one_stal
         ({"by": "evqa", "where": "VCS > 0", "keep": 0.5}, "evqa: 1, vcs: 1"),
         ({"by": "evqa", "at_least": {"vcs": 0.0}}, "evqa: 1, vcs: 1"),
     ):
-        refused = rf"^dataset 'clips' has scores of other inputs than now \({stale}\): run reelsieve score "
+        refused = rf"^dataset 'clips' has stale scores, whose inputs have changed \({stale}\): run reelsieve score "
         with one_stale.engine.begin() as connection, pytest.raises(SelectionError, match=refused):
             freeze_recipe(connection, one_stale.dataset, parse_recipe(recipe))
 

@@ -437,7 +437,7 @@ def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, fol
     assert (row["vcs"], row["vcs_status"]) == (None, "stale")
     exported = tmp_path / "all.jsonl"
     select = ("select", "-d", "corrected", "--by", "vcs", "--keep", "1", "--json", "--export", str(exported))
-    assert "dataset 'corrected' has scores of other inputs than now (vcs: 1)" in run(*select).stderr
+    assert "dataset 'corrected' has stale scores, whose inputs have changed (vcs: 1)" in run(*select).stderr
     assert read_json(run(*select, "--stale", "leave_out"))["unjudged"]["vcs"]["stale"] == 1
     assert "v1_faithful" not in {json.loads(line)["sample"] for line in exported.read_text().splitlines()}
     (status,) = [row for row in read_json(run("status", "--json")) if row["dataset"] == "corrected"]

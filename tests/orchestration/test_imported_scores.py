@@ -129,7 +129,7 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
         assert run_command("ingest", str(imported.manifest), "--dataset", "mine").returncode == 0
         assert dict(answer(query)) == {"ok": 35, "stale": 1}
         done = run_command("select", "--dataset", "mine", "--by", "human_like", "--keep", "1")
-        assert "now (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
+        assert "changed (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
         reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'human_like' AND status = 'stale'"
         assert answer(reason) == [("its text changed since it was imported: import it again by rs.import_scores",)]
         dataset = require_dataset(get_installation().engine, "mine")
@@ -277,8 +277,8 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         (elsewhere, "extra", f"row 1: video 'clip_01' is not that of sample '{KEYS[0]}'"),
         (good, "vcs", "the name 'vcs' is a metric or another column of sample_scores already"),
         (good, "words", "the name 'words' is a metric or another column"),
-        (good, "select", "the name 'select' is a word of SQL"),
-        (good, "video_id", "the name 'video_id' stands for something else in queries"),
+        (good, "select", "the name 'select' is a reserved word of SQL"),
+        (good, "video_id", "the name 'video_id' has another meaning in queries"),
         (good, "My Metric", "metric name 'My Metric': write 3 to 40 lower-case letters"),
     ]:
         with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:

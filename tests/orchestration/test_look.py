@@ -219,7 +219,7 @@ def test_what_is_seen_is_a_statement(page: Page, shown: Shown) -> None:
         (f"/look/clips/video/{'9' * 5000}", 404, "has no video of this address"),
         (f"/look/clips/rate?rater=a&aspect=b&seed={'9' * 5000}", 400, "is no whole number of the address"),
         (f"/look/clips/rate/facts?rater=a&seed={'9' * 5000}", 400, "is no whole number of the address"),
-        ("/look/clips/histogram?column=text", 400, "each value of 'text' is one of its own"),
+        ("/look/clips/histogram?column=text", 400, "all values of 'text' are unique"),
         ("/look/clips/selection?where=vcs+>+9", 400, "no sample that could be frozen"),
         ("/look/files/../app.py", 404, "nothing of this name"),
         ("/look/files/..%2fapp.py", 404, "nothing of this name"),
