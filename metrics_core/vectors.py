@@ -23,9 +23,7 @@ def require_feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
     if rows.ndim in (1, 2) and len(rows) == 0:
         return np.empty((0, 0))
     if rows.ndim != 2 or rows.shape[1] == 0:
-        raise ValueError(
-            f"{name} have shape {rows.shape}: give an array (n, d) with one row of features for each item and d at least 1."
-        )
+        raise ValueError(f"{name} have shape {rows.shape}: give a row of features per item, (n, d) with d at least 1.")
     return rows
 
 

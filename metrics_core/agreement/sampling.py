@@ -7,13 +7,13 @@ and weigh less in the estimate.
 
 The draw is priority sampling (Duffield, Lund and Thorup 2007; the order is that of sequential Poisson sampling, Ohlsson
 1998). Unit i with share p_i and a random number u_i in (0, 1) has the key u_i / p_i. Raters take the units in the order
-of their keys, and may stop anywhere: where t is the key of the next unit, those before it were drawn with the chances
-min(1, t p_i), and sums that weigh them by the inverse (Horvitz and Thompson 1952) have no bias, sums over pairs
+of their keys, and may stop anywhere: where t is the key of the next unit, the units before it were drawn with the
+chances min(1, t p_i), and sums that weigh them by the inverse (Horvitz and Thompson 1952) have no bias, sums over pairs
 included. Estimates are ratios of such sums (Hájek 1971). Their intervals leave out one video at a time, and hold at all
 looks together, since raters look again after every answer (`confidence_sequence`).
 
-A part of every draw is spread evenly, so that no chance is 0. With the least share p of all units, those with u_i < t p
-are a random sample of all: a draw of equal chances by the same random numbers would hold them.
+A part of every draw is spread evenly, so that no chance is 0. With the least share p of all units, the units with
+u_i < t p are a random sample of all: a draw of equal chances by the same random numbers would hold them.
 """
 
 from __future__ import annotations
