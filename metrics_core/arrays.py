@@ -32,8 +32,9 @@ def number_groups(groups: Sequence[object]) -> IntArray:
 
 
 def group_equal_shapes(shapes: Sequence[PairShapes]) -> Iterator[list[int]]:
-    """Yield lists of the positions of pairs whose arrays have equal shapes, so that such pairs can be stacked and
-    computed at once. A list is small enough for the processor's cache; every position comes once.
+    """Yield lists of positions in `shapes` (the shapes of each pair's arrays) that have equal shapes, so that these
+    pairs can be stacked and computed at once. A list is small enough for the processor's cache; every position comes
+    once.
 
     >>> list(group_equal_shapes([((2, 3),), ((4, 4),), ((2, 3),)]))
     [[0, 2], [1]]

@@ -16,7 +16,8 @@ LEAST_DELTA = 0.147
 
 @dataclass(frozen=True, slots=True)
 class GroupShift:
-    """The result of comparing the n values of one group with the values of all other groups by rank.
+    """How the n values of one group differ from the values of all other groups: Cliff's delta, the effect size, and the
+    p-value of a rank test.
 
     delta: Cliff's delta, -1 to 1: the share of pairs in which the group's value is greater than the other one, less the
     share in which it is smaller. p: two-sided, of the Mann-Whitney test by its normal approximation with ties,
@@ -30,7 +31,9 @@ class GroupShift:
 
     @property
     def is_shifted(self) -> bool:
-        """Whether the group differs by more than chance (p below 0.01) and by more than a negligible effect."""
+        """Whether the group differs by more than chance (p below 0.01) and by more than a negligible effect (delta of
+        LEAST_DELTA or more, without its sign).
+        """
         return self.p < 0.01 and abs(self.delta) >= LEAST_DELTA
 
 

@@ -50,7 +50,7 @@ def draw_blocks(video: IntArray, seed: int) -> IntArray:
 @dataclass(frozen=True)
 class JackknifeStatistics:
     """The statistics of one comparison by name: their values (None where undefined), and their values again without
-    each block of videos.
+    each block of videos, from which their intervals are computed.
 
     jackknife_values: an array (BLOCKS,) by statistic, NaN where the block holds none of its items, or where nothing is
     left without the block. n: by statistic, the number of items, or of groups with a value. n_undefined: by statistic,
@@ -102,7 +102,8 @@ class JackknifeStatistics:
 
 
 def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> JackknifeStatistics:
-    """Compute statistics of items, and again without each block of videos.
+    """Compute the statistics of items by name, and again without each block of videos: an array (BLOCKS,) by name, NaN
+    for a block that holds no item.
 
     compute: returns the statistics by name of the items at given positions. block: (n,), the block of every item.
 
@@ -174,7 +175,8 @@ def confidence_sequence(
     bounds: tuple[float, float] = (-1.0, 1.0),
 ) -> Estimate:
     """Return a statistic with an interval that stays valid if it is looked at after every new item (a confidence
-    sequence): wider than the one of `jackknife_estimate`, which holds for a single look.
+    sequence); it is wider than that of `jackknife_estimate`, which is valid for a single look. No interval with fewer
+    than two defined values without blocks.
 
     All looks together miss the truth with a chance of 1 - level. jackknife_values: the statistic without each video.
     expected_difference: a difference that is worth finding; near it the interval is narrowest in comparison with that

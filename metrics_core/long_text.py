@@ -18,7 +18,8 @@ from metrics_core.vectors import average_unit_rows, normalise_rows, require_feat
 
 @dataclass(frozen=True, slots=True)
 class TextChunks:
-    """A text split into chunks that fit into a text encoder, in the order of the text. A blank text has no chunks.
+    """A text split into chunks that fit into a text encoder, in the order of the text, with the number of tokens of
+    every chunk. A blank text has no chunks.
 
     `tokens`: how many tokens of every chunk the encoder sees, at most the limit; they are the weights of
     `average_chunk_features`. `text_tokens`: the tokens of the whole text. `truncated`: whether the encoder has to cut

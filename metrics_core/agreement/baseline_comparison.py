@@ -93,8 +93,8 @@ class AspectComparisons:
         self._pooled[name, kept.tobytes()] = statistics
 
     def compute_pooled(self, name: str, kept: BoolArray) -> JackknifeStatistics:
-        """Compute tau-b of a metric's or baseline's values with people over the kept items, all of which must have
-        both, and without each block of videos.
+        """Compute tau-b of a metric's or baseline's values with the mean ratings over the kept items, all of which must
+        have both, and again without each block of videos; remembered.
         """
         key = name, kept.tobytes()
         if key not in self._pooled:
@@ -104,7 +104,7 @@ class AspectComparisons:
 
     def list_ceiling_raters(self, kept: BoolArray) -> list[RaterAndOthers]:
         """List the raters who count in the human ceiling by their ratings of the kept items, each with the means of the
-        other raters who count.
+        other raters who count; remembered.
         """
         key = kept.tobytes()
         if key not in self._counted:
@@ -112,8 +112,8 @@ class AspectComparisons:
         return self._counted[key]
 
     def compute_ceiling(self, kept: BoolArray) -> JackknifeStatistics | None:
-        """Compute the human ceiling on the kept items, also without each block of videos; None without a rater who
-        counts.
+        """Compute the human ceiling on the kept items: tau-b of every rater with the mean of the others, averaged over
+        raters, and again without each block of videos; None without a rater who counts. Remembered.
         """
         key = ONE_RATER, kept.tobytes()
         if key not in self._pooled and (ceiling := compute_ceiling(self.inputs, self.list_ceiling_raters(kept))):
@@ -122,7 +122,7 @@ class AspectComparisons:
 
     def compute_without_one_rater(self, name: str, kept: BoolArray) -> JackknifeStatistics:
         """Compute tau-b of a metric with the means of all raters but one, on the kept items of that rater, averaged
-        over the raters; also without each block of videos.
+        over the raters left out, and again without each block of videos; remembered.
 
         There must be a rater who counts. Raters count by the items that they share with others, with or without a value
         of the metric.
@@ -141,8 +141,8 @@ class AspectComparisons:
 
 
 def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) -> JackknifeStatistics | None:
-    """Compute the human ceiling: tau-b of every rater with the mean of the others, averaged over raters, also without
-    each block of videos; None without a rater who counts.
+    """Compute the human ceiling: tau-b of every rater with the mean of the others, averaged over raters, and again
+    without each block of videos; None without a rater who counts.
     """
     sides = [inputs.select_items(rater.ratings, rater.other_means, rater.is_shared) for rater in counted]
     by_rater = [{KENDALL: compute_pooled(side, (KENDALL,))} for side in sides]

@@ -210,16 +210,16 @@ def _compute_pair_statistics(
 
 def _compute_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> GroupCoefficients:
     """Compute every statistic of every group, from all pairs of its items."""
-    one, other = list_group_pairs(group)
-    sign_x, sign_y = (np.sign(side[one] - side[other]) for side in (metric, people))
-    group_of_pair, n = group[one], np.bincount(group, minlength=n_groups)
+    first, second = list_group_pairs(group)
+    sign_x, sign_y = (np.sign(side[first] - side[second]) for side in (metric, people))
+    group_of_pair, n = group[first], np.bincount(group, minlength=n_groups)
 
     def count(pairs: FloatArray) -> FloatArray:
         return np.bincount(group_of_pair, pairs, n_groups).astype(np.float64)
 
     def ranks(signs: FloatArray) -> FloatArray:
         """Return the mean ranks of the items inside their group, less their mean."""
-        above, below = (np.bincount(side, signs, group.size).astype(np.float64) for side in (one, other))
+        above, below = (np.bincount(side, signs, group.size).astype(np.float64) for side in (first, second))
         return above - below
 
     def levels(side: FloatArray) -> IntArray:

@@ -87,7 +87,7 @@ def correct_comparisons(
 
 def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, things: str = "captions") -> Conclusion:
     """Conclude how well a metric orders things (captions) by an aspect, compared with one more rater and with the
-    strongest simple score: a level, a sentence and its short form.
+    strongest simple score: a level such as "above baseline", a sentence and its short form.
 
     The rules, in this order:
 

@@ -46,7 +46,7 @@ class DifferenceEstimate:
     @property
     def winner(self) -> int | None:
         """0 where the first is better by more than chance, 1 where the second is; None while that is open, as below
-        FEWEST_VIDEOS videos.
+        FEWEST_VIDEOS videos or without an interval.
         """
         if self.n_videos < FEWEST_VIDEOS or self.low is None or self.high is None:
             return None
@@ -102,15 +102,15 @@ def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
 
 def _pair_sums_inside_videos(sides: FloatArray, weight: FloatArray, video: IntArray) -> FloatArray:
     """Sum as `_pair_sums` does over the pairs of captions of one video, (5, videos), every pair twice."""
-    one, other = list_group_pairs(video)
-    products, n_videos = 2 * weight[one] * weight[other], int(video.max(initial=-1)) + 1
-    signs = (np.sign(side[one] - side[other]) for side in sides)
-    return np.stack([np.bincount(video[one], pairs * products, n_videos) for pairs in _pair_products(*signs)])
+    first, second = list_group_pairs(video)
+    products, n_videos = 2 * weight[first] * weight[second], int(video.max(initial=-1)) + 1
+    signs = (np.sign(side[first] - side[second]) for side in sides)
+    return np.stack([np.bincount(video[first], pairs * products, n_videos) for pairs in _pair_products(*signs)])
 
 
-def _pair_products(one: T, other: T, people: T) -> tuple[T, T, T, T, T]:
+def _pair_products(first: T, second: T, people: T) -> tuple[T, T, T, T, T]:
     """Return what pairs add to the five sums of `_tau_difference`, from the signs of their differences."""
-    return one * people, other * people, one * one, other * other, people * people
+    return first * people, second * people, first * first, second * second, people * people
 
 
 def _tau_difference(sums: FloatArray) -> FloatArray:

@@ -35,8 +35,8 @@ DECIMALS = 9
 
 @dataclass(frozen=True)
 class ComparedValues:
-    """A metric's values and people's ratings of the same items, all (n,), with the numbers of each item's video, system
-    and block of videos.
+    """A metric's values (`metric`) and people's ratings (`people`) of the same items, all (n,), with the numbers of
+    each item's video, system and block of videos.
 
     A system of -1 is unknown: the item then belongs to no system. block: see `draw_blocks`.
     """
@@ -48,28 +48,31 @@ class ComparedValues:
     block: IntArray
 
     def select_items(self, kept: BoolArray | IntArray) -> ComparedValues:
-        """Return the values of some items only; `kept` is a mask (n,) or their positions."""
+        """Return the same record for some items only; `kept` is a mask (n,) or their positions."""
         groups = (side[kept] for side in (self.video, self.system, self.block))
         return ComparedValues(self.metric[kept], self.people[kept], *groups)
 
 
 def compute_pooled(sides: ComparedValues, statistics: Sequence[str] = STATISTICS) -> JackknifeStatistics:
-    """Compute statistics of a metric with people over all items at once, and without each block of videos."""
+    """Compute statistics, such as tau-b, of a metric with people over all items at once, and again without each block
+    of videos, which gives their intervals.
+    """
     # Items in the metric's order are sorted faster again, without each block.
     sides = sides.select_items(np.argsort(sides.metric, kind="stable"))
     return jackknife(lambda rows: compute_coefficients(sides.metric[rows], sides.people[rows], statistics), sides.block)
 
 
 def compute_per_video(sides: ComparedValues, n_videos: int) -> JackknifeStatistics:
-    """Compute the statistics within each of n_videos videos, and average them over videos, also without each block.
-    Videos with a single caption, or with constant values, have no statistic and are left out.
+    """Compute the statistics of a metric with people within each of n_videos videos, and average them over videos, and
+    again without each block of videos. Videos with a single caption, or with constant values, have no statistic and are
+    left out.
     """
     return average_over_videos(compute_group_coefficients(sides.metric, sides.people, sides.video, n_videos), sides)
 
 
 def average_over_videos(by_video: GroupCoefficients, sides: ComparedValues) -> JackknifeStatistics:
-    """Average statistics that are given by video, (videos,) by name, also without each block of videos; NaN is left out
-    and counted in n_undefined.
+    """Average statistics that are given by video, (videos,) by name, and again without each block of videos; NaN is
+    left out and counted in n_undefined.
     """
     block = np.zeros(next(iter(by_video.values())).size, dtype=np.int64)
     block[sides.video] = sides.block
@@ -79,8 +82,8 @@ def average_over_videos(by_video: GroupCoefficients, sides: ComparedValues) -> J
 
 
 def compute_within_system(sides: ComparedValues) -> JackknifeStatistics:
-    """Compute the statistics within each system, over its own captions, and average them over systems, also without
-    each block of videos.
+    """Compute the statistics of a metric with people within each system, over its own captions, and average them over
+    systems, and again without each block of videos.
     """
     n_systems = int(sides.system.max(initial=-1)) + 1
 
@@ -92,8 +95,8 @@ def compute_within_system(sides: ComparedValues) -> JackknifeStatistics:
 
 
 def compute_per_system(sides: ComparedValues) -> JackknifeStatistics:
-    """Compute the statistics of the systems' mean values with their mean ratings, and without each block of videos;
-    None where a system has no caption left without a block.
+    """Compute the statistics of the systems' mean values with their mean ratings, and again without each block of
+    videos; NaN for a block without which a system has no caption left.
     """
     present = np.unique(sides.system)
 
@@ -109,7 +112,7 @@ def compute_per_system(sides: ComparedValues) -> JackknifeStatistics:
 
 
 def subtract_system_means(values: npt.ArrayLike, system: IntArray) -> FloatArray:
-    """Subtract from each value (n,) the mean of its system, numbered from 0 in `system` (n,), as FRANK does.
+    """Subtract from each value (n,) the mean of its system, whose number from 0 is in `system` (n,), as FRANK does.
 
     Of a metric that only knows which systems are good, nothing is left.
 
@@ -138,8 +141,8 @@ def subtract_length_trend(values: npt.ArrayLike, lengths: npt.ArrayLike) -> Floa
 
 
 def compute_partial(sides: ComparedValues, remove: Callable[[FloatArray, IntArray], FloatArray]) -> JackknifeStatistics:
-    """Compute the correlations of what `remove` leaves of the metric's values and of people's ratings; `remove` gets
-    values and positions of items, and is called again without each block of videos.
+    """Compute partial correlations: Pearson's r and Spearman's rho of what `remove` leaves of the metric's values and
+    of people's ratings, and again without each block of videos. `remove` gets values and positions of items.
     """
 
     def rest(rows: IntArray) -> dict[str, float | None]:

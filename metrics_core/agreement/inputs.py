@@ -64,8 +64,8 @@ def build_inputs(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> AgreementInputs:
-    """Check and convert the arguments of `compute_agreement_rows`. Raises ValueError for shapes that do not fit,
-    infinite numbers and a name that is used twice.
+    """Check the arguments of `compute_agreement_rows` and convert them to arrays, with videos, systems and blocks of
+    videos as numbers. Raises ValueError for shapes that do not fit, infinite numbers and a name that is used twice.
     """
     n, baselines = len(videos), baselines or {}
     shared_names = sorted(set(metrics) & set(baselines))

@@ -110,8 +110,8 @@ def permutation_test(
         n_swaps = sides.size // truth.size
         coefficients = compute_group_coefficients(sides.ravel(), np.tile(truth, n_swaps), swap, n_swaps, (KENDALL,))
         # Ranks that a swap makes all equal order nothing.
-        one, two = np.nan_to_num(coefficients[KENDALL]).reshape(2, *is_swapped.shape[:-1])
-        return np.asarray(one - two)
+        first_tau, second_tau = np.nan_to_num(coefficients[KENDALL]).reshape(2, *is_swapped.shape[:-1])
+        return np.asarray(first_tau - second_tau)
 
     p = permutation_p_value(difference, n_units, n_items=left.size, n_resamples=n_resamples, seed=seed)
     return PermutationTest(left.size, n_units, first - second, p)

@@ -81,9 +81,11 @@ def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequenc
 def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> CaptionPairs:
     """Build all pairs of items of the same group, from values and ratings (n,) and group numbers (n,)."""
     one, other = list_group_pairs(group)
-    difference, wanted = metric[one] - metric[other], people[one] - people[other]
-    tied = np.abs(wanted) <= TOLERANCE
-    return CaptionPairs(one, other, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(wanted)))
+    difference, rating_difference = metric[one] - metric[other], people[one] - people[other]
+    tied = np.abs(rating_difference) <= TOLERANCE
+    return CaptionPairs(
+        one, other, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(rating_difference))
+    )
 
 
 def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
@@ -125,13 +127,13 @@ def compute_held_out_accuracy(
 def compute_pooled_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
 ) -> tuple[float | None, FloatArray]:
-    """Compute the pairwise accuracy over the pairs of all items, in all and without each block of videos (BLOCKS,),
-    with an epsilon that is best on other videos.
+    """Compute the pairwise accuracy over the pairs of all items, with an epsilon that is best on other videos, and
+    again without each block of videos (BLOCKS,). The accuracy is None and all blocks are NaN where a half of the videos
+    has no pair.
 
     Videos are dealt to two halves at random. A pair lies in one half, and epsilon is best on the pairs of the other
-    one; without a block of videos epsilon stays. Of more than MAX_ITEMS items so many are drawn at random. The result
-    is None, and NaN for all blocks, where a half has no pair; NaN also for a block that holds no item, or leaves no
-    pair.
+    one; without a block of videos epsilon stays. Of more than MAX_ITEMS items so many are drawn at random. A block is
+    NaN that holds no item, or leaves no pair.
     """
     rng = np.random.default_rng(seed)
     half = (rng.permutation(n_videos) % 2)[video]

@@ -65,8 +65,8 @@ class Preferences:
 
 
 def compute_preference_accuracy(values: FloatArray, preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
-    """Compute the share of people's preferences that a metric shares (a tie counts half), in all and without each block
-    of videos.
+    """Compute the share of people's preferences that a metric has, too (a tie counts half), over all answers and again
+    without each block of videos.
 
     values: (items,), NaN for none. n: the answers that count, those that prefer a caption of two with a value;
     n_undefined: the other answers.
@@ -91,7 +91,7 @@ def _grade_answers(values: FloatArray, preferences: Preferences) -> FloatArray:
 
 def compute_preference_ceiling(preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
     """Compute the human ceiling of preferences: how often a rater prefers the caption that another rater of the same
-    pair prefers, in all and without each block of videos.
+    pair prefers, over all answers and again without each block of videos.
 
     n: the answers that prefer a caption and have another rater's answer that prefers one, too. n_undefined: the other
     answers.
@@ -197,7 +197,7 @@ def compare_preferences(
 def _compare_aspect(
     aspect: str, sides: Sequence[FloatArray], preferences: Preferences, n_resamples: int, seed: int
 ) -> PreferenceComparison:
-    """Compare two scorers by one aspect, without a correction."""
+    """Compare two scorers by one aspect, without correcting the p-value."""
     right = [_grade_answers(side, preferences) for side in sides]
     rows = np.isfinite(right[0]) & np.isfinite(right[1]) & (preferences.better != 0)
     kept = preferences.filter_rows(rows)

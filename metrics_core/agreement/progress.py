@@ -208,5 +208,5 @@ def compute_items_needed(value: float | None, jackknife_values: FloatArray, n: i
     error, freedom = jackknife_error(jackknife_values)
     if value is None or error is None or abs(value) <= 1e-9:
         return None
-    wanted = float(stdtrit(freedom, (1 + LEVEL) / 2) + stdtrit(freedom, POWER))
-    return max(0, math.ceil(n * ((wanted * error / value) ** 2 - 1)))
+    least_errors = float(stdtrit(freedom, (1 + LEVEL) / 2) + stdtrit(freedom, POWER))
+    return max(0, math.ceil(n * ((least_errors * error / value) ** 2 - 1)))

@@ -33,7 +33,8 @@ MAX_P_VALUE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class RaterCheck:
-    """How one rater of an aspect compares with the other raters.
+    """How one rater of an aspect compares with the other raters: the number of shared items, tau-b with the others'
+    mean, the same for the others, and whether the rater is far off.
 
     n_shared: the items that another rater has rated, too. is_counted: whether the rater counts in the human ceiling,
     see `mark_ceiling_raters`. coefficient: Kendall's tau-b with the mean of the others who count.
@@ -51,7 +52,7 @@ class RaterCheck:
 
 def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: int = 0) -> tuple[RaterCheck, ...]:
     """Compare every rater of one aspect with the others: a RaterCheck for each column of the ratings (items, raters),
-    in their order.
+    in their order, with shared items, agreement with the others, and whether it is far lower.
 
     P-values are corrected for the number of raters who are checked (Holm). With two raters nobody knows which one is
     far. Arguments and errors are those of `compute_agreement_rows`.

@@ -46,8 +46,8 @@ class KrippendorffAlpha:
 
 
 def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -> KrippendorffAlpha:
-    """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none, on a scale: nominal,
-    ordinal or interval.
+    """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none, with the numbers of items
+    and ratings that it uses. level: nominal, ordinal or interval.
 
     Raises ValueError for another shape, infinite ratings and an unknown scale.
 
@@ -65,7 +65,8 @@ def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -
 
 @dataclass(frozen=True, slots=True)
 class AnswerConsistency:
-    """How often a rater gave the same answer again, on n things that they judged twice without knowing it.
+    """How often a rater gave the same answer again, on n things that they judged twice without knowing it: number and
+    share of equal answers, and the mean difference.
 
     share: of equal answers, in [0, 1], with Wilson's interval. mean_difference: the mean absolute difference of the two
     answers. None for n = 0.
@@ -87,19 +88,19 @@ def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerCon
     >>> answers.n_equal, answers.share, round(answers.low, 3), round(answers.high, 3), answers.mean_difference
     (3, 0.75, 0.301, 0.954, 0.25)
     """
-    one, other = (np.asarray(side, dtype=np.float64) for side in (first, again))
-    if one.ndim != 1 or one.shape != other.shape:
+    answers, answers_again = (np.asarray(side, dtype=np.float64) for side in (first, again))
+    if answers.ndim != 1 or answers.shape != answers_again.shape:
         raise ValueError(
-            f"the answers have shapes {one.shape} and {other.shape}: give a second answer for every first one."
+            f"the answers have shapes {answers.shape} and {answers_again.shape}: give two answers for every thing."
         )
-    n, n_equal = one.size, int((one == other).sum())
-    mean = float(np.abs(one - other).mean()) if n else None
+    n, n_equal = answers.size, int((answers == answers_again).sum())
+    mean = float(np.abs(answers - answers_again).mean()) if n else None
     return AnswerConsistency(n, n_equal, ratio(n_equal, n), *wilson_interval(n_equal, n), mean)
 
 
 def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
     """Compute Krippendorff's alpha of ratings (items, raters) on every scale, by the names `krippendorff_nominal` and
-    so on, and without each block of videos.
+    so on, and again without each block of videos, which gives its interval.
 
     n is the number of ratings of items with two or more, n_undefined that of the other ratings. Ratings with more than
     MOST_VALUES different values have no values without blocks.
@@ -158,27 +159,27 @@ class RaterAndOthers:
 
     @property
     def n_shared(self) -> int:
-        """The number of items that the rater and another rater have rated."""
+        """The number of items that both this rater and at least one other rater have rated."""
         return int(self.is_shared.sum())
 
 
 def split_rater(ratings: FloatArray, rater: int) -> RaterAndOthers:
     """Split one rater (a column) from the ratings (items, raters): their ratings, and the means of the other raters."""
-    own, others = ratings[:, rater], compute_mean_ratings(np.delete(ratings, rater, axis=1))
-    return RaterAndOthers(own, others, ~np.isnan(own) & ~np.isnan(others))
+    own_ratings, others = ratings[:, rater], compute_mean_ratings(np.delete(ratings, rater, axis=1))
+    return RaterAndOthers(own_ratings, others, ~np.isnan(own_ratings) & ~np.isnan(others))
 
 
 def list_ceiling_raters(ratings: FloatArray) -> list[RaterAndOthers]:
-    """List the most active of the raters who count in the human ceiling, each with the means of all other raters who
-    count; [] where none counts.
+    """List the most active raters who count in the human ceiling (how well a rater agrees with the mean of the others),
+    each with the means of all other raters who count; [] where none counts.
     """
     counted = ratings[:, mark_ceiling_raters(ratings)]
     return [split_rater(counted, rater) for rater in list_most_active_raters(counted).tolist()]
 
 
 def mark_ceiling_raters(ratings: FloatArray) -> BoolArray:
-    """Mark the raters (raters,) who count in the human ceiling: those who share FEWEST_SHARED or more rated items with
-    the other raters who count.
+    """Mark, in a boolean array (raters,), who counts in the human ceiling: raters who share FEWEST_SHARED or more rated
+    items with the other raters who count.
 
     It is the largest set of raters of whom this holds. Without two raters of the same items it is empty.
 

@@ -35,8 +35,8 @@ SOFT = "soft_pairwise_accuracy"
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """One row of the agreement table: one statistic of one metric with people, for one aspect and grouping, with its
-    interval over videos.
+    """One row of the agreement table: one statistic of one metric (or simple score, or rater) with people, for one
+    aspect and grouping, with its interval over videos.
 
     aspect: what people rated. grouping: how captions were grouped, see `Grouping`; "pooled without system means" and
     "pooled without length" are partial correlations, "pooled by rater" is the mean over single raters, "pooled without

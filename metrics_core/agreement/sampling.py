@@ -85,8 +85,8 @@ def compute_draw_keys(shares: FloatArray, random_numbers: FloatArray) -> FloatAr
 
 
 def compute_draw_weights(keys: FloatArray, shares: FloatArray) -> FloatArray:
-    """Compute the weight (n,) of every rated caption, the inverse of its chance to be drawn, from their keys and shares
-    (n,). The caption with the highest key weighs 0: it only marks where the draw ends.
+    """Compute the weight (n,) of every rated caption, the inverse of its chance to be drawn, from the keys and shares
+    (n,) of the rated captions. The caption with the highest key weighs 0: it only marks where the draw ends.
 
     >>> compute_draw_weights(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.125, 0.25])).tolist()
     [1.0, 2.0, 0.0]

@@ -61,7 +61,8 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class PeopleComparison:
-    """Two scorers' agreement with the mean rating of one aspect, on the n items that have both scores and a rating.
+    """Two scorers' agreement with the mean rating of one aspect, on the n items that have both scores and a rating: the
+    coefficients of both, their difference, and its p-value.
 
     first, second: the scorer's coefficients with people, by name; difference: second less first, with an interval of
     its own, because the same videos are left out of both. p: two-sided, of equal tau-b, by swapping the two scorers'
@@ -129,12 +130,16 @@ def _list_moved_items(
         return (), ()
     from scipy.stats import rankdata
 
-    one, other = (100 * (rankdata(side) - 0.5) / side.size for side in (first, second))
+    first_percentiles, second_percentiles = (100 * (rankdata(side) - 0.5) / side.size for side in (first, second))
     # Rounding must not order equal moves.
-    move = np.round(other - one, DECIMALS)
+    move = np.round(second_percentiles - first_percentiles, DECIMALS)
     ordered = (np.argsort(-sign * move, kind="stable")[:n] for sign in (1, -1))
     up, down = (
-        tuple(MovedItem(int(i), float(one[i]), float(other[i])) for i in order if sign * move[i] > 0)
+        tuple(
+            MovedItem(int(i), float(first_percentiles[i]), float(second_percentiles[i]))
+            for i in order
+            if sign * move[i] > 0
+        )
         for sign, order in zip((1, -1), ordered, strict=True)
     )
     return up, down
@@ -170,15 +175,15 @@ def compare_with_people(
 
 
 def _compare_aspect(inputs: AgreementInputs, aspect: str, level: float, n_resamples: int) -> PeopleComparison:
-    """Compare both scorers with people by one aspect, without a correction."""
-    once, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
-    kept = once.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
-    one, other = (compute_pooled(inputs.select_items(side, once.people, kept), STATISTICS) for side in sides)
-    first, second = ({name: each.compute_estimate(name, level) for name in STATISTICS} for each in (one, other))
+    """Compare both scorers with people by one aspect, without correcting the p-value."""
+    comparisons, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
+    kept = comparisons.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
+    both = [compute_pooled(inputs.select_items(side, comparisons.people, kept), STATISTICS) for side in sides]
+    first, second = ({name: side.compute_estimate(name, level) for name in STATISTICS} for side in both)
     test = permutation_test(
         sides[0][kept],
         sides[1][kept],
-        once.people[kept],
+        comparisons.people[kept],
         inputs.video[kept].tolist(),
         n_resamples=n_resamples,
         seed=inputs.seed,
@@ -187,10 +192,10 @@ def _compare_aspect(inputs: AgreementInputs, aspect: str, level: float, n_resamp
         aspect,
         int(kept.sum()),
         np.unique(inputs.video[kept]).size,
-        int((~np.isnan(once.ratings[kept])).any(axis=0).sum()),
+        int((~np.isnan(comparisons.ratings[kept])).any(axis=0).sum()),
         first,
         second,
-        {name: jackknife_estimate(*other.subtract(one, name), level, (-2.0, 2.0)) for name in STATISTICS},
-        find_strongest_baseline(once, kept, level),
+        {name: jackknife_estimate(*both[1].subtract(both[0], name), level, (-2.0, 2.0)) for name in STATISTICS},
+        find_strongest_baseline(comparisons, kept, level),
         test.p,
     )

@@ -46,7 +46,10 @@ def compute_words_in_common(texts: Sequence[str], references: Sequence[Sequence[
         raise ValueError(
             f"There are {len(texts)} texts and {len(references)} lists of references: give one list for every text."
         )
-    best = [find_best_reference(text, own) for text, own in zip(texts, references, strict=True)]
+    best = [
+        find_best_reference(text, references_of_text)
+        for text, references_of_text in zip(texts, references, strict=True)
+    ]
     return np.array([np.nan if reference is None else reference.value for reference in best], dtype=np.float64)
 
 

@@ -37,7 +37,9 @@ class LabelledScores:
         return LabelledScores(self.scores[rows], self.labels[rows], self.groups[rows])
 
     def count_confusion(self, threshold: float) -> Confusion:
-        """Count how the predictions, yes for score >= threshold, agree with the labels."""
+        """Count how the predictions, yes for score >= threshold, agree with the labels: true and false positives, true
+        and false negatives.
+        """
         n_predicted = int((self.scores >= threshold).sum())
         hits = int(self.labels[:n_predicted].sum())
         misses = self.n_positive - hits

@@ -96,7 +96,7 @@ class Confusion:
 @dataclass(frozen=True, slots=True)
 class ThresholdInterval:
     """The percentile bootstrap interval of a threshold: the limits of the middle `level` of the thresholds of resampled
-    label sets.
+    label sets; low and high are None without any.
 
     n_groups: the number of groups (single labels, or the labels of a video) that a resample draws with replacement.
     n_undefined of the n_resamples resamples had no threshold and are left out. low and high are None where no resample
@@ -113,8 +113,8 @@ class ThresholdInterval:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A threshold on scores, which predicts yes for score >= value, and its agreement with `n` labels; `n_positive` say
-    yes.
+    """A threshold on scores, which predicts yes for score >= value, and its agreement with `n` labels, of which
+    `n_positive` say yes; no value but a status and a reason where it is not defined.
 
     value and counts are set exactly when `status` is "ok". Otherwise there is no label at all ("no_labels"), no label
     that says yes ("no_positive") or, for objectives that need both kinds, no label that says no ("no_negative"), and

@@ -63,8 +63,8 @@ def find_objective_status(objective: Objective, n_positive: int, n: int) -> Stat
 def choose_best_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> npt.NDArray[np.intp]:
-    """Choose the threshold that is best by the objective: the indices (..) among the c thresholds. Of equally good ones
-    the first one counts, which is the largest.
+    """Choose the threshold that is best by the objective: its index among the c thresholds, in an integer array (..).
+    Of equally good ones the first one counts, which is the largest.
 
     At a threshold, `predicted` (.., c) scores say yes, and `hits` (.., c) of them are right. `n_positive` of `n` labels
     say yes, both (.., 1).
@@ -76,8 +76,8 @@ def choose_best_thresholds(
 def rank_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> FloatArray:
-    """Compute for every threshold a number that grows with the objective and is equal where the objective is equal;
-    arguments and shapes as in `choose_best_thresholds`.
+    """Compute for every threshold a number (.., c) that grows with the objective and is equal where the objective is
+    equal; arguments and shapes as in `choose_best_thresholds`.
 
     The numbers are whole, or one quotient of whole numbers, because more rounding would break ties. A threshold that
     predicts all or nothing has no MCC and ranks as 0, because such a prediction has no information.

@@ -40,7 +40,8 @@ REASONS: dict[Status, str] = {
 def find_best_threshold(
     scores: npt.ArrayLike, labels: npt.ArrayLike, objective: Objective = "f1", *, grid_step: float | None = None
 ) -> Threshold:
-    """Find the threshold t at which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1").
+    """Find the threshold t at which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1"),
+    with its agreement with the labels; a status and no value where the objective is not defined.
 
     scores (n,) are finite, and higher scores mean yes; labels (n,) are True or False. Candidates are all distinct
     scores and a value just above them, or the multiples of grid_step in [0, 1]. Of equally good ones, the largest wins.
@@ -212,8 +213,8 @@ def compute_threshold_interval(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> ThresholdInterval:
-    """Compute a percentile bootstrap interval of the threshold that `find_best_threshold` finds; its arguments and
-    errors apply here, too.
+    """Compute a percentile bootstrap interval of the threshold that `find_best_threshold` finds, by drawing groups of
+    labels at random by the seed; its arguments and errors apply here, too.
 
     groups (n,): the group of every label, such as its video. The bootstrap draws groups with replacement; None draws
     single labels. The labels of a video resemble each other, so drawing them one by one makes the interval too narrow.

@@ -44,7 +44,9 @@ class FrameMeasurer:
         self._n += 1
 
     def compute_facts(self) -> PictureFacts:
-        """Compute the facts about all frames added so far."""
+        """Compute the facts (motion, sharpness, light, cuts and so on) about all frames added so far; None for facts
+        that cannot be measured.
+        """
         return self._scan.compute_facts()
 
     def _find_start_time(self, frame: VideoFrame) -> float:

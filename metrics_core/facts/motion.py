@@ -38,7 +38,8 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """The motion between two pictures, in picture heights a second.
+    """The motion between two pictures, in picture heights a second: mean length of all motion, of the camera's part,
+    and of the rest.
 
     length: mean length of the blocks' motion vectors. camera: mean length of the part that one shift, zoom and turn of
     the whole picture explains. objects: mean length of the rest.

@@ -179,7 +179,7 @@ class FrameScan:
         self.bar_scan.add_frame(luma)
 
     def compute_facts(self) -> PictureFacts:
-        """Compute the facts about the frames added so far."""
+        """Compute the facts about the frames added so far; None for facts that cannot be measured."""
         means, spreads = np.array(self.mean_luma), np.array(self.contrast)
         shown = compute_frame_durations(self.start_times)
         seconds = np.array([step.seconds for step in self.steps])
@@ -226,7 +226,8 @@ def shrink_picture(luma: Luma) -> Floats:
 
 
 def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChange:
-    """Measure the change between two small pictures of the same shape, `seconds` apart, scaled to 0.2 s.
+    """Measure the change between two small pictures of the same shape, `seconds` apart, scaled to 0.2 s: in grey levels
+    on average, and in the hundredth of the blocks that change most.
 
     Where frames are rarer than every 0.3 s there is nothing nearer to compare: then the change is not scaled.
     """
@@ -293,8 +294,8 @@ def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
 
 
 def mark_repeated_frames(changes: Sequence[float], reach: int) -> list[bool]:
-    """Mark for each change of the picture, `changes[t]` from frame t to t + 1, whether frame t + 1 repeats frame t: a
-    list of the same length.
+    """Mark which frames repeat the frame before: a list of bools where place t belongs to frame t + 1, given
+    `changes[t]`, the change from frame t to t + 1.
 
     It does if they differ by less than a tenth of a grey level, or by less than a quarter of the greatest change within
     `reach` pairs on either side, cuts left out. Coding draws a repeated picture a little otherwise.
@@ -314,7 +315,7 @@ def mark_repeated_frames(changes: Sequence[float], reach: int) -> list[bool]:
 
 @dataclass
 class BarScan:
-    """Counts how often each row and each column of a video's frames shows more than an even dark grey, to find black
+    """Counts in how many of a video's frames each row and each column shows more than an even dark grey, to find black
     bars at the edges.
     """
 

@@ -96,9 +96,8 @@ class SignatureScan:
         self._n += 1
 
     def compute_signature(self) -> bytes | None:
-        """Compute the signature of the frames so far, 128 bytes; None without a frame, or where all are flat.
-
-        The first half has a bit for each edge that is positive, the second half one for each that is negative.
+        """Compute the signature of the video from the frames so far: 128 bytes, a bit for every edge that is positive,
+        then one for every edge that is negative; None without a frame, or where all frames are flat.
         """
         if not self.edges:
             return None
@@ -112,7 +111,8 @@ class SignatureScan:
 
 
 def convert_to_unit_vectors(signatures: Sequence[bytes]) -> NDArray[np.float32]:
-    """Convert signatures to vectors (n, 512) of length 1, in their order, whose cosine is the similarity of two videos.
+    """Convert signatures (128 bytes each) to vectors (n, 512) of length 1, in their order, whose cosine is the
+    similarity of two videos.
 
     >>> signatures = [b"\\xff" * 64 + bytes(64), b"\\xf0" * 64 + b"\\x0f" * 64, b"\\xf0" * 64 + bytes(64)]
     >>> units = convert_to_unit_vectors(signatures)

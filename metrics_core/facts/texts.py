@@ -125,7 +125,8 @@ def list_words(text: str) -> list[str]:
 def measure_text(
     text: str, split_sentences: Callable[[str], Sequence[str]], detect_language: Callable[[str], str | None]
 ) -> TextFacts:
-    """Measure the facts about a text, with the functions that split it into sentences and detect its language.
+    """Measure the facts about a text (words, sentences, repetition, stock phrases and so on), with given functions that
+    split it into sentences and detect its language.
 
     Args:
         text: any text, also an empty one.

@@ -17,7 +17,8 @@ _FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class SizeThreshold:
-    """The value at which the `n_asked` best samples of a stratum end, and how many samples have this value.
+    """The value at which the `n_asked` best samples of a stratum end, and how many samples have a higher value and how
+    many exactly this one.
 
     stratum: its number. value: that of the worst of the `n_asked` best samples. n_above: how many samples have a higher
     value; n_equal: how many have exactly this one.
@@ -31,18 +32,18 @@ class SizeThreshold:
 
     @property
     def n_tied_asked(self) -> int:
-        """How many of the `n_asked` samples have exactly the value of the threshold."""
+        """How many of the `n_asked` best samples have exactly the value of the threshold."""
         return self.n_asked - self.n_above
 
     @property
     def n_tied_beyond(self) -> int:
-        """How many samples with exactly the value of the threshold exceed the `n_asked` ones."""
+        """How many more samples than fit into the `n_asked` ones have exactly the value of the threshold."""
         return self.n_equal - self.n_tied_asked
 
     @property
     def is_arbitrary(self) -> bool:
-        """Whether more than 5 % of the samples asked for would be chosen only by their keys among samples of the same
-        value.
+        """Whether more than 5 % of the samples asked for would be selected before other samples of the same value, only
+        because of their keys.
 
         >>> SizeThreshold(0, 0.0, 20, 19, 2).is_arbitrary, SizeThreshold(0, 0.0, 20, 18, 3).is_arbitrary
         (False, True)
@@ -76,20 +77,20 @@ def find_size_thresholds(values: npt.NDArray[np.float64], strata: Counts, places
     """
     by_stratum = np.argsort(strata, kind="stable")
     sizes = np.bincount(strata, minlength=len(places))
-    wanted = np.asarray(places, dtype=np.intp)
-    (used,) = np.nonzero(wanted)
-    lasts = (np.cumsum(sizes) - sizes + wanted - 1)[used]
+    n_places = np.asarray(places, dtype=np.intp)
+    (used,) = np.nonzero(n_places)
+    lasts = (np.cumsum(sizes) - sizes + n_places - 1)[used]
     worst = np.full(len(places), np.inf)
     worst[used] = values[by_stratum[lasts]]
     above, at = values > worst[strata], values == worst[strata]
     counts = [np.bincount(strata[rows], minlength=len(places)) for rows in (above, at)]
-    columns = zip(*[part[used].tolist() for part in (worst, wanted, *counts)], strict=True)
+    columns = zip(*[part[used].tolist() for part in (worst, n_places, *counts)], strict=True)
     return [SizeThreshold(stratum, *numbers) for stratum, numbers in zip(used.tolist(), columns, strict=True)]
 
 
 def count_ties(thresholds: Sequence[SizeThreshold], ties: str) -> tuple[int, int]:
-    """Return how many samples with exactly the value of their stratum's threshold are selected under the rule `ties`,
-    and how many are left.
+    """Count, over all strata, the samples with exactly the value of their stratum's threshold: how many are selected
+    under the rule `ties`, and how many are left.
 
     >>> count_ties([SizeThreshold(0, 0.0, 20, 18, 5), SizeThreshold(1, 0.5, 4, 3, 1)], "include")
     (6, 0)

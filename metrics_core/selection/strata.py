@@ -42,7 +42,7 @@ def divide_places(count: int, sizes: Sequence[int]) -> list[int]:
 
 
 def choose_first_per_stratum(strata: npt.NDArray[np.intp], places: Sequence[int]) -> npt.NDArray[np.intp]:
-    """Return the positions of the first places[s] items of each stratum s, over all strata in ascending order.
+    """Return the positions of the first places[s] items of each stratum s, for all strata together in ascending order.
 
     strata: (n,), the stratum of each item, from 0 to len(places) - 1.
 

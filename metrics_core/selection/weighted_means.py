@@ -15,7 +15,7 @@ _ROWS = 10_000
 
 
 def weighted_mean(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
-    """Compute the weighted mean of each row of `values` (n, m): (n,), in the order of the rows.
+    """Compute the weighted mean of each row of `values` (n, m): an array (n,), in the order of the rows.
 
     weights: (m,), positive, taken as written in decimals. Rows with the same values have the same mean, to the last
     digit, in any place and with any order of the columns. Raises ValueError for other shapes, weights that are not

@@ -254,7 +254,7 @@ def test_as_few_as_it_takes() -> None:
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"ratings \(19,\), and there are 20 videos: give one of each"):
+    with pytest.raises(ValueError, match=r"ratings \(19,\), and there are 20 videos: give a score"):
         calibrate_rated_threshold(SCORES, RATINGS[1:], VIDEOS)
     with pytest.raises(ValueError, match="least_rating is nan"):
         calibrate_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=float("nan"))
