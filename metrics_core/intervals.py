@@ -112,11 +112,13 @@ def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: 
     ({'n': 3.0}, [1.0, 2.0, nan])
     """
     values, held = dict(compute(np.arange(block.size))), np.unique(block)
-    left_out = {name: np.full(BLOCKS, np.nan) for name in values}
+    jackknife_values = {name: np.full(BLOCKS, np.nan) for name in values}
     for number in held.tolist() if held.size > 1 else ():
         for name, value in compute(np.flatnonzero(block != number)).items():
-            left_out[name][number] = math.nan if value is None else value
-    return JackknifeStatistics(values, left_out, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size)
+            jackknife_values[name][number] = math.nan if value is None else value
+    return JackknifeStatistics(
+        values, jackknife_values, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size
+    )
 
 
 def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:

@@ -81,8 +81,8 @@ def compute_tau_difference(
     total = item_sums.sum(axis=1)
     # Without a video: all pairs less those with an item of it, where pairs inside it were taken twice.
     left = total[:, None] - 2 * by_video + _pair_sums_inside_videos(sides, weight, video)
-    exact, left_out = (_tau_difference(sums) for sums in (total, left))
-    return _build_estimate(float(exact), left_out, video, (-2.0, 2.0), EXPECTED_DIFFERENCE, level)
+    exact, jackknife_values = (_tau_difference(sums) for sums in (total, left))
+    return _build_estimate(float(exact), jackknife_values, video, (-2.0, 2.0), EXPECTED_DIFFERENCE, level)
 
 
 def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
@@ -224,8 +224,8 @@ def _estimate_from_sums(
     np.add.at(sums, video, columns)
     total = sums.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        exact, left_out = compute(total), compute(total - sums)
-    return _build_estimate(float(exact), left_out, video, bounds, expected_difference, level)
+        exact, jackknife_values = compute(total), compute(total - sums)
+    return _build_estimate(float(exact), jackknife_values, video, bounds, expected_difference, level)
 
 
 def _number_videos(videos: Sequence[object], kept: BoolArray) -> IntArray:

@@ -78,5 +78,5 @@ def build_agreement_rows(
         n_undefined = statistics.n_undefined[statistic]
         if n_rated is not None and names[2].startswith("pooled"):
             n_undefined = n_rated - n
-        numbers = estimate.value, estimate.low, estimate.high, n, n_undefined
-        yield AgreementRow(*names, statistic, *numbers, statistics.count_undefined_blocks(statistic), baseline)
+        low, high, n_blocks = estimate.low, estimate.high, statistics.count_undefined_blocks(statistic)
+        yield AgreementRow(*names, statistic, estimate.value, low, high, n, n_undefined, n_blocks, baseline)

@@ -74,7 +74,9 @@ def compute_agreement_rows(
     options = {"n_resamples": n_resamples, "seed": seed}
     inputs = build_inputs(metrics, ratings, videos, systems, lengths, baselines, **options)
     if not 0 < level < 1 or n_resamples < 1:
-        raise ValueError(f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 or more.")
+        raise ValueError(
+            f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 resample or more."
+        )
     return tuple(row for aspect in inputs.ratings for row in _compute_aspect_rows(inputs, aspect, level))
 
 
@@ -153,12 +155,14 @@ def _add_pooled_ties(
     statistics: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
 ) -> JackknifeStatistics:
     """Add the pairwise accuracy with a held-out epsilon over the pairs of all items."""
-    value, left_out = compute_pooled_held_out_accuracy(
+    value, jackknife_values = compute_pooled_held_out_accuracy(
         sides.metric, sides.people, sides.video, sides.block, inputs.n_videos, inputs.seed
     )
     n = {CALIBRATED: sides.metric.size}
     return statistics.merge(
-        JackknifeStatistics({CALIBRATED: value}, {CALIBRATED: left_out}, n, {CALIBRATED: 0}, statistics.n_blocks)
+        JackknifeStatistics(
+            {CALIBRATED: value}, {CALIBRATED: jackknife_values}, n, {CALIBRATED: 0}, statistics.n_blocks
+        )
     )
 
 

@@ -80,7 +80,7 @@ def compute_split_position(key: str) -> float:
     0.067378
     """
     if not key:
-        raise ValueError("The key is empty: give the id of the source video, or of the video where it has none.")
+        raise ValueError("The key is empty: give the id of the source video, or the video's own where it has none.")
     return int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") / 2**64
 
 
@@ -88,9 +88,9 @@ def mark_calibration_keys(keys: Iterable[str], share: float = CALIBRATION_SHARE)
     """Mark the keys whose labels calibrate, as a mask (n,): those with a `compute_split_position` below `share`, by
     default about 20 %.
 
-    The split is by hash, so that adding a video never moves another one. The key is the id of the source video, or of
-    the video itself where it has no source: two parts of one film in both halves would leak. Raises ValueError for an
-    empty key and for a share outside [0, 1].
+    The split is by hash, so that adding a video never moves another one. The key is the id of the source video, or the
+    video's own id where it has no source: two parts of one film on both sides of the split would leak. Raises
+    ValueError for an empty key and for a share outside [0, 1].
 
     >>> mark_calibration_keys(["v_uqiMw7tQ1Cc", "v_FsS_NCZEfaI"]).tolist()
     [True, False]

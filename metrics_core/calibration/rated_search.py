@@ -195,10 +195,11 @@ def _compute_held_out(
     columns = [good, ~good, *[side for rule in rules for side in (rule & good, rule & ~good)]]
     by_video: FloatArray = np.stack([np.bincount(video_of, column, n_videos) for column in columns], axis=1)
     total = by_video.sum(axis=0, keepdims=True)
-    (exact,), left_out = _youden(total), _youden(total - by_video)
-    held_out = [_build_estimate(exact[rule], left_out[:, rule]) for rule in range(exact.size)]
+    (exact,), jackknife_values = _youden(total), _youden(total - by_video)
+    held_out = [_build_estimate(exact[rule], jackknife_values[:, rule]) for rule in range(exact.size)]
     gains = [
-        _build_estimate(exact[0] - exact[rule], left_out[:, 0] - left_out[:, rule], 2.0) for rule in range(exact.size)
+        _build_estimate(exact[0] - exact[rule], jackknife_values[:, 0] - jackknife_values[:, rule], 2.0)
+        for rule in range(exact.size)
     ]
     named = zip(baselines, held_out[1:], gains[1:], strict=True)
     return held_out[0], tuple(BaselineYouden(*numbers) for numbers in named)
@@ -228,6 +229,6 @@ def _youden(sums: FloatArray) -> FloatArray:
     return youden
 
 
-def _build_estimate(value: float, left_out: FloatArray, most: float = 1.0) -> YoudenEstimate:
-    estimate = jackknife_estimate(float(value), left_out, bounds=(-most, most))
+def _build_estimate(value: float, jackknife_values: FloatArray, greatest: float = 1.0) -> YoudenEstimate:
+    estimate = jackknife_estimate(float(value), jackknife_values, bounds=(-greatest, greatest))
     return YoudenEstimate(float(value), estimate.low, estimate.high)
