@@ -103,7 +103,7 @@ class JackknifeStatistics:
 
 def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> JackknifeStatistics:
     """Compute the statistics of items by name, and again without each block of videos: an array (BLOCKS,) by name, NaN
-    for a block that holds no item.
+    for a block that holds no item, or without which the statistic is undefined.
 
     compute: returns the statistics by name of the items at given positions. block: (n,), the block of every item.
 

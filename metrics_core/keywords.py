@@ -169,8 +169,8 @@ def ends_like_participle(word: str) -> bool:
 
 
 def is_noun_phrase_opener(word: str) -> bool:
-    """Whether the word after this one belongs to a noun even if it looks like a verb: true of articles, prepositions
-    and numbers.
+    """Whether the word after this one belongs to a noun even if it looks like a verb: true of articles, possessives,
+    prepositions and numbers.
     """
     return word in NOUN_OPENERS or word in NUMBERS or word.isdigit()
 

@@ -74,8 +74,8 @@ class ImageEncoder(Protocol):
 
     @property
     def fit(self) -> PictureFit | None:
-        """How the model resizes and crops a picture before it looks at it; None if it sees the whole picture. Reading
-        it loads the model.
+        """How the model's transform resizes and crops a picture, so that pictures may be cut down before they are
+        passed on; None where they must stay whole. Reading it loads the model.
 
         `preprocess` gives the same for a picture and for what is left of it after the fit.
         """

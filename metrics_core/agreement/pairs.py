@@ -40,15 +40,15 @@ class TieCalibration:
 
 @dataclass(frozen=True)
 class CaptionPairs:
-    """Pairs of captions as arrays (pairs,): the positions `one` and `other`, the metric's absolute difference `gap`,
+    """Pairs of captions as arrays (pairs,): the positions `first` and `second`, the metric's absolute difference `gap`,
     and how people order them.
 
     is_tied_by_people: people rate both alike. is_ordered_alike: people do not, and the metric's difference has the sign
     of theirs.
     """
 
-    one: IntArray
-    other: IntArray
+    first: IntArray
+    second: IntArray
     gap: FloatArray
     is_tied_by_people: BoolArray
     is_ordered_alike: BoolArray
@@ -80,11 +80,11 @@ def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequenc
 
 def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> CaptionPairs:
     """Build all pairs of items of the same group, from values and ratings (n,) and group numbers (n,)."""
-    one, other = list_group_pairs(group)
-    difference, rating_difference = metric[one] - metric[other], people[one] - people[other]
+    first, second = list_group_pairs(group)
+    difference, rating_difference = metric[first] - metric[second], people[first] - people[second]
     tied = np.abs(rating_difference) <= TOLERANCE
     return CaptionPairs(
-        one, other, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(rating_difference))
+        first, second, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(rating_difference))
     )
 
 
@@ -117,7 +117,7 @@ def compute_held_out_accuracy(
     """
     pairs = build_pairs(metric, people, video)
     fold = np.random.default_rng(seed).permutation(n_videos) % n_folds
-    pair_video = video[pairs.one]
+    pair_video = video[pairs.first]
     correct, known = _mark_held_out(pairs, fold[pair_video], n_folds)
     total = np.bincount(pair_video, known, n_videos)
     with np.errstate(invalid="ignore"):
@@ -141,10 +141,10 @@ def compute_pooled_held_out_accuracy(
         drawn = np.sort(rng.choice(metric.size, MAX_ITEMS, replace=False))
         metric, people, block, half = metric[drawn], people[drawn], block[drawn], half[drawn]
     pairs = build_pairs(metric, people, half)
-    correct, known = _mark_held_out(pairs, half[pairs.one], 2)
+    correct, known = _mark_held_out(pairs, half[pairs.first], 2)
     if not known.all() or not known.size:
         return None, np.full(BLOCKS, np.nan)
-    ends, is_inside = (block[pairs.one], block[pairs.other]), block[pairs.one] == block[pairs.other]
+    ends, is_inside = (block[pairs.first], block[pairs.second]), block[pairs.first] == block[pairs.second]
 
     def sum_without_blocks(counts: FloatArray) -> FloatArray:
         """Sum over pairs, without those that have an item of each block."""
@@ -209,8 +209,8 @@ def compute_soft_accuracy(
     sums = [sum_by_video_and_system(side, system, video) for side in (metric, people, np.ones(metric.size))]
     with np.errstate(invalid="ignore"):
         means = [side / sums[2] for side in sums[:2]]
-    one, other = np.array(list(combinations(range(sums[2].shape[1]), 2)), dtype=np.int64).reshape(-1, 2).T
-    differences = [side[:, one] - side[:, other] for side in means]
+    first, second = np.array(list(combinations(range(sums[2].shape[1]), 2)), dtype=np.int64).reshape(-1, 2).T
+    differences = [side[:, first] - side[:, second] for side in means]
     common = np.isfinite(differences[0]).any(axis=0)
     if not common.any():
         return None

@@ -138,8 +138,8 @@ class FrameScan:
     _next_at: float = 0.0
 
     def add_frame(self, luma: Luma, time_s: float) -> None:
-        """Measure the next frame, luma of shape (H, W), shown from `time_s` on: light, change and motion. A frame of
-        another size is compared with no earlier one.
+        """Measure the next frame, luma of shape (H, W), shown from `time_s` on: light, change, motion and signature. A
+        frame of another size than the last is not compared with it.
         """
         # Every frame comes by here: a few whole-number operations on few pixels, or it would cost as much as decoding.
         grid = pick_grid_pixels(luma).astype(np.int16)

@@ -24,10 +24,10 @@ _BLUR = 1.5
 _WEAK, _NOISE = 0.3, 0.1
 # The most frames that are kept, and at least half as many unless the video has fewer: enough for means per moment.
 MAX_LOOKS = 32
-# A moment is a mean over looks around it, weighted by a bell of this width, as a share of the video: a copy without the
-# first second shows the same a little earlier.
+# A moment is a mean over frames around it, weighted by a bell of this width, as a share of the video: a copy without
+# the first second shows the same a little earlier.
 _WIDTH = 0.12
-# Of an edge a signature keeps the sign, and nothing where the edge is weaker than this share of the root mean square of
+# A signature keeps the sign of an edge, and nothing where the edge is weaker than this share of the root mean square of
 # all. A video where that is less than this is flat: its slopes are of a third of a grey level over the whole picture.
 _LEAST, _FLAT = 0.4, 0.1
 
@@ -40,7 +40,9 @@ def _bell(places: Floats, centres: Floats, width: float) -> Floats:
 
 
 def _pictures_to_edges() -> tuple[Floats, Floats]:
-    """Two matrices (PLACES, _SIDE * _PIXELS): one blurs a picture along an axis, one gives the slope of the blurred."""
+    """Build two matrices (PLACES, _SIDE * _PIXELS): one blurs a picture along an axis, one gives the slope of the
+    blurred picture.
+    """
     means = np.arange(_SIDE, dtype=np.float64) + 0.5
     centres = (np.arange(PLACES, dtype=np.float64) + 0.5) * _SIDE / PLACES
     blur = _bell(means, centres, _BLUR)

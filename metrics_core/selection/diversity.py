@@ -16,7 +16,7 @@ _POOL, _ROWS = 256, 8192
 
 def choose_diverse_rows(units: Rows, n: int, report_progress: Callable[[int], None] | None = None) -> Positions:
     """Choose n rows that differ as much as possible: their positions (n,), in the order in which they were chosen,
-    beginning with the first row.
+    beginning with the first row; empty for n = 0.
 
     units: (m, d), float32 rows of length 1, the best first; 0 <= n <= m. The first row comes first; then, again and
     again, the row whose nearest chosen row is the farthest, by cosine, and of equally far rows the earlier. This is the
