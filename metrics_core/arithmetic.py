@@ -1,4 +1,6 @@
-"""Quotients that several metrics need, their value where the divisor is 0; shares with intervals; Holm's correction."""
+"""Arithmetic that several metrics share: quotients with their value for a divisor of 0, Wilson's interval of a share,
+and Holm's correction of p-values.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from statistics import NormalDist
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
-    """F1 = 2PR / (P + R), and 0 where P + R is 0. It lies between P and R unless their signs differ.
+    """Compute F1, the harmonic mean 2PR / (P + R) of precision and recall; 0 where P + R is 0.
 
     >>> harmonic_mean(1.0, 0.5), harmonic_mean(0.0, 0.0)
     (0.6666666666666666, 0.0)
@@ -18,7 +20,7 @@ def harmonic_mean(precision: float, recall: float) -> float:
 
 
 def ratio(part: int, whole: int) -> float | None:
-    """part / whole; None where `whole` is 0.
+    """Compute part / whole as a float; None where `whole` is 0.
 
     >>> ratio(1, 4), ratio(0, 0)
     (0.25, None)
@@ -27,7 +29,8 @@ def ratio(part: int, whole: int) -> float | None:
 
 
 def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float | None, float | None]:
-    """Compute Wilson's score interval of the share of successes in n independent trials; (None, None) without a trial.
+    """Compute Wilson's score interval of the share of successes in n independent trials, as (low, high) in [0, 1];
+    (None, None) without a trial.
 
     Raises ValueError for a level outside (0, 1).
 
@@ -49,7 +52,8 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float 
 
 
 def correct_p_values(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Correct p-values for their number by Holm's steps, in their order.
+    """Correct p-values for their number by Holm's step-down method: the corrected p-values, at most 1, in the order
+    given.
 
     >>> correct_p_values([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
@@ -63,7 +67,8 @@ def correct_p_values(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def correct_defined_p_values(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct by Holm those p-values that are defined.
+    """Correct p-values by Holm's method as `correct_p_values` does, skipping None: a list in the order given, with None
+    where a p-value is None, which does not count in their number.
 
     >>> correct_defined_p_values([0.03, None, 0.01])
     [0.03, None, 0.02]

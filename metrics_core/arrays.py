@@ -1,4 +1,4 @@
-"""Names of the array types that the metrics share, groups as numbers, and stacks of arrays of one shape."""
+"""Names of the array types that the metrics share, groups replaced by numbers, and pairs of arrays grouped by shape."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ BoolArray = npt.NDArray[np.bool_]
 STACK_CELLS = 1 << 17
 
 PairShapes = tuple[tuple[int, ...], ...]
-"""The shapes of all arrays of one pair."""
+"""The shapes of all arrays that belong to one pair of texts or items."""
 
 
 def number_groups(groups: Sequence[object]) -> IntArray:
-    """Replace each item's group by a number (n,): groups are numbered from 0 in order of first appearance.
+    """Replace each item's group by a number: an integer array (n,), where groups are numbered from 0 in the order in
+    which they first appear.
 
     >>> number_groups(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
-    number_of = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    return np.array([number_of[group] for group in groups], dtype=np.int64)
+    number_by_group = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return np.array([number_by_group[group] for group in groups], dtype=np.int64)
 
 
 def group_equal_shapes(shapes: Sequence[PairShapes]) -> Iterator[list[int]]:
-    """Sort pairs into stacks: lists of positions of pairs with equal shapes, small enough for the processor's cache.
+    """Yield lists of positions in `shapes` (the shapes of each pair's arrays) that have equal shapes, so that these
+    pairs can be stacked and computed at once. A list is small enough for the processor's cache; every position comes
+    once.
 
     >>> list(group_equal_shapes([((2, 3),), ((4, 4),), ((2, 3),)]))
     [[0, 2], [1]]

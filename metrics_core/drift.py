@@ -1,4 +1,4 @@
-"""Whether groups of values differ from all others: a rank test with an effect size."""
+"""Compares every group of values, such as a shard's scores, with all other values: a rank test with an effect size."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import numpy.typing as npt
 from metrics_core.arithmetic import correct_p_values
 
 LEAST_DELTA = 0.147
-"""Cliff's delta from which on a difference counts as more than negligible (Romano et al. 2006)."""
+"""The least Cliff's delta, without its sign, at which a difference counts as more than negligible (Romano et al. 2006).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupShift:
-    """How one group stands to all values of the other groups.
+    """How the n values of one group differ from the values of all other groups: Cliff's delta, the effect size, and the
+    p-value of a rank test.
 
-    delta: Cliff's delta, -1 to 1, how much oftener a value of the group is the greater one of a pair than the smaller.
-    p: two-sided, of the Mann-Whitney test by its normal approximation with ties, times Holm's factor over the groups.
+    delta: Cliff's delta, -1 to 1: the share of pairs in which the group's value is greater than the other one, less the
+    share in which it is smaller. p: two-sided, of the Mann-Whitney test by its normal approximation with ties,
+    corrected by Holm for the number of groups.
     """
 
     group: int
@@ -28,18 +31,21 @@ class GroupShift:
 
     @property
     def is_shifted(self) -> bool:
-        """Whether the group differs by more than chance (p below 0.01) and by more than a negligible effect."""
+        """Whether the group differs by more than chance (p below 0.01) and by more than a negligible effect (delta of
+        LEAST_DELTA or more, without its sign).
+        """
         return self.p < 0.01 and abs(self.delta) >= LEAST_DELTA
 
 
 def measure_shifts(values: npt.ArrayLike, groups: npt.ArrayLike, least_size: int = 20) -> list[GroupShift]:
-    """Compare each group with the rest.
+    """Compare each group's values with those of all other groups: a GroupShift by group in ascending order. Groups of
+    fewer than `least_size` values, or with fewer values outside the group, are left out.
 
     values: (n,), finite and independent of one another, such as means of videos. groups: (n,), whole numbers from 0.
-    Groups of fewer than `at_least` values, or with fewer outside, are left out. Raises ValueError for other shapes.
+    Raises ValueError for other shapes and values that are not finite.
 
-    >>> found = measure_shifts([1.0] * 30 + [2.0] * 30 + [1.0] * 60, [0] * 30 + [1] * 30 + [2] * 60)
-    >>> [(shift.group, round(shift.delta, 2), shift.is_shifted) for shift in found]
+    >>> shifts = measure_shifts([1.0] * 30 + [2.0] * 30 + [1.0] * 60, [0] * 30 + [1] * 30 + [2] * 60)
+    >>> [(shift.group, round(shift.delta, 2), shift.is_shifted) for shift in shifts]
     [(0, -0.33, True), (1, 1.0, True), (2, -0.5, True)]
     """
     from scipy.special import ndtr

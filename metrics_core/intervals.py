@@ -1,9 +1,10 @@
-"""Intervals over videos: a statistic is computed again without some videos, and Student's t makes that an interval.
+"""Intervals over videos: a statistic is computed again without some of the videos (the jackknife), and Student's t
+turns how much it moves into an interval.
 
 Captions of one video resemble each other, so a video is left out with all its captions. How much the statistic moves
-(the jackknife) gives its standard error, and the number of videos the degrees of freedom: with few videos the error
-itself is uncertain, and t makes the interval as wide as that asks for. docs/agreement.md compares it with bootstraps.
-`compute_cluster_means` averages values without leaving videos out, from sums that arrive in batches: the memory does not grow.
+gives its standard error, and the number of videos the degrees of freedom: with few videos the error itself is
+uncertain, and t widens the interval accordingly. docs/agreement.md compares it with bootstraps. `compute_cluster_means`
+averages values without leaving videos out, from sums that arrive in batches, so its memory does not grow.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import numpy as np
 from metrics_core.arrays import FloatArray, IntArray
 
 BLOCKS = 50
-"""More videos than these are dealt to so many blocks, which are left out one at a time."""
+"""The number of blocks to which videos are dealt, where there are more videos than that; blocks are left out one at a
+time.
+"""
 LEVEL = 0.95
 # Numbers that differ by less are equal but for rounding.
 _ROUNDING = 1e-9
@@ -25,7 +28,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its interval over videos; None where undefined, and of one video without an interval."""
+    """A number with its interval over videos; None where undefined, and low and high None where there is no interval,
+    as for a single video.
+    """
 
     value: float | None
     low: float | None
@@ -33,9 +38,10 @@ class Estimate:
 
 
 def draw_blocks(video: IntArray, seed: int) -> IntArray:
-    """Deal videos (n,), numbered from 0, to blocks at random: the block of every item (n,), from 0 to BLOCKS - 1.
+    """Deal videos to blocks at random by a seed: an integer array (n,) with the block of every item, from 0 to BLOCKS -
+    1.
 
-    Up to BLOCKS videos each are a block of their own.
+    video: (n,), the number of each item's video, from 0. Up to BLOCKS videos, every video is a block of its own.
     """
     n_videos = int(video.max(initial=-1)) + 1
     return (np.random.default_rng(seed).permutation(n_videos) % BLOCKS)[video]
@@ -43,10 +49,12 @@ def draw_blocks(video: IntArray, seed: int) -> IntArray:
 
 @dataclass(frozen=True)
 class JackknifeStatistics:
-    """Statistics of one comparison: their values (None where undefined), and theirs without each block of videos.
+    """The statistics of one comparison by name: their values (None where undefined), and their values again without
+    each block of videos, from which their intervals are computed.
 
-    left_out: (BLOCKS,) by statistic, NaN where a block holds nothing of it, or leaves nothing. n: the items, or the
-    groups that have a value. n_undefined: the groups without a value. n_blocks: the blocks that hold items.
+    jackknife_values: an array (BLOCKS,) by statistic, NaN where the block holds none of its items, or where nothing is
+    left without the block. n: by statistic, the number of items, or of groups with a value. n_undefined: by statistic,
+    the number of groups without a value. n_blocks: how many blocks hold items.
     """
 
     values: dict[str, float | None]
@@ -56,13 +64,17 @@ class JackknifeStatistics:
     n_blocks: int
 
     def compute_estimate(self, statistic: str, level: float = LEVEL) -> Estimate:
-        """A statistic with its interval."""
+        """Return a statistic with its interval over videos: limits in [0, 1] for shares such as accuracies, in [-1, 1]
+        for others.
+        """
         is_share = "accuracy" in statistic or statistic in ("f1", "tied_pairs")
         bounds = (0.0 if is_share else -1.0, 1.0)
         return jackknife_estimate(self.values[statistic], self.jackknife_values[statistic], level, bounds)
 
     def merge(self, more: JackknifeStatistics) -> JackknifeStatistics:
-        """The statistics of both."""
+        """Return a record with the statistics of this one and those of `more`, which wins for equal names; n_blocks
+        stays that of this one.
+        """
         return JackknifeStatistics(
             self.values | more.values,
             self.jackknife_values | more.jackknife_values,
@@ -72,58 +84,69 @@ class JackknifeStatistics:
         )
 
     def count_undefined_blocks(self, statistic: str) -> int:
-        """The blocks without which the statistic has no value."""
+        """Count the blocks of videos that hold items and without which the statistic has no value."""
         return max(0, self.n_blocks - int(np.isfinite(self.jackknife_values[statistic]).sum()))
 
     def subtract(
         self, other: JackknifeStatistics, statistic: str, sign: float = 1.0
     ) -> tuple[float | None, FloatArray]:
-        """By how much a statistic is above another one's, times `sign`, on the same videos; and without each block."""
+        """Return a statistic less `sign` times the same statistic of another comparison of the same videos, and the
+        array (BLOCKS,) of this difference without each block. (None, only NaN) where either is undefined.
+        """
         sides = self.values[statistic], other.values[statistic]
         if sides[0] is None or sides[1] is None:
             return None, np.full(BLOCKS, np.nan)
         mine, theirs = _fill_undefined_blocks(self, statistic), _fill_undefined_blocks(other, statistic)
-        told = np.isfinite(self.jackknife_values[statistic]) | np.isfinite(other.jackknife_values[statistic])
-        return sides[0] - sign * sides[1], np.where(told, mine - sign * theirs, np.nan)
+        is_known = np.isfinite(self.jackknife_values[statistic]) | np.isfinite(other.jackknife_values[statistic])
+        return sides[0] - sign * sides[1], np.where(is_known, mine - sign * theirs, np.nan)
 
 
 def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> JackknifeStatistics:
-    """The statistics of items (n,), and without each block. of: gives them for the positions of some items.
+    """Compute the statistics of items by name, and again without each block of videos: an array (BLOCKS,) by name, NaN
+    for a block that holds no item, or without which the statistic is undefined.
 
-    >>> found = jackknife(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
-    >>> found.values, found.left_out["n"][:3].tolist()
+    compute: returns the statistics by name of the items at given positions. block: (n,), the block of every item.
+
+    >>> statistics = jackknife(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
+    >>> statistics.values, statistics.jackknife_values["n"][:3].tolist()
     ({'n': 3.0}, [1.0, 2.0, nan])
     """
     values, held = dict(compute(np.arange(block.size))), np.unique(block)
-    left_out = {name: np.full(BLOCKS, np.nan) for name in values}
+    jackknife_values = {name: np.full(BLOCKS, np.nan) for name in values}
     for number in held.tolist() if held.size > 1 else ():
         for name, value in compute(np.flatnonzero(block != number)).items():
-            left_out[name][number] = math.nan if value is None else value
-    return JackknifeStatistics(values, left_out, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size)
+            jackknife_values[name][number] = math.nan if value is None else value
+    return JackknifeStatistics(
+        values, jackknife_values, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size
+    )
 
 
 def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
-    """The mean of the values (n,) that are not NaN without each block: (BLOCKS,), NaN where that tells nothing.
+    """Compute the mean of the values (n,) that are not NaN without each block of videos: an array (BLOCKS,), NaN for a
+    block that holds no value, or without which none is left.
 
     >>> jackknife_means(np.array([1.0, 3.0, np.nan]), np.array([0, 1, 2]))[:3].tolist()
     [3.0, 1.0, nan]
     """
     known = np.flatnonzero(np.isfinite(values))
-    found = jackknife(lambda rows: {"mean": float(values[known[rows]].mean()) if rows.size else None}, block[known])
-    return found.jackknife_values["mean"]
+    statistics = jackknife(
+        lambda rows: {"mean": float(values[known[rows]].mean()) if rows.size else None}, block[known]
+    )
+    return statistics.jackknife_values["mean"]
 
 
 def average_over_raters(
     by_rater: Sequence[dict[str, JackknifeStatistics]], weights: Sequence[float] | None = None
 ) -> dict[str, JackknifeStatistics]:
-    """Average the raters' statistics by grouping; a rater without a value is left out.
+    """Average the raters' statistics within every grouping: the averages by grouping, in the order of the first rater.
+    A rater without a value for a statistic is left out of its average; {} without raters.
 
-    weights: how much each rater counts, above 0; None for all alike. n and n_undefined are those of the rater with the
-    most items or groups.
+    weights: how much each rater counts, above 0; None where all count alike. n and n_undefined are those of the rater
+    with the most items or groups.
     """
     weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
-        grouping: _average_statistics([each[grouping] for each in by_rater], weight)
+        grouping: _average_statistics([groupings[grouping] for groupings in by_rater], weight)
         for grouping in (by_rater[0] if by_rater else ())
     }
 
@@ -131,12 +154,13 @@ def average_over_raters(
 def jackknife_estimate(
     value: float | None, jackknife_values: FloatArray, level: float = LEVEL, bounds: tuple[float, float] = (-1.0, 1.0)
 ) -> Estimate:
-    """A statistic with its interval, from its values without each block: (blocks,), NaN where there is none.
+    """Return a statistic with its interval by Student's t, from its values without each block of videos. Without a
+    value, or with fewer than two defined blocks, there is no interval.
 
-    No limit lies outside the bounds. Without a value, leaving something out says nothing.
+    jackknife_values: (blocks,), NaN where there is none. No limit lies outside the bounds.
 
-    >>> found = compute_estimate(0.5, np.array([0.4, 0.5, 0.6]))
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> estimate = jackknife_estimate(0.5, np.array([0.4, 0.5, 0.6]))
+    >>> round(estimate.low, 3), round(estimate.high, 3)
     (0.003, 0.997)
     """
     error, freedom = jackknife_error(jackknife_values)
@@ -152,18 +176,21 @@ def confidence_sequence(
     level: float = LEVEL,
     bounds: tuple[float, float] = (-1.0, 1.0),
 ) -> Estimate:
-    """A statistic with an interval that may be looked at after every new item: a confidence sequence.
+    """Return a statistic with an interval that stays valid if it is looked at after every new item (a confidence
+    sequence); it is wider than that of `jackknife_estimate`, which is valid for a single look. No interval with fewer
+    than two defined values without blocks.
 
-    All looks together miss the truth with a chance of 1 - level, where `estimate` misses it with that chance at one
-    look. left_out: the statistic without each video. usual: a difference that is worth finding; about such a one the
-    interval is narrowest beside that of one look, and it holds whatever it is. No limit lies outside the bounds.
+    All looks together miss the truth with a chance of 1 - level. jackknife_values: the statistic without each video.
+    expected_difference: a difference that is worth finding; near it the interval is narrowest in comparison with that
+    of a single look, and it holds whatever it is. No limit lies outside the bounds.
 
-    It is Robbins' (1970) mixture of normal distributions, with a variance of usual squared, over the differences that
-    there may be, and the standard error in the place of the known one (asymptotic: Waudby-Smith and others 2024).
-    Student's t takes the place of the normal distribution at the same chance, as few videos give an uncertain error.
+    It is Robbins' (1970) mixture of normal distributions, with a variance of expected_difference squared, over the
+    possible differences, and the standard error in the place of the known one (asymptotic: Waudby-Smith and others
+    2024). Student's t takes the place of the normal distribution at the same chance, as few videos give an uncertain
+    error.
 
-    >>> found = confidence_sequence(0.5, np.linspace(0.48, 0.52, 30), 0.1)
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> estimate = confidence_sequence(0.5, np.linspace(0.48, 0.52, 30), 0.1)
+    >>> round(estimate.low, 3), round(estimate.high, 3)
     (0.273, 0.727)
     """
     from scipy.special import ndtr, stdtrit
@@ -181,7 +208,9 @@ def confidence_sequence(
 
 
 def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
-    """The jackknife's standard error, and its degrees of freedom; None where fewer than two blocks tell."""
+    """Compute the jackknife's standard error of a statistic and its degrees of freedom, one less than the defined
+    blocks; (None, 0) where fewer than two blocks have a value.
+    """
     values = jackknife_values[np.isfinite(jackknife_values)]
     if values.size < 2:
         return None, 0
@@ -189,7 +218,8 @@ def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
 
 
 def jackknife_p_value(value: float | None, jackknife_values: FloatArray) -> float | None:
-    """How often a statistic whose truth is 0 lies as far from it as this one, by the same t; None where undefined.
+    """Compute the two-sided p-value of a statistic: how often chance puts it so far from 0 if its truth is 0, by
+    Student's t with the jackknife's standard error. None where undefined.
 
     >>> jackknife_p_value(0.0, np.array([0.1, -0.1])), jackknife_p_value(0.5, np.array([0.5, 0.5, 0.5]))
     (1.0, 0.0)
@@ -205,11 +235,12 @@ def mean_interval(
     value_range: tuple[float, float] = (-math.inf, math.inf),
     level: float = LEVEL,
 ) -> tuple[float, float] | None:
-    """Student's t interval of a mean of clustered values, with n_clusters - 1 degrees of freedom.
+    """Compute Student's t interval (low, high) of a mean of clustered values, with n_clusters - 1 degrees of freedom;
+    None with fewer than two clusters, or where the clusters' means do not differ.
 
     mean: sum of the clusters' totals t over sum of their sizes n. standard_error: cluster-robust, as of Liang and Zeger
     (1986), sqrt(G / (G - 1) * sum((t - mean * n)**2)) / sum(n) over the G clusters. value_range: no limit lies outside
-    of it. None where the interval is undefined: fewer than two clusters, or clusters whose means do not differ.
+    of it.
 
     >>> low, high = mean_interval(0.5, 0.1, 4)
     >>> round(low, 4), round(high, 4)
@@ -223,7 +254,8 @@ def mean_interval(
 
 
 def t_test_p_value(value: float, error: float, freedom: int) -> float:
-    """How often Student's t with so many degrees of freedom lies as far from 0 as value / error.
+    """Compute the two-sided p-value of a value with its standard error by Student's t: 1 for a value of 0, 0 for
+    another value with an error of 0.
 
     >>> round(t_test_p_value(2.0, 1.0, 9), 4), t_test_p_value(0.0, 0.0, 9), t_test_p_value(0.5, 0.0, 9)
     (0.0766, 1.0, 0.0)
@@ -237,11 +269,12 @@ def t_test_p_value(value: float, error: float, freedom: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMean:
-    """The mean of a group's n values from n_clusters clusters, with its interval; None where undefined.
+    """The mean of one group's n values, which come from n_clusters clusters such as videos, with its 95 % interval;
+    None where undefined.
 
     An interval needs two clusters that hold a value; where all have the same mean it is that mean. lead: for the group
-    with the highest mean, how likely chance alone puts it so far above the nearest other group, two-sided; None for
-    the others, and where fewer than two groups have two clusters.
+    with the highest mean, the two-sided p-value of its distance to the nearest other group; None for other groups, and
+    where fewer than two groups have two clusters.
     """
 
     mean: float | None
@@ -255,15 +288,16 @@ class ClusterMean:
 def compute_cluster_means(
     batches: Iterable[tuple[FloatArray, FloatArray]], shape: tuple[int, int, int], *, level: float = LEVEL
 ) -> tuple[tuple[ClusterMean, ...], ...]:
-    """Average every measure of every group, with Student's t over clusters, such as videos.
+    """Average every measure of every group, with intervals by Student's t over clusters such as videos: a tuple of
+    ClusterMeans per measure, with one per group, in the order of `shape`.
 
     shape: (clusters, measures, groups) of everything. batches: sums of values and numbers of values, both of this shape
-    but for fewer clusters; one batch follows the other. Two groups are compared cluster by cluster, so what makes a
+    but for fewer clusters, one batch after the other. Two groups are compared cluster by cluster, so what makes a
     cluster hard for both does not count; the degrees of freedom are the clusters of the group that has fewer, less one.
     Raises ValueError for batches of another shape.
 
-    >>> [[found]] = compute_cluster_means([(np.array([[[3.0]], [[1.0]]]), np.array([[[2.0]], [[2.0]]]))], (2, 1, 1))
-    >>> found.mean, round(found.low, 2), round(found.high, 2), found.n
+    >>> [[mean]] = compute_cluster_means([(np.array([[[3.0]], [[1.0]]]), np.array([[[2.0]], [[2.0]]]))], (2, 1, 1))
+    >>> mean.mean, round(mean.low, 2), round(mean.high, 2), mean.n
     (1.0, -5.35, 7.35, 4)
     """
     left, n_groups = shape[0], shape[2]
@@ -271,7 +305,7 @@ def compute_cluster_means(
     filled, centre = np.zeros(shape[1:], dtype=np.int64), None
     for sums, counts in batches:
         if len(sums) > left or sums.shape[1:] != shape[1:] or counts.shape != sums.shape:
-            raise ValueError(f"a batch has shape {sums.shape}, and {left} clusters are to come of {shape}")
+            raise ValueError(f"a batch has shape {sums.shape}, and {left} clusters of {shape} are still missing")
         if centre is None:
             # Values near 0 lose no digits in their squares.
             centre = sums.sum(axis=(0, 2)) / np.maximum(counts.sum(axis=(0, 2)), 1)
@@ -281,40 +315,40 @@ def compute_cluster_means(
         filled += (counts > 0).sum(axis=0)
         left -= len(sums)
     if left:
-        raise ValueError(f"{left} of {shape[0]} clusters did not come")
+        raise ValueError(f"{left} of {shape[0]} clusters are missing from the batches")
     shifts = np.zeros(shape[1]) if centre is None else centre
     return tuple(
         _compute_group_means(totals[:, i], filled[i], products[i], float(shifts[i]), level) for i in range(shape[1])
     )
 
 
-def _fill_undefined_blocks(found: JackknifeStatistics, statistic: str) -> FloatArray:
-    """A defined statistic without each block; where a block holds nothing of it, its own value."""
-    without, value = found.jackknife_values[statistic], found.values[statistic]
+def _fill_undefined_blocks(statistics: JackknifeStatistics, statistic: str) -> FloatArray:
+    """Return a statistic without each block; where a block holds none of its items, the statistic's own value."""
+    without, value = statistics.jackknife_values[statistic], statistics.values[statistic]
     return np.where(np.isfinite(without), without, np.nan if value is None else value)
 
 
 def _average_statistics(raters: Sequence[JackknifeStatistics], weight: FloatArray) -> JackknifeStatistics:
-    """The weighted mean of the raters' statistics of one grouping."""
+    """Average the raters' statistics of one grouping, weighted."""
     values: dict[str, float | None] = {}
     without = {}
     for name in raters[0].values:
-        is_known = np.array([each.values[name] is not None for each in raters])
-        known = [each for each in raters if each.values[name] is not None]
+        is_known = np.array([rater.values[name] is not None for rater in raters])
+        known = [rater for rater in raters if rater.values[name] is not None]
         values[name], without[name] = None, np.full(BLOCKS, np.nan)
         if known:
-            own = weight[is_known]
-            values[name] = float(np.average(np.array([each.values[name] for each in known], dtype=float), weights=own))
-            told = np.isfinite([each.jackknife_values[name] for each in known]).any(axis=0)
-            without[name][told] = np.average(
-                [_fill_undefined_blocks(each, name) for each in known], axis=0, weights=own
-            )[told]
+            weights = weight[is_known]
+            whole = np.array([rater.values[name] for rater in known], dtype=float)
+            values[name] = float(np.average(whole, weights=weights))
+            is_defined = np.isfinite([rater.jackknife_values[name] for rater in known]).any(axis=0)
+            blocks = np.average([_fill_undefined_blocks(rater, name) for rater in known], axis=0, weights=weights)
+            without[name][is_defined] = blocks[is_defined]
     return JackknifeStatistics(
         values,
         without,
-        {name: max(each.n[name] for each in raters) for name in values},
-        {name: min(each.n_undefined[name] for each in raters) for name in values},
-        max(each.n_blocks for each in raters),
+        {name: max(rater.n[name] for rater in raters) for name in values},
+        {name: min(rater.n_undefined[name] for rater in raters) for name in values},
+        max(rater.n_blocks for rater in raters),
     )
 
 
@@ -330,7 +364,7 @@ def _t_limits(
 def _compute_group_means(
     totals: FloatArray, filled: FloatArray, products: FloatArray, centre: float, level: float
 ) -> tuple[ClusterMean, ...]:
-    """The groups' means of one measure, from sums and counts (2, groups) and their products over clusters."""
+    """Compute the groups' means of one measure, from sums and counts (2, groups) and their products over clusters."""
     n_groups = filled.size
     counts = np.maximum(totals[1], 1)
     means = totals[0] / counts
@@ -343,13 +377,13 @@ def _compute_group_means(
         variance = max(0.0, float(share @ products @ share))
         return math.sqrt(variance * clusters / (clusters - 1))
 
-    found = []
+    cluster_means = []
     for group in range(n_groups):
         n, clusters, mean = int(totals[1, group]), int(filled[group]), float(means[group])
         low = high = None
         if clusters > 1:
             low, high = mean_interval(mean, error(shares[group], clusters), clusters, level=level) or (mean, mean)
-        found.append(ClusterMean(mean if n else None, low, high, n, clusters))
+        cluster_means.append(ClusterMean(mean if n else None, low, high, n, clusters))
     several = [group for group in range(n_groups) if filled[group] > 1]
     if len(several) > 1:
         first = max(several, key=lambda group: float(means[group]))
@@ -358,5 +392,5 @@ def _compute_group_means(
         errors = {group: error(shares[first] - shares[group], fewer[group]) for group in others}
         gaps = {group: float(means[first] - means[group]) for group in others}
         lead = max(t_test_p_value(gaps[group], errors[group], fewer[group] - 1) for group in others)
-        found[first] = replace(found[first], lead=lead)
-    return tuple(found)
+        cluster_means[first] = replace(cluster_means[first], lead=lead)
+    return tuple(cluster_means)

@@ -1,4 +1,4 @@
-"""Keywords of an English text: an extractor by rules, without a model, and the clean-up of any extractor's keywords."""
+"""Extracts keywords from an English text by rules, without a model, and cleans the keywords of any extractor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from metrics_core.protocols import KeywordExtractor, ModelIdentity
 
 
 def parse_word_set(words: str) -> frozenset[str]:
-    """The different words of a string."""
+    """Split a string at white space into the set of its different words."""
     return frozenset(words.split())
 
 
@@ -57,7 +57,7 @@ NOT_ADVERBS = parse_word_set(
     silly supply ugly"""
 )
 
-# What every video has: a camera, a picture, a beginning and an end. Such words fit any frame and tell nothing of it.
+# Every video has a camera, a picture, a beginning and an end: such words fit any frame and describe none.
 PICTURE_WORDS = parse_word_set(
     """camera cameras shot shots frame frames framing image images picture pictures photo photos photograph clip clips
     video videos footage film recording screen scene scenes view views viewpoint viewpoints perspective
@@ -71,7 +71,7 @@ PHRASE_BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
 
 
 def build_third_person(verb: str) -> str:
-    """The form of a verb after "he", "she" and "it"."""
+    """Build the form of a verb after he, she or it from its base form: go, goes."""
     if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
         return f"{verb}es"
     return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2] not in "aeiou" else f"{verb}s"
@@ -81,12 +81,13 @@ VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(build_third_person, VERBS))
 
 
 class RuleKeywords:
-    """Extracts noun phrases and content verbs of an English text by word lists and endings: no model, no download.
+    """The keyword extractor that needs no model and no download: it takes noun phrases and content verbs of an English
+    text by word lists and endings.
 
     A phrase is a run of words between function words, adverbs and punctuation. A word that looks like a verb is a
     phrase of its own, except after an article, a preposition or a number ("a parked car"). Phrases have at most four
     words. They are in lower case, so that every phrase is encoded once however it was written. They come in the order
-    of the text and repeat where the text does. Phrases that only speak of camera, picture or the clip's course ("the
+    of the text and repeat where the text does. Phrases that only name camera, picture or the course of the video ("the
     last frame", "three times") are left out. The rules know no grammar: an adjective in -ed or -ing that follows
     another adjective becomes a phrase of its own, too.
 
@@ -96,16 +97,19 @@ class RuleKeywords:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rules and their version, which is raised by hand when the rules give other keywords."""
+        """The name of the rules and their version, which is raised by hand when the rules give other keywords."""
         return ModelIdentity("reelsieve-keyword-rules", "2", {"language": "en"})
 
     def extract(self, text: str) -> list[str]:
-        """Extract the keywords in order; [] for a text that says nothing of what there is to see."""
+        """Extract the keywords of a text, in order and in lower case, with repetitions; [] for a text that names
+        nothing to be seen.
+        """
         return [phrase for phrase in list_phrases(text) if not is_about_picture(phrase)]
 
 
 def list_phrases(text: str) -> list[str]:
-    """All phrases of a text in order, those about camera and picture too.
+    """List all phrases of a text in order, in lower case, including those about camera and picture that `RuleKeywords`
+    leaves out.
 
     >>> list_phrases("The camera pans over a red box.")
     ['camera pans', 'red box']
@@ -115,7 +119,8 @@ def list_phrases(text: str) -> list[str]:
 
 
 def is_about_picture(phrase: str) -> bool:
-    """Whether a phrase has no word but those of camera, picture and time, and numbers beside them.
+    """Whether a phrase consists of words for camera, picture and time only, possibly with numbers; False for numbers
+    only.
 
     >>> [is_about_picture(phrase) for phrase in ("whole picture", "three times", "picture book", "three")]
     [True, True, False, False]
@@ -125,7 +130,7 @@ def is_about_picture(phrase: str) -> bool:
 
 
 def split_phrases(words: Sequence[str]) -> Iterator[str]:
-    """Yield the phrases of words in lower case that no punctuation separates."""
+    """Yield the phrases among words in lower case that no punctuation separates, each joined with spaces, in order."""
     run: list[str] = []
     previous = ""
     for word in [*words, ""]:
@@ -141,14 +146,16 @@ def split_phrases(words: Sequence[str]) -> Iterator[str]:
 
 
 def is_function_word(word: str) -> bool:
-    """Whether a word carries no content of its own, such as "it's", "don't", "slowly", "the", or is empty."""
+    """Whether a word carries no content of its own, such as "it's", "don't", "slowly" or "the"; True for an empty
+    string.
+    """
     if not word or word.endswith("n't") or word.partition("'")[0] in FUNCTION_WORDS:
         return True
     return word.endswith("ly") and len(word) > 4 and word not in NOT_ADVERBS
 
 
 def is_verb_like(word: str) -> bool:
-    """Whether a word is a common verb or ends like a participle."""
+    """Whether a word in lower case is a known verb form or, by its ending in -ed or -ing, probably is one."""
     if word in NOUNS_LIKE_VERBS or is_function_word(word):
         return False
     return word in VERB_FORMS or ends_like_participle(word)
@@ -162,20 +169,23 @@ def ends_like_participle(word: str) -> bool:
 
 
 def is_noun_phrase_opener(word: str) -> bool:
-    """Whether the next word belongs to a noun, even if it looks like a verb."""
+    """Whether the word after this one belongs to a noun even if it looks like a verb: true of articles, possessives,
+    prepositions and numbers.
+    """
     return word in NOUN_OPENERS or word in NUMBERS or word.isdigit()
 
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """Keywords as the extractor gave them (`raw`) and as they are scored (`cleaned`)."""
+    """The keywords of one text, in order: as the extractor gave them (`raw`), and as they are scored (`cleaned`)."""
 
     raw: tuple[str, ...]
     cleaned: tuple[str, ...]
 
 
 def extract_keywords(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -> Keywords:
-    """Extract the keywords of a text and clean them.
+    """Extract the keywords of a text with an extractor, and clean them as `clean_keywords` does; `dedup` drops
+    repetitions.
 
     >>> extract_keywords("A dog chases the dog.", RuleKeywords())
     Keywords(raw=('dog', 'chases', 'dog'), cleaned=('dog', 'chases'))
@@ -185,10 +195,11 @@ def extract_keywords(text: str, extractor: KeywordExtractor, *, dedup: bool = Tr
 
 
 def clean_keywords(raw: Sequence[str], *, dedup: bool = True) -> list[str]:
-    """Split items at commas and newlines into single keywords, strip them and drop empty ones.
+    """Split keywords at commas and newlines, strip them and drop empty ones: a list in their order, where of keywords
+    that differ only in upper and lower case the first one stays.
 
-    Of keywords that differ in case alone, the first one stays: repetitions would change the weight of a keyword in
-    precision and raise the factor ln(n + 1). `dedup=False` keeps repetitions, as the authors' code does.
+    Repetitions would change the weight of a keyword in precision and raise the factor ln(n + 1). `dedup=False` keeps
+    them, as the authors' code does.
 
     >>> clean_keywords(["red car, Dog", " dog\\nman,"])
     ['red car', 'Dog', 'man']

@@ -1,4 +1,5 @@
-"""Features of texts longer than a text encoder's context: chunks are encoded one by one, then averaged.
+"""Features of texts that are longer than a text encoder's context: the text is split into chunks, which are encoded one
+by one and averaged.
 
 This is the mode `chunk_mean`. In the mode `truncate` the encoder cuts the text instead.
 """
@@ -17,11 +18,12 @@ from metrics_core.vectors import average_unit_rows, normalise_rows, require_feat
 
 @dataclass(frozen=True, slots=True)
 class TextChunks:
-    """The chunks of a text, to be encoded one by one, in order. A blank text has no chunks.
+    """A text split into chunks that fit into a text encoder, in the order of the text, with the number of tokens of
+    every chunk. A blank text has no chunks.
 
-    `tokens`: how many tokens of every chunk the encoder sees, at most the limit; the lengths for `weighted_mean`.
-    `text_tokens`: the tokens of the whole text. `truncated`: whether the encoder has to cut a word, because the word
-    alone is longer than the limit.
+    `tokens`: how many tokens of every chunk the encoder sees, at most the limit; they are the weights of
+    `average_chunk_features`. `text_tokens`: the tokens of the whole text. `truncated`: whether the encoder has to cut
+    off a word because that word is longer than the limit.
     """
 
     chunks: tuple[str, ...]
@@ -37,19 +39,19 @@ def split_into_chunks(
     split_sentences: Callable[[str], Sequence[str]],
     count_tokens: Callable[[str], int],
 ) -> TextChunks:
-    """Pack the sentences of a text, in order, into as few chunks of at most `limit` tokens as possible.
+    """Split a text into as few chunks of at most `limit` tokens as possible, joining consecutive sentences. A text
+    within the limit is one chunk, unchanged; a blank one has none.
 
-    A text within the limit is one chunk, unchanged. A longer sentence is split between words. `count_tokens` and
-    `limit` must agree on special tokens: for CLIP the limit is 75 when start and end are not counted.
-    Raises ValueError when `limit` is below 1.
+    A longer sentence is split between words. `count_tokens` and `limit` must agree on special tokens: for CLIP the
+    limit is 75 when start and end are not counted. Raises ValueError when `limit` is below 1.
 
-    >>> plan = split_into_chunks(
+    >>> chunked = split_into_chunks(
     ...     "A man enters. He sits. He reads a book.",
     ...     limit=5,
     ...     split_sentences=lambda text: [part.strip() + "." for part in text.split(".") if part],
     ...     count_tokens=lambda text: len(text.split()),
     ... )
-    >>> plan.chunks, plan.tokens, plan.text_tokens
+    >>> chunked.chunks, chunked.tokens, chunked.text_tokens
     (('A man enters. He sits.', 'He reads a book.'), (5, 4), 9)
     """
     if limit < 1:
@@ -70,9 +72,10 @@ def split_into_chunks(
 
 
 def pack_chunks(pieces: Sequence[str], limit: int, count_tokens: Callable[[str], int]) -> list[str]:
-    """Join as many consecutive pieces with spaces as fit into `limit` tokens. A piece that is too long stays alone.
+    """Join consecutive pieces of a text with spaces into chunks of at most `limit` tokens, as many pieces as fit into
+    each: a list in the order of the text. A piece that is longer than the limit becomes a chunk of its own.
 
-    A text must have no fewer tokens than its beginnings. The time grows in proportion to the number of pieces.
+    A text must have no fewer tokens than its beginning. The time grows in proportion to the number of pieces.
     """
     chunks: list[str] = []
     start = 0
@@ -84,7 +87,7 @@ def pack_chunks(pieces: Sequence[str], limit: int, count_tokens: Callable[[str],
 
 
 def _end_of_chunk(pieces: Sequence[str], start: int, fits: Callable[[str], bool]) -> int:
-    """Return the end of the longest run of pieces from `start` that fits; one piece counts as fitting.
+    """Return the position after the longest run of pieces from `start` that fits; one piece always counts as fitting.
 
     Steps that double find an end that does not fit, and bisection the last one that does: to count the tokens anew
     for every piece would take a time in proportion to the pieces of a chunk, squared.
@@ -106,7 +109,8 @@ def _end_of_chunk(pieces: Sequence[str], start: int, fits: Callable[[str], bool]
 
 
 def average_chunk_features(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
-    """Average the normalised chunk features (n, d), weighted by the chunks' lengths (n,), into a unit vector (d,).
+    """Average the features of a text's chunks (n, d), normalised and weighted by the chunks' lengths (n,), into one
+    unit vector (d,).
 
     A single chunk gives its own feature, normalised, as if the text were encoded at once. All arithmetic is in float64.
     Raises ValueError without features and for lengths that are not positive, BadFeature (a ValueError) for a feature
@@ -121,6 +125,6 @@ def average_chunk_features(features: npt.ArrayLike, lengths: npt.ArrayLike) -> F
         raise ValueError("There are no features to average: record a text without chunks as not scored.")
     if weights.shape != (len(rows),) or not (np.isfinite(weights) & (weights > 0)).all():
         raise ValueError(
-            f"lengths are {weights.tolist()}: give one positive number of tokens for each of {len(rows)} chunks."
+            f"lengths are {weights.tolist()}: give a positive number of tokens for every one of {len(rows)} chunks."
         )
     return average_unit_rows("chunks", normalise_rows("chunk", rows), weights)

@@ -1,4 +1,4 @@
-"""The members that a model must have for the metrics to use it. Any object with these members will do."""
+"""Protocols of the models that metrics use, such as text encoders: any object with the members listed here will do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metrics_core.frames.fit import PictureFit
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Names a model so exactly that two models with one identity give the same numbers.
+    """The exact identity of a model: two models with equal identities give the same numbers.
 
     `revision` is immutable: a hub commit or a hash of the weights. `params` are the settings that change the output.
     """
@@ -24,38 +24,38 @@ class ModelIdentity:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for fingerprints and the database."""
+        """Return model_id, revision and params as plain data for fingerprints and the database."""
         return {"model_id": self.model_id, "revision": self.revision, "params": dict(self.params)}
 
 
 class TextEncoder(Protocol):
-    """Turns texts into vectors. Knowing its identity must not load the model."""
+    """A model that turns texts into vectors. Reading its identity must not load the model."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """Model, revision and parameters."""
+        """The model, its revision and its parameters."""
         ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors (n, dim), L2-normalised, in the order of the texts; none may be NaN."""
+        """Encode texts as L2-normalised float32 vectors (n, dim), in the order of the texts; none may be NaN."""
         ...
 
 
 def count_chunks(encoder: TextEncoder, texts: Sequence[str]) -> dict[str, int]:
-    """The texts that an encoder reads in several chunks, whose mean is their vector, with the number of chunks.
-
-    An encoder that does so has a method `in_chunks`. Others read texts of any length at once, or cut them.
+    """Return, for the texts that an encoder has to read in several chunks whose vectors it averages, the number of
+    chunks by text. Empty for an encoder without a method `in_chunks`, which reads texts of any length at once or cuts
+    them.
     """
     count = getattr(encoder, "in_chunks", None)
     return {} if count is None else dict(count(texts))
 
 
 class ImageEncoder(Protocol):
-    """Turns images into vectors. Knowing its identity must not load the model."""
+    """A model that turns images into vectors. Reading its identity must not load the model."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """Model, revision and parameters."""
+        """The model, its revision and its parameters."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class ImageEncoder(Protocol):
 
     @property
     def dim(self) -> int:
-        """Numbers per feature, known without loading the model."""
+        """The number of values in a feature, known without loading the model."""
         ...
 
     def load(self) -> None:
@@ -74,7 +74,8 @@ class ImageEncoder(Protocol):
 
     @property
     def fit(self) -> PictureFit | None:
-        """What the model looks at of a picture; None for all of it. Loads the model.
+        """How the model's transform resizes and crops a picture, so that pictures may be cut down before they are
+        passed on; None where they must stay whole. Reading it loads the model.
 
         `preprocess` gives the same for a picture and for what is left of it after the fit.
         """
@@ -85,39 +86,43 @@ class ImageEncoder(Protocol):
         ...
 
     def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """Features (n, dim) of preprocessed images, in their order. A row without direction is all zeros, never NaN."""
+        """Encode preprocessed images as features (n, dim), in their order. A row without direction is all zeros, never
+        NaN.
+        """
         ...
 
 
 class SentenceSplitter(Protocol):
-    """Splits a text into sentences."""
+    """A model or rule that splits a text into sentences."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """The splitter and its version: another splitter gives other scores."""
+        """The splitter and its version; another splitter gives other scores."""
         ...
 
     def split(self, text: str) -> list[str]:
-        """The sentences in order, stripped, without empty ones; [] for a text without a sentence."""
+        """Split a text into its sentences, in order, stripped, without empty ones; [] for a text without a sentence."""
         ...
 
 
 class KeywordExtractor(Protocol):
-    """Picks the keywords of a text. Knowing its identity must not load the model."""
+    """A model or rule that picks the keywords of a text. Reading its identity must not load the model."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """The extractor, its version, prompt and settings: another extractor gives other scores."""
+        """The extractor, its version, prompt and settings; another extractor gives other scores."""
         ...
 
     def extract(self, text: str) -> list[str]:
-        """The keywords in order; [] for none. `metrics_core.keywords.clean_keywords` cleans them afterwards."""
+        """Extract the keywords of a text, in order; [] for none. `metrics_core.keywords.clean_keywords` cleans them
+        afterwards.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entailments:
-    """An EntailmentModel's answers on n pairs, in the order of the pairs.
+    """The answers of an EntailmentModel to n pairs of premise and hypothesis, in the order of the pairs.
 
     probabilities (n,): P(entailment) in [0, 1]. truncated (n,): whether the premise was cut to fit into the model.
     """
@@ -127,22 +132,26 @@ class Entailments:
 
 
 class EntailmentModel(Protocol):
-    """Says whether a premise entails a hypothesis. Knowing its identity must not load the model."""
+    """A model that estimates whether a premise entails a hypothesis. Reading its identity must not load the model."""
 
     @property
     def identity(self) -> ModelIdentity:
-        """Model, revision and the precision it computes in: another precision gives other probabilities."""
+        """The model, its revision and the precision it computes in; another precision gives other probabilities."""
         ...
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """P(entailment) of (premise, hypothesis) pairs. A pair's probability does not depend on the pairs beside it."""
+        """Compute P(entailment) of (premise, hypothesis) pairs, in their order. The probability of a pair does not
+        depend on the other pairs of the call.
+        """
         ...
 
 
 class WholeTextWeigher(Protocol):
-    """Corrects P(entailment) by single sentences of a text with evidence from the whole text, without a model's pass.
+    """A rule that corrects P(entailment) by single sentences of a text with evidence from the whole text, without
+    another pass of the model.
 
-    An EntailmentModel that needs the correction has a weigher as its attribute `whole_text`. `find_weigher` finds it.
+    An EntailmentModel that needs the correction has such an object as its attribute `whole_text`, where `find_weigher`
+    looks for it.
     """
 
     @property
@@ -151,19 +160,24 @@ class WholeTextWeigher(Protocol):
         ...
 
     def weigh(self, probabilities: Sequence[float], sentences: Sequence[str], hypothesis: str) -> list[float]:
-        """Correct each probability in [0, 1] that a sentence of the text entails the hypothesis.
+        """Correct the probabilities that single sentences of a text entail the hypothesis: one result in [0, 1] per
+        probability, in their order, where a greater probability never has a smaller result.
 
-        sentences: all sentences of the text, in order, whichever the probabilities belong to. The results lie in
-        [0, 1], and a greater probability never has a smaller result. Raises ValueError outside [0, 1].
+        sentences: all sentences of the text, in order, whichever of them the probabilities belong to. Raises ValueError
+        for a probability outside [0, 1].
         """
         ...
 
     def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
-        """Say for each word of the hypothesis that counts what the text has of it, for people to read."""
+        """List the content words of the hypothesis as phrases for people to read: a word that the text has, or `no` and
+        the word with the text's nearest word.
+        """
         ...
 
 
 def find_weigher(model: EntailmentModel) -> WholeTextWeigher | None:
-    """Find a model's weigher for whole texts; None for a model whose probabilities stand as they are."""
+    """Return the `whole_text` attribute of a model, which corrects its probabilities by the whole text; None for a
+    model without it, whose probabilities are used as they are.
+    """
     weigher: WholeTextWeigher | None = getattr(model, "whole_text", None)
     return weigher

@@ -1,4 +1,4 @@
-"""Vectors made comparable: rows of features checked, scaled to length 1 and averaged."""
+"""Checks rows of features, scales them to length 1 and averages them, so that their products are cosines."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ LEAST_MEAN_LENGTH = 1e-12
 
 
 class BadFeature(ValueError):
-    """A feature has no direction: it is zero, NaN or infinite."""
+    """Raised for a feature without a direction: it is zero, NaN or infinite, or the features to average cancel out."""
 
 
 def require_feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
-    """Return `values` as float64 (n, d), where n may be 0. Raises ValueError for another shape."""
+    """Return `values` as a float64 array (n, d); (0, 0) for none. Raises ValueError, with `name` in its text, for
+    another shape.
+    """
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim in (1, 2) and len(rows) == 0:
         return np.empty((0, 0))
     if rows.ndim != 2 or rows.shape[1] == 0:
-        raise ValueError(f"{name} have shape {rows.shape}: give one row of features each, (n, d) with d at least 1.")
+        raise ValueError(f"{name} have shape {rows.shape}: give a row of features per item, (n, d) with d at least 1.")
     return rows
 
 
 def normalise_rows(name: str, rows: FloatArray) -> FloatArray:
-    """Scale rows (n, d) to length 1. Raises BadFeature, naming the first row without a direction."""
+    """Scale each row of a float64 array (n, d) to length 1. Raises BadFeature, with `name` and the number of the row,
+    for the first row that is zero or not finite.
+    """
     peak = np.abs(rows).max(axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(peak) & (peak > 0)))
     if bad.size:
@@ -38,7 +42,9 @@ def normalise_rows(name: str, rows: FloatArray) -> FloatArray:
 
 
 def average_unit_rows(name: str, units: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Average unit rows (n, d) and scale their mean (d,) to length 1. Raises BadFeature where the rows cancel out."""
+    """Average rows of length 1, (n, d), with optional weights (n,), and scale their mean (d,) to length 1. Raises
+    BadFeature, with `name` in its text, where the rows cancel out.
+    """
     mean = np.asarray(np.average(units, axis=0, weights=weights), dtype=np.float64)
     length = float(np.linalg.norm(mean))
     if length < LEAST_MEAN_LENGTH:

@@ -1,7 +1,7 @@
-"""Agreement: do a metric's numbers order captions, pairs of captions and systems as people do?
+"""Agreement: how far a metric orders captions, pairs of captions and systems as people do.
 
-Every function takes both sides as arrays over the same items. A number that is not defined is None, never 0, and
-results count how often that happened. Intervals leave out videos, see `intervals`.
+Every function takes the metric's values and people's ratings as arrays over the same items. A number that is not
+defined is None, never 0, and results count how often that happened. Intervals leave out videos, see `intervals`.
 """
 
 from metrics_core.agreement.coefficients import compute_coefficient

@@ -1,4 +1,6 @@
-"""The statistics of the agreement table: of one group of items, and of many small groups all pairs at once."""
+"""The statistics of the agreement table, such as Kendall's tau-b: computed for one group of items, or for many small
+groups at once.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy.typing as npt
 from metrics_core.arrays import FloatArray, IntArray, number_groups
 
 TIED_PAIRS = "tied_pairs"
-"""The share of pairs, in [0, 1], to which the metric gives equal values."""
+"""The name of the share of pairs, in [0, 1], to which the metric gives equal values."""
 STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy", TIED_PAIRS)
 """Pearson's r, Spearman's rho, Kendall's tau-b and tau-c in [-1, 1]; pairwise accuracy and tied pairs in [0, 1].
 
@@ -22,36 +24,38 @@ SMALL = 128
 """Groups of up to this many items are compared pair by pair, larger ones by SciPy, one after the other."""
 
 GroupCoefficients = dict[str, FloatArray]
-"""Each statistic of many groups, (groups,); NaN where it is not defined."""
+"""An array (groups,) by the name of a statistic; NaN for a group in which it is not defined."""
 
 
 def compute_coefficients(
     metric: FloatArray, people: FloatArray, statistics: Sequence[str] = STATISTICS
 ) -> dict[str, float | None]:
-    """Compute statistics of one group of finite sides (n,); None where one is not defined.
+    """Compute statistics, such as Pearson's r, of a metric's values with people's ratings of the same items: a number
+    by name, None where a statistic is not defined.
 
-    A constant side orders nothing, so correlations need two different numbers on each side; pairwise accuracy and the
-    share of tied pairs need two items.
+    metric, people: finite (n,). A constant side orders nothing, so correlations need two different numbers on each
+    side; pairwise accuracy and the share of tied pairs need two items.
 
-    >>> found = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
-    >>> {name: round(value, 6) for name, value in found.items()}["kendall_c"]
+    >>> coefficients = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
+    >>> {name: round(value, 6) for name, value in coefficients.items()}["kendall_c"]
     0.763889
     """
     x, y = dense_ranks(metric), dense_ranks(people)
     varied = bool(x.any() and y.any())
-    found = dict.fromkeys(statistics, math.nan)
-    if varied and "pearson" in found:
-        found["pearson"] = _pearson(metric, people)
-    if varied and "spearman" in found:
-        found["spearman"] = _pearson(mean_ranks(x), mean_ranks(y))
-    if any(name in found for name in PAIR_STATISTICS):
-        of_pairs = _compare_pairs(x, y, varied)
-        found |= {name: float(of_pairs[name]) for name in found if name in of_pairs}
-    return {name: value if math.isfinite(value) else None for name, value in found.items()}
+    coefficients = dict.fromkeys(statistics, math.nan)
+    if varied and "pearson" in coefficients:
+        coefficients["pearson"] = _pearson(metric, people)
+    if varied and "spearman" in coefficients:
+        coefficients["spearman"] = _pearson(mean_ranks(x), mean_ranks(y))
+    if any(name in coefficients for name in PAIR_STATISTICS):
+        pair_statistics = _compare_pairs(x, y, varied)
+        coefficients |= {name: float(pair_statistics[name]) for name in coefficients if name in pair_statistics}
+    return {name: value if math.isfinite(value) else None for name, value in coefficients.items()}
 
 
 def compute_coefficient(metric: FloatArray, people: FloatArray, statistic: str) -> float | None:
-    """Compute one statistic of finite sides (n,), see `coefficients`.
+    """Compute one statistic, a name of STATISTICS, of a metric's values with people's ratings of the same items, finite
+    (n,); None where it is not defined.
 
     >>> compute_coefficient(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), "spearman")
     0.5
@@ -62,19 +66,24 @@ def compute_coefficient(metric: FloatArray, people: FloatArray, statistic: str) 
 def compute_group_coefficients(
     metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int, statistics: Sequence[str] = STATISTICS
 ) -> GroupCoefficients:
-    """Compute statistics of every group of items (n,): (n_groups,) by name, NaN for a group without items."""
+    """Compute statistics within every group of items: an array (n_groups,) by the name of the statistic, NaN for a
+    group where it is not defined, or without items.
+
+    metric, people: finite (n,). group: (n,), the number of each item's group, from 0.
+    """
     size = np.bincount(group, minlength=n_groups)
     small = size[group] <= SMALL
-    found = _compute_small_groups(metric[small], people[small], group[small], n_groups)
+    coefficients = _compute_small_groups(metric[small], people[small], group[small], n_groups)
     large = np.flatnonzero(~small)
     for rows in np.split(large[np.argsort(group[large], kind="stable")], np.cumsum(size[size > SMALL])[:-1]):
         for name, value in compute_coefficients(metric[rows], people[rows], statistics).items() if rows.size else ():
-            found[name][group[rows[0]]] = math.nan if value is None else value
-    return {name: found[name] for name in statistics}
+            coefficients[name][group[rows[0]]] = math.nan if value is None else value
+    return {name: coefficients[name] for name in statistics}
 
 
 def dense_ranks(values: FloatArray | IntArray) -> IntArray:
-    """Number the different values from 0 in ascending order.
+    """Rank values from 0 in ascending order without gaps: equal values share a rank, and the next value has the next
+    rank.
 
     >>> dense_ranks(np.array([0.5, 0.1, 0.5])).tolist()
     [1, 0, 1]
@@ -84,7 +93,7 @@ def dense_ranks(values: FloatArray | IntArray) -> IntArray:
 
 
 def mean_ranks(side: IntArray) -> FloatArray:
-    """The mean ranks of dense ranks (n,), from 0.5.
+    """Convert dense ranks (n,) to mean ranks, from 0.5: equal values share the mean of the places that they take.
 
     >>> mean_ranks(np.array([0, 1, 1])).tolist()
     [0.5, 2.0, 2.0]
@@ -95,7 +104,8 @@ def mean_ranks(side: IntArray) -> FloatArray:
 
 
 def list_group_pairs(group: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the positions of the first and of the second item of every pair of items in the same group (n,).
+    """Return the positions of the first and of the second item of every pair of items in the same group: two integer
+    arrays (pairs,), where `group` (n,) has the number of each item's group.
 
     >>> [rows.tolist() for rows in list_group_pairs(np.array([0, 1, 0, 1, 0]))]
     [[0, 0, 2, 1], [2, 4, 4, 3]]
@@ -110,7 +120,9 @@ def list_group_pairs(group: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def require_finite_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return both sides as (n,) in float64. Raises ValueError for different shapes and numbers that are not finite."""
+    """Return the metric's values and people's ratings as float64 arrays (n,). Raises ValueError for different shapes
+    and numbers that are not finite.
+    """
     left, right = np.asarray(metric, dtype=np.float64), np.asarray(people, dtype=np.float64)
     if left.ndim != 1 or left.shape != right.shape:
         raise ValueError(
@@ -124,14 +136,16 @@ def require_finite_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[
 
 
 def require_group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
-    """Number the groups of n items from 0 in order of appearance. Raises ValueError unless there are n `groups`."""
+    """Replace the groups of n items by numbers from 0 in the order in which they first appear: an integer array (n,).
+    Raises ValueError, with `name` in its text, unless there are n groups.
+    """
     if len(groups) != n:
-        raise ValueError(f"There are {len(groups)} {name} for {n} items: give one for each.")
+        raise ValueError(f"There are {len(groups)} {name} for {n} items: give one for each item.")
     return number_groups(groups)
 
 
 def _pearson(left: FloatArray, right: FloatArray) -> float:
-    """Pearson's r of sides that vary; NaN where rounding leaves a side constant."""
+    """Compute Pearson's r of sides that vary; NaN where rounding leaves a side constant."""
     x, y = left - left.mean(), right - right.mean()
     # Divided by their largest first, so that no square is too large or too small for a float.
     x, y = x / np.abs(x).max(), y / np.abs(y).max()
@@ -139,7 +153,7 @@ def _pearson(left: FloatArray, right: FloatArray) -> float:
 
 
 def _compare_pairs(x: IntArray, y: IntArray, varied: bool) -> GroupCoefficients:
-    """The statistics that rest on the order of pairs, of two sides of dense ranks (n,)."""
+    """Compute the statistics that depend on the order of pairs, of two sides of dense ranks (n,)."""
     pairs = x.size * (x.size - 1) // 2
     both = x * (int(y.max(initial=0)) + 1) + y
     tied_x, tied_y, tied = (_count_tied_pairs(side) for side in (x, y, dense_ranks(both)))
@@ -158,7 +172,7 @@ def _compare_pairs(x: IntArray, y: IntArray, varied: bool) -> GroupCoefficients:
 
 
 def _count_tied_pairs(side: IntArray) -> int:
-    """The pairs of equal numbers."""
+    """Count the pairs of equal numbers."""
     sizes = np.bincount(side)
     return int((sizes * (sizes - 1) // 2).sum())
 
@@ -172,7 +186,8 @@ def _compute_pair_statistics(
     tied: FloatArray | int,
     levels: IntArray | int,
 ) -> GroupCoefficients:
-    """Tau-b, tau-c, pairwise accuracy and the share of tied pairs of groups of n items.
+    """Compute tau-b, tau-c, pairwise accuracy and the share of tied pairs of groups of n items, from their counts of
+    pairs.
 
     surplus: concordant less discordant pairs. untied_x, untied_y: pairs that differ on that side. tied: pairs tied on
     both sides. levels: the smaller number of different values of a side.
@@ -194,25 +209,25 @@ def _compute_pair_statistics(
 
 
 def _compute_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> GroupCoefficients:
-    """Every statistic of every group, from all pairs of its items."""
-    one, other = list_group_pairs(group)
-    sign_x, sign_y = (np.sign(side[one] - side[other]) for side in (metric, people))
-    of_pair, n = group[one], np.bincount(group, minlength=n_groups)
+    """Compute every statistic of every group, from all pairs of its items."""
+    first, second = list_group_pairs(group)
+    sign_x, sign_y = (np.sign(side[first] - side[second]) for side in (metric, people))
+    group_of_pair, n = group[first], np.bincount(group, minlength=n_groups)
 
     def count(pairs: FloatArray) -> FloatArray:
-        return np.bincount(of_pair, pairs, n_groups).astype(np.float64)
+        return np.bincount(group_of_pair, pairs, n_groups).astype(np.float64)
 
     def ranks(signs: FloatArray) -> FloatArray:
-        """The mean ranks of the items inside their group, less their mean."""
-        above, below = (np.bincount(side, signs, group.size).astype(np.float64) for side in (one, other))
+        """Return the mean ranks of the items inside their group, less their mean."""
+        above, below = (np.bincount(side, signs, group.size).astype(np.float64) for side in (first, second))
         return above - below
 
     def levels(side: FloatArray) -> IntArray:
-        """The number of different values in each group."""
+        """Return the number of different values in each group."""
         distinct = np.unique(np.stack([group, dense_ranks(side)]), axis=1)[0]
         return np.bincount(distinct, minlength=n_groups)
 
-    of_pairs = _compute_pair_statistics(
+    pair_statistics = _compute_pair_statistics(
         n,
         n * (n - 1) / 2,
         count(sign_x * sign_y),
@@ -222,13 +237,13 @@ def _compute_small_groups(metric: FloatArray, people: FloatArray, group: IntArra
         np.minimum(levels(metric), levels(people)),
     )
     products = {"pearson": (metric, people), "spearman": (ranks(sign_x), ranks(sign_y))}
-    varied = np.isfinite(of_pairs["kendall_b"])
-    found = {name: _pearson_by_group(*sides, group, n, varied) for name, sides in products.items()}
-    return {**found, **of_pairs}
+    varied = np.isfinite(pair_statistics["kendall_b"])
+    correlations = {name: _pearson_by_group(*sides, group, n, varied) for name, sides in products.items()}
+    return {**correlations, **pair_statistics}
 
 
 def _pearson_by_group(x: FloatArray, y: FloatArray, group: IntArray, n: IntArray, varied: FloatArray) -> FloatArray:
-    """Pearson's r of every group; NaN where a side does not vary."""
+    """Compute Pearson's r of every group; NaN where a side does not vary."""
     with np.errstate(divide="ignore", invalid="ignore"):
         x, y = (side - (np.bincount(group, side, n.size) / n)[group] for side in (x, y))
         xx, yy, xy = (np.bincount(group, product, n.size) for product in (x * x, y * y, x * y))

@@ -1,6 +1,8 @@
-"""Plain words on agreement: does a metric order captions as people do (`verdict`), and systems (`explain_system_order`)?
+"""Conclusions in plain words: whether a metric orders captions as people do (`explain_agreement`), and systems
+(`explain_system_order`).
 
-A claim must be more than chance for all claims of a page together: see `corrected`. Below FEWEST_VIDEOS there is none.
+A claim must be more than chance for all claims of a page together, see `correct_comparisons`. Below FEWEST_VIDEOS
+videos nothing is claimed.
 """
 
 from __future__ import annotations
@@ -16,25 +18,29 @@ from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 TrustLevel = Literal[
     "undefined", "open", "nothing", "against", "below baseline", "baseline", "above baseline", "ceiling"
 ]
-"""How far a metric can be trusted; see `verdict`."""
+"""How far a metric can be trusted; see `explain_agreement`."""
 CLAIMS: tuple[TrustLevel, ...] = ("against", "below baseline", "baseline", "above baseline", "ceiling")
-"""The levels that say that a metric orders as people do, or against them."""
+"""The levels at which a metric is shown to order as people do, or against them."""
 
 BETTER_THAN_SIMPLE: tuple[TrustLevel, ...] = ("above baseline", "ceiling")
-"""The levels of metrics that tell more about captions than any simple score."""
+"""The levels of metrics that order captions better than any simple score."""
 
 SystemOrder = Literal["alike", "against", "open"]
-"""Whether a metric ranks systems as people do, the other way round, or as may be chance; see `explain_system_order`."""
+"""Whether a metric ranks systems as people do (alike), the other way round (against), or it is not known (open); see
+`explain_system_order`.
+"""
 FEWEST_SYSTEMS = 5
-"""Of 4 systems even the very same order has p = 2/24 by Kendall's test, of 5 systems 2/120."""
+"""The least number of systems for a claim: with 4 systems even the very same order has p = 2/24 by Kendall's test, with
+5 systems 2/120.
+"""
 MANY_SYSTEMS = 8
-"""Of fewer systems only nearly the same order is more than chance, so a page says where that begins."""
+"""With fewer systems only nearly the same order is more than chance, so a page shows where that begins."""
 MAX_P_VALUE = 0.05
-"""What is likelier by chance is no claim."""
+"""The greatest p-value of a claim."""
 WIDEST_INTERVAL = 0.5
-"""A wider interval does not tell a weak metric from one that is as good as a rater."""
+"""The greatest width of an interval that can separate a weak metric from one that is as good as a rater."""
 NEAR_RATER = 0.1
-"""A metric whose tau-b is surely less than this below a rater's orders about as well."""
+"""A metric whose tau-b is surely less than this below a rater's orders about as well as the rater."""
 BETTER = " better than one more rater"
 ALIKE = " about as well as one more rater"
 LESS = " less well than one more rater"
@@ -44,7 +50,9 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What is said of one metric and one aspect, in a sentence, and shortly, without either name."""
+    """The conclusion on one metric and one aspect: a level such as "above baseline", a sentence for people, and a short
+    form of it without the names of metric and aspect.
+    """
 
     level: TrustLevel
     sentence: str
@@ -54,94 +62,100 @@ class Conclusion:
 def correct_comparisons(
     comparisons: Mapping[K, BaselineComparison], others: Sequence[float | None] = ()
 ) -> tuple[dict[K, BaselineComparison], list[float | None]]:
-    """Correct the chances of all claims on one page by Holm, so that any false one is likely at most MOST_CHANCE.
+    """Correct the p-values of all claims on one page by Holm, so that the chance of any false claim is at most
+    MAX_P_VALUE: the comparisons by their keys with corrected p-values, and `others` corrected, in their order.
 
-    others: the chances of the other claims of the page. That a metric orders captions as people do, and `others`, are
-    one family, that it is above or below a baseline another one, which only counts after the first.
+    others: the p-values of the other claims of the page. The claims that a metric orders captions as people do,
+    together with `others`, are one family; the claims that it is above or below a baseline are another one, which only
+    counts after the first.
     """
-    own = correct_defined_p_values([*(each.coefficient.p for each in comparisons.values()), *others])
-    beside = correct_defined_p_values(
-        [each.above_baseline.p if each.above_baseline else None for each in comparisons.values()]
+    order_p_values = [comparison.coefficient.p for comparison in comparisons.values()]
+    corrected = correct_defined_p_values([*order_p_values, *others])
+    baseline_p_values = correct_defined_p_values(
+        [comparison.above_baseline.p if comparison.above_baseline else None for comparison in comparisons.values()]
     )
-    pages = {
+    corrected_comparisons = {
         key: replace(
-            each,
-            coefficient=replace(each.coefficient, p=p),
-            above_baseline=replace(each.above_baseline, p=other) if each.above_baseline else None,
+            comparison,
+            coefficient=replace(comparison.coefficient, p=p),
+            above_baseline=replace(comparison.above_baseline, p=baseline_p) if comparison.above_baseline else None,
         )
-        for (key, each), p, other in zip(comparisons.items(), own, beside, strict=False)
+        for (key, comparison), p, baseline_p in zip(comparisons.items(), corrected, baseline_p_values, strict=False)
     }
-    return pages, own[len(comparisons) :]
+    return corrected_comparisons, corrected[len(comparisons) :]
 
 
 def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, things: str = "captions") -> Conclusion:
-    """Say how well a metric orders things by an aspect, beside one more rater and the strongest baseline.
+    """Conclude how well a metric orders things (captions) by an aspect, compared with one more rater and with the
+    strongest simple score: a level such as "above baseline", a sentence and its short form.
 
     The rules, in this order:
 
     - No coefficient: undefined. Fewer than FEWEST_VIDEOS videos, or no interval: open.
-    - The interval holds 0: the metric says nothing, or, where the interval is wider than WIDEST, open.
+    - The interval holds 0: the metric orders no better than chance, or, where the interval is wider than
+      WIDEST_INTERVAL, open.
     - Among all claims of the page it may be chance: open.
-    - The interval lies below 0: the metric goes against people. It is wider than WIDEST: open how well.
+    - The interval lies below 0: the metric goes against people. It is wider than WIDEST_INTERVAL: open how well.
     - The difference from the strongest baseline is more than chance and below 0: below the baseline. It may be chance:
       like the baseline.
-    - Otherwise: above the baseline; at the ceiling where the metric is surely less than NEAR below one more rater.
+    - Otherwise: above the baseline; at the ceiling where the metric is surely less than NEAR_RATER below one more
+      rater.
 
-    >>> comparisons, words = Coefficient("ECS", 0.6, 0.55, 0.65, 90, 0.001), Coefficient("words", 0.5, 0.45, 0.56, 90)
+    >>> ecs, words = Coefficient("ECS", 0.6, 0.55, 0.65, 90, 0.001), Coefficient("words", 0.5, 0.45, 0.56, 90)
     >>> rater, more = Coefficient("rater", -0.02, -0.06, 0.02, 90), Coefficient("words", 0.1, 0.04, 0.15, 90, 0.002)
-    >>> explain_agreement("ECS", "coverage", BaselineComparison(comparisons, None, words, more, rater, 30)).sentence
+    >>> explain_agreement("ECS", "coverage", BaselineComparison(ecs, None, words, more, rater, 30)).sentence
     'ECS orders captions by coverage about as well as one more rater, and clearly better than words.'
     """
-    found, does = comparison.coefficient, f"{metric} orders {things} by {aspect}"
-    if found.value is None:
-        why = "its values or the ratings are all equal" if found.n else f"none of the rated {things} has a score"
+    coefficient, does = comparison.coefficient, f"{metric} orders {things} by {aspect}"
+    if coefficient.value is None:
+        why = "its values or the ratings are all equal" if coefficient.n else f"none of the rated {things} has a score"
         return Conclusion("undefined", f"{metric} cannot be compared by {aspect}: {why}.", f"cannot be compared: {why}")
     if few := explain_too_few_videos(comparison.n_videos):
         return Conclusion("open", f"Whether {does} is open: {few}.", f"open: {few}")
-    wide = found.low is None or found.high is None or found.high - found.low > WIDEST_INTERVAL
-    more = Conclusion("open", f"Whether {does} is open: it takes more rated videos.", "open: more videos needed")
-    if found.low is None or found.high is None:
+    wide = coefficient.low is None or coefficient.high is None or coefficient.high - coefficient.low > WIDEST_INTERVAL
+    more = Conclusion("open", f"Whether {does} is open: rate more videos.", "open: more videos needed")
+    if coefficient.low is None or coefficient.high is None:
         return more
-    if found.low <= 0 <= found.high:
-        nothing = f"{metric} says nothing about {aspect}."
-        return more if wide else Conclusion("nothing", nothing, "says nothing")
-    if found.p is None or found.p > MAX_P_VALUE:
+    if coefficient.low <= 0 <= coefficient.high:
+        nothing = f"{metric} orders {things} by {aspect} no better than chance."
+        return more if wide else Conclusion("nothing", nothing, "no better than chance")
+    if coefficient.p is None or coefficient.p > MAX_P_VALUE:
         why = "open: may be chance"
         return Conclusion("open", f"Whether {does} is open: of so many comparisons, one like it may be chance.", why)
-    if found.high < 0:
+    if coefficient.high < 0:
         return Conclusion("against", f"{metric} goes against {aspect}: better {things} score lower.", "the wrong way")
     if wide:
-        how = f"{does}, but how well is open: it takes more rated videos."
+        how = f"{does}, but how well is open: rate more videos."
         return Conclusion("open", how, "open: how well")
     return _conclude_with_baseline(does, comparison)
 
 
 def explain_too_few_videos(n_videos: int) -> str | None:
-    """Why so few videos bear no claim: `3 videos, 10 needed`; None where they are enough."""
+    """Explain why so few videos allow no claim, such as `3 videos, 10 needed`; None where they are enough."""
     videos = f"{n_videos} video{'' if n_videos == 1 else 's'}"
     return f"{videos}, {FEWEST_VIDEOS} needed" if n_videos < FEWEST_VIDEOS else None
 
 
 def _conclude_with_baseline(does: str, comparison: BaselineComparison) -> Conclusion:
-    """The rest of the sentence: one more rater, and the strongest baseline, where there are any."""
-    more, beside = comparison.above_baseline, _format_rater_comparison(comparison.above_rater)
-    above: TrustLevel = "ceiling" if beside in (BETTER, ALIKE) else "above baseline"
+    """Conclude from the comparisons with one more rater and with the strongest baseline, where there are any."""
+    more, rater_words = comparison.above_baseline, _format_rater_comparison(comparison.above_rater)
+    above: TrustLevel = "ceiling" if rater_words in (BETTER, ALIKE) else "above baseline"
     like_rater = "like one more rater" if above == "ceiling" else None
     if comparison.strongest_baseline is None or more is None or more.value is None:
-        return Conclusion(above, f"{does}{beside}.", like_rater or "orders alike")
+        return Conclusion(above, f"{does}{rater_words}.", like_rater or "orders alike")
     baseline = comparison.strongest_baseline.name
     if more.p is None or more.p > MAX_P_VALUE:
         words = f"not clearly better than {baseline}, a simple score"
-        return Conclusion("baseline", f"{does}{beside}, but {words}.", "like a simple score")
+        return Conclusion("baseline", f"{does}{rater_words}, but {words}.", "like a simple score")
     if more.value < 0:
         worse = f"{does} better than chance, but worse than {baseline}, a simple score."
         return Conclusion("below baseline", worse, "worse than a simple score")
-    sentence = f"{does}{beside}{', and' if beside else ''} clearly better than {baseline}."
+    sentence = f"{does}{rater_words}{', and' if rater_words else ''} clearly better than {baseline}."
     return Conclusion(above, sentence, like_rater or "better than simple scores")
 
 
 def _format_rater_comparison(above: Coefficient | None) -> str:
-    """How a metric stands to one more rater; "" without one, and where the interval leaves it open."""
+    """Format how a metric compares with one more rater; "" without one, and where the interval leaves it open."""
     if above is None or above.low is None or above.high is None:
         return ""
     if above.low > 0:
@@ -153,17 +167,20 @@ def _format_rater_comparison(above: Coefficient | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OrderConclusion:
-    """Whether a metric ranks systems as people do, and that in words that follow the metric's name."""
+    """The conclusion whether a metric ranks systems as people do: alike, against or open, and words that follow the
+    metric's name.
+    """
 
     order: SystemOrder
     words: str
 
 
 def explain_system_order(coefficient: Coefficient, n_videos: int) -> OrderConclusion:
-    """Return whether a metric ranks systems as people do.
+    """Conclude whether a metric ranks systems as people do, from the coefficient of the systems' mean scores with their
+    mean ratings: alike, against or open, with words that follow the metric's name.
 
-    found: the coefficient of the systems' means by the metric with their mean ratings; `found.n` counts systems, and
-    `found.p` is the chance of such an order (`kendall_p_value`), corrected for all claims of the page.
+    `coefficient.n` counts systems, and `coefficient.p` is the p-value of such an order (`kendall_p_value`), corrected
+    for all claims of the page.
 
     How well the metric orders captions does not matter here. A claim needs FEWEST_SYSTEMS systems, FEWEST_VIDEOS
     videos, an interval that does not hold 0, and an order that is more than chance.
@@ -191,18 +208,19 @@ def explain_system_order(coefficient: Coefficient, n_videos: int) -> OrderConclu
 
 
 def _explain_open_order(value: float, low: float, high: float, p: float, n: int, n_videos: int) -> str | None:
-    """Why an order of systems bears no claim; None where it does."""
+    """Explain why an order of systems allows no claim; None where it does."""
     if few := explain_too_few_videos(n_videos):
         return few
     if kendall_p_value(value, n) > MAX_P_VALUE:
         return "such an order may be chance"
     if low <= 0 <= high:
-        return "it takes more rated videos"
+        return "rate more videos"
     return "of so many comparisons, one like it may be chance" if p > MAX_P_VALUE else None
 
 
 def find_least_tau(n: int) -> float | None:
-    """Return the least tau of an order of n systems that is more than chance; None where none is.
+    """Find the least tau of an order of n systems that is more than chance by `kendall_p_value`; None where even the
+    very same order is not.
 
     >>> find_least_tau(4), find_least_tau(5), round(find_least_tau(6), 2)
     (None, 1.0, 0.87)
@@ -213,7 +231,7 @@ def find_least_tau(n: int) -> float | None:
 
 
 def explain_few_systems(n: int) -> str | None:
-    """Return in a sentence how little the order of n systems, 2 or more, can show; None from MANY_SYSTEMS on.
+    """Explain in a sentence how little the order of n systems, 2 or more, can show; None from MANY_SYSTEMS on.
 
     >>> explain_few_systems(6)
     'Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.'
@@ -227,9 +245,10 @@ def explain_few_systems(n: int) -> str | None:
 
 
 def kendall_p_value(tau: float, n: int) -> float:
-    """The chance that a random order of n systems is as close to a given one as |tau| says, or as far: two-sided.
+    """Compute the two-sided p-value of Kendall's exact test: the chance that a random order of n systems has a tau with
+    a given order at least as far from 0.
 
-    It is Kendall's exact test, which knows no ties; tau of tied systems is taken as if it came from an order.
+    The test knows no ties; the tau of tied systems is taken as if it came from an order.
 
     >>> round(kendall_p_value(1.0, 4), 4), round(kendall_p_value(1.0, 5), 4), kendall_p_value(0.0, 5)
     (0.0833, 0.0167, 1.0)

@@ -1,4 +1,6 @@
-"""What ratings that were drawn for a question (see `sampling`) answer: weighted estimates of which of two is better."""
+"""Weighted estimates, without bias, of which of two metrics, thresholds or systems is better, from ratings of captions
+that were drawn with unequal chances (see `sampling`).
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 from metrics_core.intervals import LEVEL, confidence_sequence
 
 FEWEST_CAPTIONS = 5
-"""An interval of a cut needs so many good captions and so many others, between the cuts and elsewhere."""
+"""The least number of good captions and of other captions, both between the two thresholds and outside, for an interval
+of their difference.
+"""
 EXPECTED_DIFFERENCE = 0.1
-"""A difference of tau-b or of Youden's J that is worth finding; of ratings it is this share of their scale."""
+"""A difference of tau-b or of Youden's J that is worth finding; for ratings it is this share of their scale."""
 T = TypeVar("T", FloatArray, npt.NDArray[np.int8])
 # So many pairs are compared at a time.
 CELLS = 1 << 16
@@ -26,10 +30,11 @@ CELLS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class DifferenceEstimate:
-    """By how much the second of two is better, above 0, or the first, below 0; None where undefined.
+    """By how much the second of two metrics, thresholds or systems is better than the first; below 0 where the first is
+    better, None where undefined.
 
-    low, high: its interval over videos, which may be looked at after every rating. n: the units (captions, or of
-    systems videos) that it rests on, of n_videos videos.
+    low, high: the interval over videos, which stays valid if it is looked at after every rating. n: the captions, or
+    for systems the videos, from which it was computed; n_videos: their videos.
     """
 
     value: float | None
@@ -40,7 +45,9 @@ class DifferenceEstimate:
 
     @property
     def winner(self) -> int | None:
-        """0 where the first is better by more than chance, 1 where the second is; None while that is open."""
+        """0 where the first is better by more than chance, 1 where the second is; None while that is open, as below
+        FEWEST_VIDEOS videos or without an interval.
+        """
         if self.n_videos < FEWEST_VIDEOS or self.low is None or self.high is None:
             return None
         return 1 if self.low > 0 else 0 if self.high < 0 else None
@@ -55,9 +62,11 @@ def compute_tau_difference(
     *,
     level: float = LEVEL,
 ) -> DifferenceEstimate:
-    """By how much Kendall's tau-b of the second metric with people is above that of the first; all (n,), finite.
+    """Compute by how much Kendall's tau-b of the second metric with people's ratings is above that of the first, over
+    weighted captions, with its interval over videos.
 
-    weights: see `compute_draw_weights`; a pair weighs the product of its items' weights, and equal weights give plain tau-b.
+    first, second, people, weights: finite (n,), see `compute_draw_weights` for the weights. videos: (n,). A caption of
+    weight 0 does not count. A pair weighs the product of its captions' weights, so equal weights give plain tau-b.
 
     >>> ones, people = np.ones(5), [1, 2, 3, 4, 5]
     >>> round(compute_tau_difference([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, ones, range(5)).value, 3)
@@ -67,17 +76,19 @@ def compute_tau_difference(
     weight = np.asarray(weights, dtype=np.float64)
     kept = weight > 0
     sides, weight, video = sides[:, kept], weight[kept], _number_videos(videos, kept)
-    of_item = _pair_sums(sides, weight)
-    by_video = np.stack([np.bincount(video, each) for each in of_item])
-    total = of_item.sum(axis=1)
+    item_sums = _pair_sums(sides, weight)
+    by_video = np.stack([np.bincount(video, sums) for sums in item_sums])
+    total = item_sums.sum(axis=1)
     # Without a video: all pairs less those with an item of it, where pairs inside it were taken twice.
     left = total[:, None] - 2 * by_video + _pair_sums_inside_videos(sides, weight, video)
-    exact, left_out = (_tau_difference(each) for each in (total, left))
-    return _build_estimate(float(exact), left_out, video, (-2.0, 2.0), EXPECTED_DIFFERENCE, level)
+    exact, jackknife_values = (_tau_difference(sums) for sums in (total, left))
+    return _build_estimate(float(exact), jackknife_values, video, (-2.0, 2.0), EXPECTED_DIFFERENCE, level)
 
 
 def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
-    """The weights of each item's pairs, (5, items), a pair once with each of its items; five as `_tau_difference`."""
+    """Sum the weights of each item's pairs, (5, items), where a pair counts once with either of its items;
+    `_tau_difference` explains the five rows.
+    """
     sums = np.zeros((5, weight.size))
     step = max(1, CELLS // max(1, weight.size))
     for begin in range(0, weight.size, step):
@@ -90,28 +101,29 @@ def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _pair_sums_inside_videos(sides: FloatArray, weight: FloatArray, video: IntArray) -> FloatArray:
-    """The same five sums over the pairs of items of one video, (5, videos), each pair twice."""
-    one, other = list_group_pairs(video)
-    products, n_videos = 2 * weight[one] * weight[other], int(video.max(initial=-1)) + 1
-    signs = (np.sign(side[one] - side[other]) for side in sides)
-    return np.stack([np.bincount(video[one], pairs * products, n_videos) for pairs in _pair_products(*signs)])
+    """Sum as `_pair_sums` does over the pairs of captions of one video, (5, videos), every pair twice."""
+    first, second = list_group_pairs(video)
+    products, n_videos = 2 * weight[first] * weight[second], int(video.max(initial=-1)) + 1
+    signs = (np.sign(side[first] - side[second]) for side in sides)
+    return np.stack([np.bincount(video[first], pairs * products, n_videos) for pairs in _pair_products(*signs)])
 
 
-def _pair_products(one: T, other: T, people: T) -> tuple[T, T, T, T, T]:
-    """What pairs add to the five sums of `_tau_difference`, from the signs of their differences."""
-    return one * people, other * people, one * one, other * other, people * people
+def _pair_products(first: T, second: T, people: T) -> tuple[T, T, T, T, T]:
+    """Return what pairs add to the five sums of `_tau_difference`, from the signs of their differences."""
+    return first * people, second * people, first * first, second * second, people * people
 
 
 def _tau_difference(sums: FloatArray) -> FloatArray:
-    """Tau-b of the second metric less the first's, (..), from sums over pairs (5, ..); NaN where one is undefined.
+    """Compute tau-b of the second metric less that of the first, (..), from sums over pairs (5, ..); NaN where one is
+    undefined.
 
-    The five: the first metric's concordant less discordant pairs, the second's, and the pairs that differ by the first
-    metric, by the second, by people.
+    The five sums: the first metric's concordant less discordant pairs, the second's, and the pairs that differ by the
+    first metric, by the second, by people.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        one, other = (sums[side] / np.sqrt(sums[2 + side] * sums[4]) for side in (0, 1))
-        found: FloatArray = np.asarray(other - one)
-    return found
+        first, second = (sums[side] / np.sqrt(sums[2 + side] * sums[4]) for side in (0, 1))
+        difference: FloatArray = np.asarray(second - first)
+    return difference
 
 
 def compute_youden_difference(
@@ -124,10 +136,12 @@ def compute_youden_difference(
     *,
     level: float = LEVEL,
 ) -> DifferenceEstimate:
-    """By how much Youden's J of the upper cut is above that of the lower one, see `calibrate_rated_threshold`; all (n,).
+    """Compute by how much Youden's J of the threshold `upper` is above that of `lower`, over weighted captions, with
+    its interval over videos; `calibrate_rated_threshold` explains J.
 
-    values: the metric's. good: whether people find the caption good. weights: see `compute_draw_weights`. There is no interval
-    with fewer than FEWEST captions of a kind: the jackknife takes shares near 0 and 1 for certain.
+    values: (n,), the metric's. good: (n,), whether people rate the caption as good. weights: (n,), see
+    `compute_draw_weights`. videos: (n,). There is no interval with fewer than FEWEST_CAPTIONS captions of a kind,
+    because the jackknife takes shares near 0 and 1 for certain.
 
     >>> values, good = [0.1, 0.5, 0.6, 0.9], [False, False, True, True]
     >>> compute_youden_difference(values, good, 0.5, 0.9, np.ones(4), range(4)).value
@@ -143,13 +157,14 @@ def compute_youden_difference(
     def gain(sums: FloatArray) -> FloatArray:
         return sums[..., 3] / sums[..., 1] - sums[..., 2] / sums[..., 0]
 
-    found = _estimate_from_sums(columns[kept], gain, video, (-1.0, 1.0), EXPECTED_DIFFERENCE, level)
+    estimate = _estimate_from_sums(columns[kept], gain, video, (-1.0, 1.0), EXPECTED_DIFFERENCE, level)
     cells = np.bincount(2 * between[kept] + is_good[kept], minlength=4)
-    return found if cells.min() >= FEWEST_CAPTIONS else replace(found, low=None, high=None)
+    return estimate if cells.min() >= FEWEST_CAPTIONS else replace(estimate, low=None, high=None)
 
 
 def choose_least_good_rating(ratings: npt.ArrayLike, weights: npt.ArrayLike) -> float:
-    """The weighted median of ratings (n,), or where nothing is below it, the next rating above it, as `calibrate_rated_threshold` has.
+    """Return the weighted median of ratings (n,), from which on a rating counts as good; where no rating is below it,
+    the next rating above it, if there is one.
 
     >>> choose_least_good_rating([5, 4, 1], [1, 1, 3]), choose_least_good_rating([5, 4, 1], [1, 1, 1])
     (4.0, 4.0)
@@ -169,12 +184,14 @@ def compute_rating_difference(
     greatest_difference: float = 4.0,
     level: float = LEVEL,
 ) -> DifferenceEstimate:
-    """The mean of the second system's rating less the first's of the same video; all (n,), an item for each video.
+    """Compute the weighted mean of the second system's rating less the first system's rating of the same video, with
+    its interval over videos.
 
-    weights: see `compute_draw_weights`. most: the greatest difference that the scale of the ratings allows.
+    differences, weights, videos: (n,), an item for each video; see `compute_draw_weights` for the weights.
+    greatest_difference: the greatest one that the scale of the ratings allows.
 
-    >>> found = compute_rating_difference([1.0, 0.0, 2.0], [1.0, 1.0, 2.0], "abc")
-    >>> found.value, found.n
+    >>> estimate = compute_rating_difference([1.0, 0.0, 2.0], [1.0, 1.0, 2.0], "abc")
+    >>> estimate.value, estimate.n
     (1.25, 3)
     """
     weight = np.asarray(weights, dtype=np.float64)
@@ -202,17 +219,17 @@ def _estimate_from_sums(
     expected_difference: float,
     level: float,
 ) -> DifferenceEstimate:
-    """What is a function of the columns' sums over the units (n, columns), with its interval."""
+    """Compute a function of the columns' sums over the units (n, columns), with its interval over videos."""
     sums = np.zeros((int(video.max(initial=-1)) + 1, columns.shape[1]))
     np.add.at(sums, video, columns)
     total = sums.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        exact, left_out = compute(total), compute(total - sums)
-    return _build_estimate(float(exact), left_out, video, bounds, expected_difference, level)
+        exact, jackknife_values = compute(total), compute(total - sums)
+    return _build_estimate(float(exact), jackknife_values, video, bounds, expected_difference, level)
 
 
 def _number_videos(videos: Sequence[object], kept: BoolArray) -> IntArray:
-    """The numbers of the kept units' videos."""
+    """Number the videos of the units that are kept."""
     return number_groups([video for video, is_kept in zip(videos, kept.tolist(), strict=True) if is_kept])
 
 
@@ -224,7 +241,7 @@ def _build_estimate(
     expected_difference: float,
     level: float,
 ) -> DifferenceEstimate:
-    found = confidence_sequence(
+    estimate = confidence_sequence(
         value if math.isfinite(value) else None, jackknife_values, expected_difference, level, bounds
     )
-    return DifferenceEstimate(found.value, found.low, found.high, video.size, int(video.max(initial=-1)) + 1)
+    return DifferenceEstimate(estimate.value, estimate.low, estimate.high, video.size, int(video.max(initial=-1)) + 1)

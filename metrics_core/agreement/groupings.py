@@ -1,4 +1,6 @@
-"""A metric and people on the same captions: which captions are compared with each other, and without which videos."""
+"""Statistics of a metric with people over groups of captions (all, by video, by system), and again without each block
+of videos.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,10 @@ DECIMALS = 9
 
 @dataclass(frozen=True)
 class ComparedValues:
-    """A metric and people on the same items, all (n,): the values, and the numbers of each item's video and system.
+    """A metric's values (`metric`) and people's ratings (`people`) of the same items, all (n,), with the numbers of
+    each item's video, system and block of videos.
 
-    A system of -1 is unknown: the item then belongs to no system. block: see `blocks_of`.
+    A system of -1 is unknown: the item then belongs to no system. block: see `draw_blocks`.
     """
 
     metric: FloatArray
@@ -45,34 +48,43 @@ class ComparedValues:
     block: IntArray
 
     def select_items(self, kept: BoolArray | IntArray) -> ComparedValues:
-        """The same for some items."""
+        """Return the same record for some items only; `kept` is a mask (n,) or their positions."""
         groups = (side[kept] for side in (self.video, self.system, self.block))
         return ComparedValues(self.metric[kept], self.people[kept], *groups)
 
 
 def compute_pooled(sides: ComparedValues, statistics: Sequence[str] = STATISTICS) -> JackknifeStatistics:
-    """Compare all items at once."""
+    """Compute statistics, such as tau-b, of a metric with people over all items at once, and again without each block
+    of videos, which gives their intervals.
+    """
     # Items in the metric's order are sorted faster again, without each block.
     sides = sides.select_items(np.argsort(sides.metric, kind="stable"))
     return jackknife(lambda rows: compute_coefficients(sides.metric[rows], sides.people[rows], statistics), sides.block)
 
 
 def compute_per_video(sides: ComparedValues, n_videos: int) -> JackknifeStatistics:
-    """Average the statistics of n_videos videos. Videos with one caption, and constant ones, have none."""
+    """Compute the statistics of a metric with people within each of n_videos videos, and average them over videos, and
+    again without each block of videos. Videos with a single caption, or with constant values, have no statistic and are
+    left out.
+    """
     return average_over_videos(compute_group_coefficients(sides.metric, sides.people, sides.video, n_videos), sides)
 
 
 def average_over_videos(by_video: GroupCoefficients, sides: ComparedValues) -> JackknifeStatistics:
-    """Average statistics of videos (videos,), left out where NaN."""
+    """Average statistics that are given by video, (videos,) by name, and again without each block of videos; NaN is
+    left out and counted in n_undefined.
+    """
     block = np.zeros(next(iter(by_video.values())).size, dtype=np.int64)
     block[sides.video] = sides.block
     return _build_group_averages(
-        by_video, {name: jackknife_means(each, block) for name, each in by_video.items()}, sides
+        by_video, {name: jackknife_means(of_videos, block) for name, of_videos in by_video.items()}, sides
     )
 
 
 def compute_within_system(sides: ComparedValues) -> JackknifeStatistics:
-    """Average the systems' statistics, each over its own captions."""
+    """Compute the statistics of a metric with people within each system, over its own captions, and average them over
+    systems, and again without each block of videos.
+    """
     n_systems = int(sides.system.max(initial=-1)) + 1
 
     def compute_by_system(rows: IntArray) -> GroupCoefficients:
@@ -83,7 +95,9 @@ def compute_within_system(sides: ComparedValues) -> JackknifeStatistics:
 
 
 def compute_per_system(sides: ComparedValues) -> JackknifeStatistics:
-    """Compare the systems' means. Without videos that a system needs there is no value."""
+    """Compute the statistics of the systems' mean values with their mean ratings, and again without each block of
+    videos; NaN for a block without which a system has no caption left.
+    """
     present = np.unique(sides.system)
 
     def compare_means(rows: IntArray) -> dict[str, float | None]:
@@ -98,9 +112,9 @@ def compute_per_system(sides: ComparedValues) -> JackknifeStatistics:
 
 
 def subtract_system_means(values: npt.ArrayLike, system: IntArray) -> FloatArray:
-    """Subtract from each value (n,) the mean of its system, numbered from 0 in `system` (n,), as FRANK does.
+    """Subtract from each value (n,) the mean of its system, whose number from 0 is in `system` (n,), as FRANK does.
 
-    A metric that only knows which systems are good has nothing left.
+    Of a metric that only knows which systems are good, nothing is left.
 
     >>> subtract_system_means([1, 3, 10, 20], np.array([0, 0, 1, 1])).tolist()
     [-1.0, 1.0, -5.0, 5.0]
@@ -110,7 +124,8 @@ def subtract_system_means(values: npt.ArrayLike, system: IntArray) -> FloatArray
 
 
 def subtract_length_trend(values: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
-    """Subtract from each value (n,) the least-squares line over the lengths (n,).
+    """Subtract from each value (n,) the least-squares line over the lengths (n,): an array (n,) with mean 0, empty for
+    no values.
 
     >>> subtract_length_trend([2, 4, 6, 9], [1, 2, 3, 4]).round(2).tolist()
     [0.2, -0.1, -0.4, 0.3]
@@ -126,7 +141,9 @@ def subtract_length_trend(values: npt.ArrayLike, lengths: npt.ArrayLike) -> Floa
 
 
 def compute_partial(sides: ComparedValues, remove: Callable[[FloatArray, IntArray], FloatArray]) -> JackknifeStatistics:
-    """Compare what `remove` leaves of both sides, given the values and positions of the items; anew for each block."""
+    """Compute partial correlations: Pearson's r and Spearman's rho of what `remove` leaves of the metric's values and
+    of people's ratings, and again without each block of videos. `remove` gets values and positions of items.
+    """
 
     def rest(rows: IntArray) -> dict[str, float | None]:
         return compute_coefficients(
@@ -137,15 +154,17 @@ def compute_partial(sides: ComparedValues, remove: Callable[[FloatArray, IntArra
 
 
 def _average_groups(by: GroupCoefficients) -> dict[str, float | None]:
-    """The means of groups' statistics (groups,), left out where NaN; None without any."""
-    defined = {name: each[np.isfinite(each)] for name, each in by.items()}
-    return {name: float(each.mean()) if each.size else None for name, each in defined.items()}
+    """Average statistics over groups, (groups,) by name, NaN left out; None without any."""
+    defined = {name: values[np.isfinite(values)] for name, values in by.items()}
+    return {name: float(values.mean()) if values.size else None for name, values in defined.items()}
 
 
 def _build_group_averages(
     by: GroupCoefficients, without: GroupCoefficients, sides: ComparedValues
 ) -> JackknifeStatistics:
-    """The means of groups' statistics (groups,), and without each block."""
-    n = {name: int(np.isfinite(each).sum()) for name, each in by.items()}
-    n_undefined = {name: each.size - n[name] for name, each in by.items()}
+    """Build the record of statistics averaged over groups, (groups,) by name, from them and from their averages without
+    each block.
+    """
+    n = {name: int(np.isfinite(values).sum()) for name, values in by.items()}
+    n_undefined = {name: values.size - n[name] for name, values in by.items()}
     return JackknifeStatistics(_average_groups(by), without, n, n_undefined, np.unique(sides.block).size)

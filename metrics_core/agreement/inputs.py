@@ -1,4 +1,6 @@
-"""What is compared: metrics, simple scores and ratings of the same items, checked, with their videos and systems."""
+"""The checked input of an agreement table: values of metrics and simple scores, ratings of the same items, and their
+videos and systems.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from metrics_core.intervals import draw_blocks
 
 @dataclass(frozen=True)
 class AgreementInputs:
-    """n items: metrics' and baselines' values (n,), NaN for undefined, ratings (n, raters), numbered groups (n,).
+    """The checked input of an agreement table over n items: values of metrics and baselines by name (n,), NaN for
+    undefined; ratings by aspect (n, raters); numbers of each item's video, system and block (n,).
 
-    block: the block of each item's video, see `blocks_of`. n_resamples, seed: of the flips of soft pairwise accuracy.
+    block: the block of each item's video, see `draw_blocks`. lengths: (n,), of the texts, if given. n_resamples, seed:
+    of the random flips of soft pairwise accuracy.
     """
 
     values: dict[str, FloatArray]
@@ -37,11 +41,15 @@ class AgreementInputs:
         return int(self.video.max(initial=-1)) + 1
 
     def select_items(self, metric: FloatArray, people: FloatArray, kept: BoolArray) -> ComparedValues:
-        """A metric and people on the kept items."""
+        """Return a metric's values and people's ratings (n,) of the items for which the mask `kept` is True, with their
+        videos, systems and blocks.
+        """
         return ComparedValues(metric[kept], people[kept], self.video[kept], self.system[kept], self.block[kept])
 
     def select_defined_items(self, metric: FloatArray, people: FloatArray) -> ComparedValues:
-        """A metric and people on the items that have both numbers."""
+        """Return a metric's values and people's ratings (n,) of the items where both are finite, with their videos,
+        systems and blocks.
+        """
         return self.select_items(metric, people, np.isfinite(metric) & np.isfinite(people))
 
 
@@ -56,22 +64,26 @@ def build_inputs(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> AgreementInputs:
-    """Check and convert the input of `compute_agreement_rows`, and raise its ValueErrors."""
+    """Check the arguments of `compute_agreement_rows` and convert them to arrays, with videos, systems and blocks of
+    videos as numbers. Raises ValueError for shapes that do not fit, infinite numbers and a name that is used twice.
+    """
     n, baselines = len(videos), baselines or {}
-    twice = sorted(set(metrics) & set(baselines))
-    if twice:
-        raise ValueError(f"{twice[0]!r} names a metric and a baseline: give them different names.")
+    shared_names = sorted(set(metrics) & set(baselines))
+    if shared_names:
+        raise ValueError(f"{shared_names[0]!r} names a metric and a baseline: give them different names.")
     values = {name: _require_values(name, side, n) for name, side in {**metrics, **baselines}.items()}
     rated = {aspect: require_ratings(of_aspect) for aspect, of_aspect in ratings.items()}
     for aspect, of_aspect in rated.items():
         if len(of_aspect) != n:
-            raise ValueError(f"{aspect} has ratings of {len(of_aspect)} items, there are {n}: give a row for each.")
+            raise ValueError(
+                f"{aspect} has ratings of {len(of_aspect)} items, there are {n}: give a row for each item."
+            )
     if lengths is not None:
         lengths = _require_values("lengths", lengths, n)
         if np.isnan(lengths).any():
             raise ValueError("A length is NaN: every text has a length.")
     if systems is not None and len(systems) != n:
-        raise ValueError(f"There are {len(systems)} systems for {n} items: give one for each.")
+        raise ValueError(f"There are {len(systems)} systems for {n} items: give one for each item.")
     video = number_groups(videos)
     block = draw_blocks(video, seed)
     system = _number_systems(systems or [None] * n)
@@ -82,14 +94,14 @@ def _require_values(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
     """Return values (n,) as float64. Raises ValueError for another shape and infinite numbers."""
     side = np.asarray(values, dtype=np.float64)
     if side.shape != (n,):
-        raise ValueError(f"{name} has shape {side.shape}: give one number for each of the {n} items.")
+        raise ValueError(f"{name} has shape {side.shape}: give a number for every one of the {n} items.")
     if np.isinf(side).any():
         raise ValueError(f"{name} has an infinite value: give numbers, and NaN where it is undefined.")
     return side
 
 
 def _number_systems(systems: Sequence[object | None]) -> IntArray:
-    """Number the systems of items from 0 in order of appearance, and None as -1."""
+    """Number the systems of items from 0 in the order in which they first appear, and None as -1."""
     known = np.array([system is not None for system in systems], dtype=np.bool_)
     number = np.full(len(systems), -1, dtype=np.int64)
     number[known] = number_groups([system for system in systems if system is not None])

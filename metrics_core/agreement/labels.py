@@ -1,4 +1,4 @@
-"""Agreement of yes-or-no predictions with labels, beside chance and answers that ignore the text."""
+"""Agreement of yes-or-no predictions with labels, compared with baselines that ignore the text."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def build_label_rows(
     level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
-    """Compare predictions (n,) by name with labels (n,) of yes and no: accuracy, F1 of yes, MCC and Cohen's kappa.
+    """Compare predictions of yes and no, (n,) by name, with labels (n,): agreement rows of accuracy, F1 of yes, MCC and
+    Cohen's kappa for every name, then for the baselines "majority label" and "always yes".
 
     videos (n,): the video of every label; intervals leave out videos. The baselines always give the label that is
-    commoner in all the data, and yes. n counts labels. Raises ValueError for input that `count_confusion` refuses, a name
-    of a baseline, and a level outside (0, 1).
+    commoner in all the data, or yes. n counts labels. Raises ValueError for input that `count_confusion` refuses, a
+    name of a baseline, and a level outside (0, 1).
 
     >>> rows = build_label_rows({"m": [1, 1, 0, 0]}, [1, 1, 1, 0], ["a", "a", "b", "b"])
     >>> [(row.metric, row.value, row.baseline) for row in rows if row.statistic == "accuracy"]
@@ -38,9 +39,9 @@ def build_label_rows(
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}: give one inside (0, 1).")
-    taken = {MAJORITY, ALL_YES} & set(predictions)
-    if taken:
-        raise ValueError(f"{min(taken)!r} is the name of a baseline: give the predictions another name.")
+    reserved = {MAJORITY, ALL_YES} & set(predictions)
+    if reserved:
+        raise ValueError(f"{min(reserved)!r} is the name of a baseline: give the predictions another name.")
     truth = np.asarray(labels)
     block = draw_blocks(require_group_numbers("videos", videos, truth.size), seed)
     majority = bool(2 * np.count_nonzero(truth) >= truth.size)
@@ -55,7 +56,9 @@ def build_label_rows(
 
 
 def _compute_statistics(predicted: npt.ArrayLike, truth: npt.ArrayLike, block: IntArray) -> JackknifeStatistics:
-    """Every statistic of checked predictions and labels, and without each block of videos."""
+    """Compute every statistic of predictions and labels, and without each block of videos. Raises ValueError as
+    `count_confusion` does.
+    """
     count_confusion(predicted, truth)
     cells = _mark_cells(np.asarray(predicted).astype(np.bool_), np.asarray(truth).astype(np.bool_))
 
@@ -67,7 +70,8 @@ def _compute_statistics(predicted: npt.ArrayLike, truth: npt.ArrayLike, block: I
 
 
 def count_confusion(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
-    """Count how often predictions (n,) and labels (n,) of yes and no agree. Raises ValueError for other input.
+    """Count how predictions (n,) and labels (n,) of yes and no agree: true and false positives, true and false
+    negatives. Raises ValueError for other shapes and other values than 0, 1, True and False.
 
     >>> count_confusion([True, True, False], [True, False, False])
     Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=1)
@@ -88,7 +92,7 @@ def count_confusion(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusio
 
 
 def _mark_cells(yes: BoolArray, truth: BoolArray) -> BoolArray:
-    """Which items are in each cell of the confusion table: (4, n)."""
+    """Mark which items are in each cell of the confusion table: (4, n), in the order of the fields of Confusion."""
     return np.stack([yes & truth, yes & ~truth, ~yes & truth, ~yes & ~truth])
 
 
@@ -102,10 +106,10 @@ def majority_accuracy(counts: Confusion) -> float | None:
 
 
 def cohen_kappa(counts: Confusion) -> float | None:
-    """Compute Cohen's kappa, the agreement beyond chance, in [-1, 1].
+    """Compute Cohen's kappa, the agreement of predictions and labels beyond chance, in [-1, 1]; None without a label,
+    and where both sides always give the same answer, because chance then always agrees.
 
-    Chance means that both sides keep their numbers of yes, but answer independently. Kappa is None without a label, and
-    where both sides always give the same answer, because chance then always agrees.
+    Chance means that both sides keep their numbers of yes, but answer independently.
 
     >>> cohen_kappa(Confusion(true_positive=20, false_positive=5, false_negative=10, true_negative=15))
     0.4

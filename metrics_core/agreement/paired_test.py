@@ -1,4 +1,6 @@
-"""The one test of two scorers on the same items: how often chance gives their difference, by swapping them by video."""
+"""The permutation test of two scorers on the same items: how often chance gives their difference, by swapping the two
+scorers within videos.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,19 @@ from metrics_core.agreement.coefficients import (
 from metrics_core.agreement.row import KENDALL
 from metrics_core.arrays import BoolArray, FloatArray
 
-# So many swapped numbers are compared at a time.
+# The number of swapped values that are compared at a time.
 CELLS = 1 << 14
 
 
 def permutation_p_value(
     compute_difference: Callable[[BoolArray], FloatArray], n_units: int, *, n_items: int, n_resamples: int, seed: int
 ) -> float | None:
-    """Return how often chance gives a difference of two scorers so large as the one seen, two-sided.
+    """Compute the two-sided p-value of a difference between two scorers: the share of random swaps of the scorers that
+    give a difference at least as large; None with fewer than two units to swap.
 
-    difference: the differences (swaps,) where a mask (swaps, units) says in which units, such as videos, the scorers
-    are swapped. All swaps are tried where there are at most n_resamples, else so many at random. Of one unit there is
-    no chance: it is swapped as a whole or not at all. n_items: how many items the units hold.
+    compute_difference: returns the differences (swaps,) where a mask (swaps, units) marks the units, such as videos, in
+    which the scorers are swapped. All swaps are tried where there are at most n_resamples, else so many at random. A
+    single unit is swapped as a whole or not at all, so it has no chance. n_items: how many items the units hold.
 
     >>> gains = np.array([1.0, 2.0, 3.0])
     >>> def difference(swapped): return np.where(swapped, -gains, gains).sum(axis=-1)
@@ -56,10 +59,11 @@ def permutation_p_value(
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """Kendall's tau-b of a metric with people, less the other metric's, and how often chance gives so large a one.
+    """The result of a permutation test: Kendall's tau-b of a metric with people less the other metric's, in [-2, 2],
+    and the two-sided p-value of this difference, in (0, 1].
 
-    difference in [-2, 2]; p in (0, 1], two-sided; both None where a correlation is not defined. n_units: the groups
-    whose ranks were swapped together. Of one group p is None: it is swapped as a whole or not at all.
+    Both are None where a correlation is not defined. n: the items. n_units: the groups whose ranks were swapped
+    together; with a single group p is None.
     """
 
     n: int
@@ -77,11 +81,13 @@ def permutation_test(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> PermutationTest:
-    """Swap the ranks of two metrics at random and compare their tau-b with people (n,).
+    """Test whether two metrics differ in Kendall's tau-b with people, by swapping their ranks at random: the
+    difference, first less second, and its p-value.
 
-    groups (n,): items whose ranks are swapped together, such as a video's captions; None swaps each item alone
-    (Deutsch et al. 2021). Ranks are all that tau-b reads, so two metrics that order alike are alike here, whatever
-    their scales. Raises ValueError for shapes that do not fit and numbers that are not finite.
+    metric, other, people: (n,), finite. groups (n,): items whose ranks are swapped together, such as a video's
+    captions; None swaps every item by itself (Deutsch et al. 2021). Ranks are all that tau-b reads, so two metrics that
+    order alike are alike here, whatever their scales. Raises ValueError for shapes that do not fit and numbers that are
+    not finite.
 
     >>> permutation_test([1, 2, 3, 4, 5], [5, 1, 4, 2, 3], [1, 2, 3, 4, 6]).p
     0.125
@@ -98,14 +104,14 @@ def permutation_test(
     ranks = [rankdata(side) for side in (left, right)]
 
     def difference(swapped: BoolArray) -> FloatArray:
-        of_other = swapped[..., unit]
-        sides = np.stack([np.where(of_other, ranks[1], ranks[0]), np.where(of_other, ranks[0], ranks[1])])
+        is_swapped = swapped[..., unit]
+        sides = np.stack([np.where(is_swapped, ranks[1], ranks[0]), np.where(is_swapped, ranks[0], ranks[1])])
         swap = np.repeat(np.arange(sides.size // truth.size), truth.size)
         n_swaps = sides.size // truth.size
-        found = compute_group_coefficients(sides.ravel(), np.tile(truth, n_swaps), swap, n_swaps, (KENDALL,))
+        coefficients = compute_group_coefficients(sides.ravel(), np.tile(truth, n_swaps), swap, n_swaps, (KENDALL,))
         # Ranks that a swap makes all equal order nothing.
-        one, two = np.nan_to_num(found[KENDALL]).reshape(2, *of_other.shape[:-1])
-        return np.asarray(one - two)
+        first_tau, second_tau = np.nan_to_num(coefficients[KENDALL]).reshape(2, *is_swapped.shape[:-1])
+        return np.asarray(first_tau - second_tau)
 
     p = permutation_p_value(difference, n_units, n_items=left.size, n_resamples=n_resamples, seed=seed)
     return PermutationTest(left.size, n_units, first - second, p)

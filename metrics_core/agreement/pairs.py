@@ -1,4 +1,6 @@
-"""Pairs of captions and of systems: tie calibration (Deutsch et al. 2023) and soft pairwise accuracy (WMT24)."""
+"""Statistics over pairs of captions and of systems: tie calibration (Deutsch et al. 2023) and soft pairwise accuracy
+(WMT24).
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,21 @@ from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.intervals import BLOCKS
 
 TOLERANCE = 1e-9
-"""Smaller differences are rounding errors: 0.5 - 0.4 counts as a gap of 0.1, and 0.1 + 0.2 is tied with 0.3."""
+"""Differences up to this are rounding errors: 0.5 - 0.4 counts as a gap of 0.1, and 0.1 + 0.2 is tied with 0.3."""
 MAX_ITEMS = 2000
-"""The pairs of so many items at most choose and judge an epsilon: 9,048 captions have 41 million."""
+"""The number of items up to which all pairs are used to find and test an epsilon; of more items so many are drawn,
+since 9,048 captions have 41 million pairs.
+"""
 # Up to this many videos all flips of signs are tried.
 EXACT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TieCalibration:
-    """The epsilon with the highest pairwise accuracy: metric differences up to it are ties.
+    """The epsilon with the highest pairwise accuracy, where metric differences up to epsilon count as ties; both None
+    without a pair.
 
-    accuracy: over all n_pairs pairs, in [0, 1], and as good as it is because epsilon was chosen on these pairs. Both
-    are None without a pair.
+    accuracy: over all n_pairs pairs, in [0, 1]. It is optimistic, because epsilon was chosen on these pairs.
     """
 
     epsilon: float | None
@@ -36,32 +40,37 @@ class TieCalibration:
 
 @dataclass(frozen=True)
 class CaptionPairs:
-    """Pairs of captions, each (pairs,): one and other are their positions, gap is the metric's absolute difference.
+    """Pairs of captions as arrays (pairs,): the positions `first` and `second`, the metric's absolute difference `gap`,
+    and how people order them.
 
-    tied: people tie them. agreeing: people do not, and the metric's difference has the sign of theirs.
+    is_tied_by_people: people rate both alike. is_ordered_alike: people do not, and the metric's difference has the sign
+    of theirs.
     """
 
-    one: IntArray
-    other: IntArray
+    first: IntArray
+    second: IntArray
     gap: FloatArray
     is_tied_by_people: BoolArray
     is_ordered_alike: BoolArray
 
     def mark_correct(self, epsilon: float | FloatArray) -> BoolArray:
-        """Which pairs are right where differences up to epsilon are ties."""
+        """Mark (pairs,) which pairs the metric orders or ties as people do, where its differences up to epsilon count
+        as ties.
+        """
         metric_tied = self.gap <= epsilon + TOLERANCE
         right: BoolArray = np.where(metric_tied, self.is_tied_by_people, self.is_ordered_alike)
         return right
 
 
 def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequence[object]) -> TieCalibration:
-    """Choose epsilon over the pairs of items of the same group, among 0 and the metric's differences.
+    """Find the epsilon, among 0 and the metric's differences, up to which differences should count as ties: with it the
+    metric orders and ties most pairs of items of the same group as people do.
 
     Of equally good ones the smallest is chosen. Raises ValueError for shapes that do not fit and numbers that are not
     finite. An accuracy to report needs other pairs: see `compute_held_out_accuracy`.
 
-    >>> found = calibrate_ties([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], ["v"] * 4)
-    >>> round(found.epsilon, 9), found.accuracy
+    >>> calibration = calibrate_ties([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], ["v"] * 4)
+    >>> round(calibration.epsilon, 9), calibration.accuracy
     (0.05, 1.0)
     """
     left, right = require_finite_sides(metric, people)
@@ -70,15 +79,19 @@ def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequenc
 
 
 def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> CaptionPairs:
-    """Compare every two items of the same group."""
-    one, other = list_group_pairs(group)
-    difference, wanted = metric[one] - metric[other], people[one] - people[other]
-    tied = np.abs(wanted) <= TOLERANCE
-    return CaptionPairs(one, other, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(wanted)))
+    """Build all pairs of items of the same group, from values and ratings (n,) and group numbers (n,)."""
+    first, second = list_group_pairs(group)
+    difference, rating_difference = metric[first] - metric[second], people[first] - people[second]
+    tied = np.abs(rating_difference) <= TOLERANCE
+    return CaptionPairs(
+        first, second, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(rating_difference))
+    )
 
 
 def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
-    """Choose epsilon on the chosen pairs (pairs,)."""
+    """Find the epsilon that makes most of the pairs with True in `chosen` (pairs,) correct, the smallest of equally
+    good ones.
+    """
     gap, tied, agreeing = pairs.gap[chosen], pairs.is_tied_by_people[chosen], pairs.is_ordered_alike[chosen]
     if gap.size == 0:
         return TieCalibration(None, None, 0)
@@ -97,27 +110,30 @@ def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
 def compute_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, n_videos: int, seed: int, n_folds: int = 2
 ) -> FloatArray:
-    """Compute each video's pairwise accuracy (n_videos,), with the epsilon that is best on the other folds of videos.
+    """Compute each video's pairwise accuracy (n_videos,), with the epsilon that is best on the other folds of videos;
+    NaN for a video without a pair, and for all without pairs in another fold.
 
-    Videos are dealt to folds at random. NaN for a video without a pair, and for all without pairs in another fold.
+    Videos are dealt to folds at random by the seed.
     """
     pairs = build_pairs(metric, people, video)
     fold = np.random.default_rng(seed).permutation(n_videos) % n_folds
-    of_pair = video[pairs.one]
-    correct, known = _mark_held_out(pairs, fold[of_pair], n_folds)
-    total = np.bincount(of_pair, known, n_videos)
+    pair_video = video[pairs.first]
+    correct, known = _mark_held_out(pairs, fold[pair_video], n_folds)
+    total = np.bincount(pair_video, known, n_videos)
     with np.errstate(invalid="ignore"):
-        return np.where(total > 0, np.bincount(of_pair, correct, n_videos) / total, np.nan)
+        return np.where(total > 0, np.bincount(pair_video, correct, n_videos) / total, np.nan)
 
 
 def compute_pooled_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
 ) -> tuple[float | None, FloatArray]:
-    """Compute the pairwise accuracy over the pairs of all items, and without each block of videos (BLOCKS,).
+    """Compute the pairwise accuracy over the pairs of all items, with an epsilon that is best on other videos, and
+    again without each block of videos (BLOCKS,). The accuracy is None and all blocks are NaN where a half of the videos
+    has no pair.
 
     Videos are dealt to two halves at random. A pair lies in one half, and epsilon is best on the pairs of the other
-    one; without a block of videos epsilon stays. Of more than MOST_ITEMS items so many are drawn at random. None, and
-    NaN for the blocks, where a half has no pair; NaN also for a block that holds no item, or leaves no pair.
+    one; without a block of videos epsilon stays. Of more than MAX_ITEMS items so many are drawn at random. A block is
+    NaN that holds no item, or leaves no pair.
     """
     rng = np.random.default_rng(seed)
     half = (rng.permutation(n_videos) % 2)[video]
@@ -125,25 +141,27 @@ def compute_pooled_held_out_accuracy(
         drawn = np.sort(rng.choice(metric.size, MAX_ITEMS, replace=False))
         metric, people, block, half = metric[drawn], people[drawn], block[drawn], half[drawn]
     pairs = build_pairs(metric, people, half)
-    correct, known = _mark_held_out(pairs, half[pairs.one], 2)
+    correct, known = _mark_held_out(pairs, half[pairs.first], 2)
     if not known.all() or not known.size:
         return None, np.full(BLOCKS, np.nan)
-    ends, is_inside = (block[pairs.one], block[pairs.other]), block[pairs.one] == block[pairs.other]
+    ends, is_inside = (block[pairs.first], block[pairs.second]), block[pairs.first] == block[pairs.second]
 
     def sum_without_blocks(counts: FloatArray) -> FloatArray:
-        """What a sum over pairs is without those that have an item of each block."""
-        one, other = (np.bincount(end, counts, BLOCKS) for end in ends)
+        """Sum over pairs, without those that have an item of each block."""
+        first, second = (np.bincount(end, counts, BLOCKS) for end in ends)
         both = np.bincount(ends[0], counts * is_inside, BLOCKS)
-        rest: FloatArray = counts.sum() - one - other + both
+        rest: FloatArray = counts.sum() - first - second + both
         return rest
 
     n_left, n_right = sum_without_blocks(known), sum_without_blocks(correct)
-    told = (np.bincount(block, minlength=BLOCKS) > 0) & (n_left > 0)
-    return float(correct.mean()), np.where(told, n_right / np.maximum(n_left, 1), np.nan)
+    is_known = (np.bincount(block, minlength=BLOCKS) > 0) & (n_left > 0)
+    return float(correct.mean()), np.where(is_known, n_right / np.maximum(n_left, 1), np.nan)
 
 
 def _mark_held_out(pairs: CaptionPairs, fold: IntArray, n_folds: int) -> tuple[FloatArray, FloatArray]:
-    """Which pairs are right by the epsilon that is best on the pairs of other folds, and which have one: 0 or 1."""
+    """Mark with 1 or 0 which pairs are correct by the epsilon that is best on the pairs of other folds, and which pairs
+    have such an epsilon.
+    """
     correct, known = np.zeros(pairs.gap.size), np.zeros(pairs.gap.size)
     for number in range(n_folds):
         inside = fold == number
@@ -162,12 +180,13 @@ def soft_pairwise_accuracy(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> float | None:
-    """Compute 1 - mean |p of people - p of the metric| over all pairs of systems, in [0, 1].
+    """Compute how alike a metric and people judge the differences between systems: 1 - mean |p of people - p of the
+    metric| over all pairs of systems, in [0, 1]; None without a pair that has a common video.
 
     p is the one-sided paired permutation p-value that the first system is better: the share of random flips of the
-    signs of the differences on common videos whose sum reaches the sum seen. People and metric share the flips. A
-    system's captions of one video are averaged. Pairs of systems without a common video are left out; None without a
-    pair. Raises ValueError for shapes that do not fit and numbers that are not finite.
+    signs of the differences on common videos whose sum reaches the observed sum. People and metric share the flips. A
+    system's captions of one video are averaged. Pairs of systems without a common video are left out. Raises ValueError
+    for shapes that do not fit and numbers that are not finite.
 
     >>> metric, people = [0.9, 0.4, 0.6, 0.5, 0.5, 0.5], [3, 4, 5, 2, 3, 5]
     >>> soft_pairwise_accuracy(metric, people, ["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2)
@@ -184,22 +203,26 @@ def soft_pairwise_accuracy(
 def compute_soft_accuracy(
     metric: FloatArray, people: FloatArray, system: IntArray, video: IntArray, n_resamples: int, seed: int
 ) -> float | None:
-    """Compute `soft_pairwise_accuracy` of checked sides and numbered groups."""
-    sums = [sum_by_video_and_system(each, system, video) for each in (metric, people, np.ones(metric.size))]
+    """Compute `soft_pairwise_accuracy` from finite values and ratings (n,) with systems and videos already numbered
+    from 0.
+    """
+    sums = [sum_by_video_and_system(side, system, video) for side in (metric, people, np.ones(metric.size))]
     with np.errstate(invalid="ignore"):
-        means = [each / sums[2] for each in sums[:2]]
-    one, other = np.array(list(combinations(range(sums[2].shape[1]), 2)), dtype=np.int64).reshape(-1, 2).T
-    differences = [side[:, one] - side[:, other] for side in means]
+        means = [side / sums[2] for side in sums[:2]]
+    first, second = np.array(list(combinations(range(sums[2].shape[1]), 2)), dtype=np.int64).reshape(-1, 2).T
+    differences = [side[:, first] - side[:, second] for side in means]
     common = np.isfinite(differences[0]).any(axis=0)
     if not common.any():
         return None
     signs = draw_sign_flips(sums[2].shape[0], n_resamples, seed)
-    p_metric, p_people = (compute_flip_p_values(np.nan_to_num(each[:, common]), signs) for each in differences)
+    p_metric, p_people = (compute_flip_p_values(np.nan_to_num(side[:, common]), signs) for side in differences)
     return float(1 - np.abs(p_people - p_metric).mean())
 
 
 def draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
-    """Signs of n differences, 1 or -1: all flips (2^n, n) of few, else random ones and the signs as seen."""
+    """Return signs of n differences, 1 or -1: all 2^n combinations up to EXACT differences, (2^n, n); else n_resamples
+    random ones (n_resamples, n), of which the first leaves all signs as they are.
+    """
     if n <= EXACT:
         return np.where(np.arange(2**n)[:, None] >> np.arange(n) & 1, -1.0, 1.0)
     signs = np.where(np.random.default_rng(seed).random((n_resamples, n)) < 0.5, -1.0, 1.0)
@@ -209,14 +232,16 @@ def draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
 
 
 def compute_flip_p_values(differences: FloatArray, signs: FloatArray) -> FloatArray:
-    """The share of flips whose sum of differences (videos, pairs) reaches the sum seen: (pairs,)."""
+    """Compute one-sided p-values (pairs,): the share of sign flips (flips, videos) whose sum of the differences
+    (videos, pairs) reaches the observed sum.
+    """
     seen = differences.sum(axis=0)
     p: FloatArray = (signs @ differences >= seen - TOLERANCE * np.abs(differences).sum(axis=0)).mean(axis=0)
     return p
 
 
 def sum_by_video_and_system(weights: FloatArray, system: IntArray, video: IntArray) -> FloatArray:
-    """Sum weights (n,) by clip and system: (clips, systems)."""
+    """Sum weights (n,) by video and system, both numbered from 0: an array (videos, systems), 0 where none is."""
     sums = np.zeros((int(video.max(initial=-1)) + 1, int(system.max(initial=-1)) + 1))
     np.add.at(sums, (video, system), weights)
     return sums

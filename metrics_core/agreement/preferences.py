@@ -1,4 +1,4 @@
-"""Two captions side by side: does a metric prefer the one that people prefer?"""
+"""Preferences between two captions of a video: how often a metric prefers the caption that people prefer."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
 from metrics_core.intervals import LEVEL, Estimate, JackknifeStatistics, draw_blocks, jackknife, jackknife_estimate
 
 SIDE_BY_SIDE = "side by side"
-"""The grouping of rows about preferences."""
+"""The grouping named in agreement rows about preferences."""
 PREFERENCE_ACCURACY = "preference_accuracy"
-"""Of the answers that prefer a caption, the share where the metric's value of that caption is the higher one.
+"""The share of people's preferences for a caption in which the metric's value of that caption is the higher one.
 
-Where the metric ties both it is half right, so a coin has 0.5. Answers that call both alike order nothing and are
-left out, as are pairs that the metric has no two values for.
+Where the metric gives both captions the same value it is half right, so a coin has 0.5. Answers that prefer neither
+caption order nothing and are left out, as are pairs where the metric lacks a value.
 """
 
 
 @dataclass(frozen=True)
 class Preferences:
-    """n answers to "which of two captions of a video is better", all (n,).
+    """People's n answers to "which of two captions of a video is better", as arrays (n,).
 
-    first, second: positions of the captions among the items. better: 1 where the first is, -1 where the second is, 0
-    where neither is. rater, video: who answered, and about which video; intervals leave out videos.
+    first, second: positions of the two captions among the items. better: 1 where the first is better, -1 where the
+    second is, 0 where neither is. rater, video: numbers of who answered and of the video; intervals leave out videos.
     """
 
     first: IntArray
@@ -48,7 +48,9 @@ class Preferences:
         raters: Sequence[object],
         videos: Sequence[object],
     ) -> Preferences:
-        """Check and number. Raises ValueError for sides of different lengths, and answers other than -1, 0 and 1."""
+        """Build Preferences from sequences of equal length, numbering raters and videos from 0. Raises ValueError for
+        sequences of different lengths, and for answers `better` other than -1, 0 and 1.
+        """
         sides = [np.asarray(side, dtype=np.int64).reshape(-1) for side in (first, second, better)]
         sides += [number_groups(raters), number_groups(videos)]
         if len({side.size for side in sides}) > 1:
@@ -58,18 +60,20 @@ class Preferences:
         return cls(*sides)
 
     def filter_rows(self, rows: BoolArray) -> Preferences:
-        """Some of the answers."""
+        """Return the answers for which the mask `rows` (n,) is True, in their order."""
         return Preferences(*(side[rows] for side in (self.first, self.second, self.better, self.rater, self.video)))
 
 
 def compute_preference_accuracy(values: FloatArray, preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
-    """ACCURACY of a metric with values (items,), NaN for none, and without each block of videos.
+    """Compute the share of people's preferences that a metric has, too (a tie counts half), over all answers and again
+    without each block of videos.
 
-    n: the answers that count. n_undefined: the other ones.
+    values: (items,), NaN for none. n: the answers that count, those that prefer a caption of two with a value;
+    n_undefined: the other answers.
 
     >>> preferences = Preferences.build([0, 0, 1], [1, 2, 2], [1, -1, 0], ["ann"] * 3, ["v", "w", "w"])
-    >>> found = compute_preference_accuracy(np.array([0.9, 0.2, 0.4]), choices)
-    >>> found.values, found.n, found.n_undefined
+    >>> accuracy = compute_preference_accuracy(np.array([0.9, 0.2, 0.4]), preferences)
+    >>> accuracy.values, accuracy.n, accuracy.n_undefined
     ({'preference_accuracy': 0.5}, {'preference_accuracy': 2}, {'preference_accuracy': 1})
     """
     right = _grade_answers(values, preferences)
@@ -77,16 +81,20 @@ def compute_preference_accuracy(values: FloatArray, preferences: Preferences, se
 
 
 def _grade_answers(values: FloatArray, preferences: Preferences) -> FloatArray:
-    """How right a metric is with each answer (n,): 1, 0, and half where it ties both; NaN where it lacks a value."""
+    """Grade every answer (n,) by how right the metric is: 1, 0, or half where it ties both captions; NaN where it lacks
+    a value.
+    """
     gap = values[preferences.first] - values[preferences.second]
     right: FloatArray = np.where(np.abs(gap) <= TOLERANCE, 0.5, np.sign(gap) == preferences.better)
     return np.where(np.isfinite(gap), right, np.nan)
 
 
 def compute_preference_ceiling(preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
-    """The human ceiling: how often one rater prefers the caption that another rater of the same pair prefers.
+    """Compute the human ceiling of preferences: how often a rater prefers the caption that another rater of the same
+    pair prefers, over all answers and again without each block of videos.
 
-    n: the answers that prefer a caption where another rater's answer does, too.
+    n: the answers that prefer a caption and have another rater's answer that prefers one, too. n_undefined: the other
+    answers.
     """
     pair = number_groups(list(zip(preferences.first.tolist(), preferences.second.tolist(), strict=True)))
     size = int(pair.max(initial=-1)) + 1
@@ -97,13 +105,17 @@ def compute_preference_ceiling(preferences: Preferences, seed: int = 0) -> Jackk
 
 
 def _average_grades(right: FloatArray, counts: BoolArray, block: IntArray) -> JackknifeStatistics:
-    """The mean of what counts (n,), and without each block."""
+    """Average the grades that count, a mask (n,), in all and without each block."""
     kept = right[counts]
-    found = jackknife(
+    statistics = jackknife(
         lambda rows: {PREFERENCE_ACCURACY: float(kept[rows].mean()) if rows.size else None}, block[counts]
     )
     return JackknifeStatistics(
-        found.values, found.jackknife_values, found.n, {PREFERENCE_ACCURACY: int((~counts).sum())}, found.n_blocks
+        statistics.values,
+        statistics.jackknife_values,
+        statistics.n,
+        {PREFERENCE_ACCURACY: int((~counts).sum())},
+        statistics.n_blocks,
     )
 
 
@@ -116,32 +128,35 @@ def build_preference_rows(
     level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
-    """Hold every metric and baseline (items,) against people's answers about one aspect, and the raters, too.
+    """Build the agreement rows of one aspect's preferences: a row for each metric, then for each baseline, then for the
+    raters themselves where pairs have answers of two raters.
 
     >>> preferences = Preferences.build([0, 0], [1, 1], [1, 1], ["ann", "bob"], ["v", "v"])
-    >>> [(row.metric, row.value, row.n) for row in build_preference_rows({"m": [2, 1]}, {"length": [1, 1]}, choices, "coverage")]
+    >>> rows = build_preference_rows({"m": [2, 1]}, {"length": [1, 1]}, preferences, "coverage")
+    >>> [(row.metric, row.value, row.n) for row in rows]
     [('m', 1.0, 2), ('length', 0.5, 2), ('one rater', 1.0, 2)]
     """
-    found = {
-        name: compute_preference_accuracy(np.asarray(v, np.float64), preferences, seed)
-        for name, v in {**metrics, **baselines}.items()
+    accuracies = {
+        name: compute_preference_accuracy(np.asarray(values, np.float64), preferences, seed)
+        for name, values in {**metrics, **baselines}.items()
     }
     if (ceiling := compute_preference_ceiling(preferences, seed)).n[PREFERENCE_ACCURACY]:
-        found[ONE_RATER] = ceiling
+        accuracies[ONE_RATER] = ceiling
     return tuple(
         row
-        for name, each in found.items()
-        for row in build_agreement_rows((name, aspect, SIDE_BY_SIDE), each, level, baseline=name in baselines)
+        for name, statistics in accuracies.items()
+        for row in build_agreement_rows((name, aspect, SIDE_BY_SIDE), statistics, level, baseline=name in baselines)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class PreferenceComparison:
-    """Two scorers against people's answers about one aspect, on the n answers that prefer a caption both scored.
+    """How often two scorers prefer what people prefer by one aspect, on the n answers that prefer a caption where both
+    captions have a value of both scorers.
 
-    difference: of ACCURACY, second less first, without the same videos. p: two-sided, of equal shares, by swapping what
-    the two scorers prefer video by video; None where undefined and for a single video. p_holm: corrected by Holm for
-    the number of aspects.
+    difference: PREFERENCE_ACCURACY of the second less that of the first, with an interval that leaves out the same
+    videos of both. p: two-sided, of equal shares, by swapping what the two scorers prefer video by video; None where
+    undefined and for a single video. p_holm: corrected by Holm for the number of aspects.
     """
 
     aspect: str
@@ -163,29 +178,30 @@ def compare_preferences(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[PreferenceComparison, ...]:
-    """Compare how often two scorers, with values (items,), NaN for none, prefer what people prefer.
+    """Compare how often two scorers prefer what people prefer: a PreferenceComparison by aspect, in the order of
+    `by_aspect`, with p-values corrected for the number of aspects.
 
-    n_resamples: the swaps of the test.
+    first, second: values (items,), NaN for none. n_resamples: the number of random swaps of the test.
 
     >>> preferences = Preferences.build([0, 2], [1, 3], [1, -1], ["ann"] * 2, ["v", "w"])
-    >>> found = compare_preferences([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": choices})[0]
-    >>> found.first.value, found.second.value, found.difference.value, found.n_videos
+    >>> comparison = compare_preferences([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": preferences})[0]
+    >>> comparison.first.value, comparison.second.value, comparison.difference.value, comparison.n_videos
     (1.0, 0.5, -0.5, 2)
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
-    found = [_compare_aspect(aspect, sides, each, n_resamples, seed) for aspect, each in by_aspect.items()]
-    corrected = correct_defined_p_values([each.p for each in found])
-    return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
+    comparisons = [_compare_aspect(aspect, sides, answers, n_resamples, seed) for aspect, answers in by_aspect.items()]
+    corrected = correct_defined_p_values([comparison.p for comparison in comparisons])
+    return tuple(replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True))
 
 
 def _compare_aspect(
     aspect: str, sides: Sequence[FloatArray], preferences: Preferences, n_resamples: int, seed: int
 ) -> PreferenceComparison:
-    """Compare two scorers by one aspect, without a correction."""
+    """Compare two scorers by one aspect, without correcting the p-value."""
     right = [_grade_answers(side, preferences) for side in sides]
     rows = np.isfinite(right[0]) & np.isfinite(right[1]) & (preferences.better != 0)
     kept = preferences.filter_rows(rows)
-    one, other = (compute_preference_accuracy(side, kept, seed) for side in sides)
+    first, second = (compute_preference_accuracy(side, kept, seed) for side in sides)
     video = number_groups(kept.video.tolist())
     n_videos = int(video.max(initial=-1)) + 1
     gains = np.bincount(video, (right[1] - right[0])[rows], n_videos)
@@ -195,8 +211,8 @@ def _compare_aspect(
 
     p = permutation_p_value(difference, n_videos, n_items=n_videos, n_resamples=n_resamples, seed=seed)
     estimates = (
-        one.compute_estimate(PREFERENCE_ACCURACY),
-        other.compute_estimate(PREFERENCE_ACCURACY),
-        jackknife_estimate(*other.subtract(one, PREFERENCE_ACCURACY)),
+        first.compute_estimate(PREFERENCE_ACCURACY),
+        second.compute_estimate(PREFERENCE_ACCURACY),
+        jackknife_estimate(*second.subtract(first, PREFERENCE_ACCURACY)),
     )
     return PreferenceComparison(aspect, kept.better.size, n_videos, np.unique(kept.rater).size, *estimates, p, None)

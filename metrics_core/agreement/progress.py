@@ -1,4 +1,6 @@
-"""While people rate: who leads so far, how many more ratings would tell the two leaders apart, and when to stop."""
+"""While people rate: which metric agrees best so far, how many more ratings would separate the two best, and whether to
+stop.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +29,25 @@ from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 from metrics_core.intervals import LEVEL, Estimate, JackknifeStatistics, jackknife_error, jackknife_estimate
 
 POWER = 0.8
-"""The chance with which the forecast number of ratings tells two metrics apart that differ as much as it seems."""
+"""The chance with which the forecast number of further ratings separates two metrics that differ as much as it
+seems.
+"""
 MAX_FORECAST = 10_000
-"""More ratings than these are not forecast: a difference so near 0 says nothing about where it ends."""
+"""The most further ratings that are forecast: for a difference very near 0, no useful number can be given."""
 
 LeadState = Literal["undefined", "few videos", "open", "apart", "alike"]
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The best metric and the best of all others, on the n items that both have a value for, of n_videos videos.
+    """The lead of one metric over another in agreement with people, on the n items of n_videos videos that both have a
+    value for: the best metric and the best of all other metrics and simple scores.
 
-    difference: first less second. state: "apart" where |difference| / standard error reaches what `compute_items_needed` asks
-    for; "alike" where the interval lies within NEAR of 0; "few videos" below FEWEST_VIDEOS, where nothing is claimed;
-    else "open". n_more: how many further items would tell them apart; None unless open, and beyond MOST.
+    first, second: their names, first the one with the higher number over all of its own items. difference: first less
+    second, on the common items. state: "apart" where the difference is as many standard errors from 0 as
+    `compute_items_needed` asks for; "alike" where the interval lies within NEAR_RATER of 0; "few videos" below
+    FEWEST_VIDEOS, where nothing is claimed; "undefined" without an interval; else "open". n_more: how many further
+    items would separate them; None unless open, and beyond MAX_FORECAST.
     """
 
     first: str
@@ -54,10 +61,11 @@ class Lead:
 
 @dataclass(frozen=True)
 class RatingProgress:
-    """Agreement so far: each metric's, the best first, with the items that count; None where undefined.
+    """Agreement with people so far: `estimates` has for every metric and simple score, the best first, its number and
+    how many items count; the number is None where undefined.
 
-    Below FEWEST_VIDEOS videos a number has no interval. ceiling: one rater against others; None until two raters have
-    judged enough of the same. race: None with a single number.
+    Below FEWEST_VIDEOS videos a number has no interval. ceiling: raters with the mean of the others; None until two
+    raters have judged enough of the same items. lead: None with fewer than two numbers.
     """
 
     estimates: Mapping[str, tuple[Estimate, int]]
@@ -73,10 +81,14 @@ def compute_rating_progress(
     *,
     seed: int = 0,
 ) -> RatingProgress:
-    """Where ratings (n, raters) of one aspect stand, by Kendall's tau-b over all items; arguments as `compute_agreement_rows`.
+    """Compute how far metrics and baselines agree with the ratings (n, raters) of one aspect so far, by Kendall's tau-b
+    over all items, with the human ceiling and the lead of the best metric.
 
-    >>> found = compute_rating_progress({"m": [1, 2, 3, 4]}, {"length": [2, 1, 3, 4]}, [[1], [2], [3], [4]], "aabb")
-    >>> found.found["m"][0].value, found.race.first, found.race.second, found.race.state
+    Arguments are those of `compute_agreement_rows`.
+
+    >>> ratings = [[1], [2], [3], [4]]
+    >>> progress = compute_rating_progress({"m": [1, 2, 3, 4]}, {"length": [2, 1, 3, 4]}, ratings, "aabb")
+    >>> progress.estimates["m"][0].value, progress.lead.first, progress.lead.second, progress.lead.state
     (1.0, 'm', 'length', 'few videos')
     """
     inputs = build_inputs(metrics, {KENDALL: ratings}, videos, baselines=baselines, seed=seed)
@@ -99,7 +111,11 @@ def compute_preference_progress(
     *,
     seed: int = 0,
 ) -> RatingProgress:
-    """Where answers about two captions side by side stand, by ACCURACY. metrics, baselines: values (items,) by name."""
+    """Compute how far metrics and baselines agree with people's preferences between two captions so far, by
+    PREFERENCE_ACCURACY, with the human ceiling and the lead of the best metric.
+
+    metrics, baselines: values (items,) by name, NaN for none.
+    """
     values = {name: np.asarray(side, dtype=np.float64) for name, side in {**metrics, **baselines}.items()}
 
     def compute_statistic(name: str, rows: BoolArray) -> JackknifeStatistics:
@@ -128,10 +144,12 @@ def _build_progress(
     metrics: Mapping[str, npt.ArrayLike],
     ceiling: JackknifeStatistics | None,
 ) -> RatingProgress:
-    """found_of: the statistic of a metric on some items. known: the items that count for each, (n,)."""
-    each = {name: compute_statistic(name, rows) for name, rows in known.items()}
-    value = {name: found.values[statistic] for name, found in each.items()}
-    order = sorted(each, key=lambda name: -math.inf if (v := value[name]) is None else v, reverse=True)
+    """Build the progress. compute_statistic: the statistic of a metric on some items. known: a mask (n,) by metric of
+    the items that count.
+    """
+    statistics = {name: compute_statistic(name, rows) for name, rows in known.items()}
+    value = {name: result.values[statistic] for name, result in statistics.items()}
+    order = sorted(statistics, key=lambda name: -math.inf if (v := value[name]) is None else v, reverse=True)
     defined = [name for name in order if value[name] is not None]
     best = next((name for name in defined if name in metrics), None)
     race = None
@@ -144,16 +162,16 @@ def _build_progress(
         n_videos = np.unique(video[both]).size
         race = _build_lead(leaders[0], leaders[1], *first.subtract(second, statistic), first.n[statistic], n_videos)
     return RatingProgress(
-        {name: (_estimate_if_enough(each[name], statistic), each[name].n[statistic]) for name in order},
+        {name: (_estimate_if_enough(statistics[name], statistic), statistics[name].n[statistic]) for name in order},
         _estimate_if_enough(ceiling, statistic) if ceiling else None,
         race,
     )
 
 
-def _estimate_if_enough(found: JackknifeStatistics, statistic: str) -> Estimate:
-    """A number so far, with its interval where the videos are enough for one that means something."""
-    number = found.compute_estimate(statistic)
-    return number if found.n_blocks >= FEWEST_VIDEOS else replace(number, low=None, high=None)
+def _estimate_if_enough(statistics: JackknifeStatistics, statistic: str) -> Estimate:
+    """Return a number so far, with its interval where there are enough videos for a meaningful one."""
+    number = statistics.compute_estimate(statistic)
+    return number if statistics.n_blocks >= FEWEST_VIDEOS else replace(number, low=None, high=None)
 
 
 def _build_lead(
@@ -175,12 +193,12 @@ def _build_lead(
 
 
 def compute_items_needed(value: float | None, jackknife_values: FloatArray, n: int) -> int | None:
-    """How many further items tell a difference from 0 with the chance POWER, if it is as large as it seems.
+    """Compute how many further items would separate a difference from 0 with the chance POWER, if it is as large as it
+    seems; 0 where it is separated already, None without a standard error or a difference.
 
-    left_out: the difference without each block of videos, which gives its standard error on n items. That error
+    jackknife_values: the difference without each block of videos, which gives its standard error on n items. That error
     shrinks with the square root of the items, and the difference must be as many errors from 0 as the quantiles of
-    Student's t of 0.975 and POWER together (Lachin 1981, for known errors). 0 where it is so already; None where
-    there is no error, or no difference.
+    Student's t of 0.975 and POWER together (Lachin 1981, for known errors).
 
     >>> compute_items_needed(0.1, np.array([0.0, 0.1, 0.2]), 30), compute_items_needed(0.0, np.array([0.0, 0.1]), 30)
     (1121, None)
@@ -190,5 +208,5 @@ def compute_items_needed(value: float | None, jackknife_values: FloatArray, n: i
     error, freedom = jackknife_error(jackknife_values)
     if value is None or error is None or abs(value) <= 1e-9:
         return None
-    wanted = float(stdtrit(freedom, (1 + LEVEL) / 2) + stdtrit(freedom, POWER))
-    return max(0, math.ceil(n * ((wanted * error / value) ** 2 - 1)))
+    least_errors = float(stdtrit(freedom, (1 + LEVEL) / 2) + stdtrit(freedom, POWER))
+    return max(0, math.ceil(n * ((least_errors * error / value) ** 2 - 1)))

@@ -1,4 +1,4 @@
-"""What is odd about single raters: too few shared items, far from all others, answers in a pattern."""
+"""Checks of single raters: too few shared items, far from all other raters, or answers in a pattern."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ from metrics_core.arrays import FloatArray
 from metrics_core.intervals import LEVEL, jackknife_p_value
 
 FAR_SHARE = 0.5
-"""A rater is far from the others where their coefficient is below this share of what the others have without them."""
+"""A rater is far from the others where their coefficient is below this share of the others' coefficient without
+them.
+"""
 MAX_P_VALUE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class RaterCheck:
-    """How one rater stands to the others of an aspect.
+    """How one rater of an aspect compares with the other raters: the number of shared items, tau-b with the others'
+    mean, the same for the others, and whether the rater is far off.
 
-    n_shared: the items that another rater has rated, too. counts: whether the rater counts in the human ceiling, see
-    `is_counted`. own: Kendall's tau-b with the mean of the others who count. others: the human ceiling without this
-    rater. Both are None for a rater who does not count or is none of the most active. is_far: `own` is below the share
-    FAR of `others`, and the difference is more than chance.
+    n_shared: the items that another rater has rated, too. is_counted: whether the rater counts in the human ceiling,
+    see `mark_ceiling_raters`. coefficient: Kendall's tau-b with the mean of the others who count.
+    ceiling_without_rater: the human ceiling without this rater. Both are None for a rater who does not count or is none
+    of the most active. is_far: the coefficient is below the share FAR_SHARE of ceiling_without_rater, and the
+    difference is more than chance.
     """
 
     n_shared: int
@@ -47,10 +51,11 @@ class RaterCheck:
 
 
 def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: int = 0) -> tuple[RaterCheck, ...]:
-    """Hold every rater of one aspect against the others: a check for each column of the ratings (items, raters).
+    """Compare every rater of one aspect with the others: a RaterCheck for each column of the ratings (items, raters),
+    in their order, with shared items, agreement with the others, and whether it is far lower.
 
-    Chances are corrected for the number of raters who are checked (Holm). Of two raters nobody knows which one is far.
-    Arguments and errors are those of `compute_agreement_rows`.
+    P-values are corrected for the number of raters who are checked (Holm). With two raters nobody knows which one is
+    far. Arguments and errors are those of `compute_agreement_rows`.
 
     >>> ratings = np.stack([np.arange(40) % 5, np.arange(40) % 5, np.where(np.arange(40) < 9, 1, np.nan)], axis=1)
     >>> [(check.n_shared, check.is_counted) for check in compare_raters(ratings, range(40))]
@@ -61,10 +66,10 @@ def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: in
     given, counts = ~np.isnan(rated), mark_ceiling_raters(rated)
     shared = (given & (given.sum(axis=1, keepdims=True) > 1)).sum(axis=0).tolist()
     checks = [RaterCheck(n, is_in) for n, is_in in zip(shared, counts.tolist(), strict=True)]
-    of_counted = np.flatnonzero(counts)
+    counted_raters = np.flatnonzero(counts)
     chances: dict[int, float | None] = {}
     for place in list_most_active_raters(rated[:, counts]).tolist():
-        rater = int(of_counted[place])
+        rater = int(counted_raters[place])
         checks[rater], chances[rater] = _complete_check(inputs, rated[:, counts], place, checks[rater])
     for rater, p in zip(chances, correct_defined_p_values([*chances.values()]), strict=True):
         checks[rater] = replace(checks[rater], is_far=p is not None and p <= MAX_P_VALUE)
@@ -74,30 +79,33 @@ def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: in
 def _complete_check(
     inputs: AgreementInputs, counted: FloatArray, rater: int, check: RaterCheck
 ) -> tuple[RaterCheck, float | None]:
-    """Complete the check of a rater who counts, and return the chance of the distance from the others.
+    """Complete the check of a rater who counts, and return the p-value of the distance from the others.
 
-    It is 1 for a rater who is not that far, and None beside a single other one.
+    It is 1 for a rater who is not that far, and None for a rater with only one other.
     """
-    side, others = split_rater(counted, rater), list_ceiling_raters(np.delete(counted, rater, axis=1))
-    own = compute_pooled(inputs.select_items(side.ratings, side.other_means, side.is_shared), (KENDALL,))
-    each = own.compute_estimate(KENDALL, LEVEL)
-    coefficient = Coefficient(ONE_RATER, each.value, each.low, each.high, own.n[KENDALL])
-    theirs = _compute_ceiling_value(others)
-    check = replace(check, coefficient=coefficient, ceiling_without_rater=theirs)
-    if each.value is None or theirs is None:
+    rater_sides, others = split_rater(counted, rater), list_ceiling_raters(np.delete(counted, rater, axis=1))
+    statistics = compute_pooled(
+        inputs.select_items(rater_sides.ratings, rater_sides.other_means, rater_sides.is_shared), (KENDALL,)
+    )
+    estimate = statistics.compute_estimate(KENDALL, LEVEL)
+    coefficient = Coefficient(ONE_RATER, estimate.value, estimate.low, estimate.high, statistics.n[KENDALL])
+    ceiling = _compute_ceiling_value(others)
+    check = replace(check, coefficient=coefficient, ceiling_without_rater=ceiling)
+    if estimate.value is None or ceiling is None:
         return check, None
-    if each.value >= FAR_SHARE * theirs:
+    if estimate.value >= FAR_SHARE * ceiling:
         return check, 1.0
-    together = compute_ceiling(inputs, others)
-    return check, jackknife_p_value(*own.subtract(together, KENDALL)) if together else None
+    ceiling_statistics = compute_ceiling(inputs, others)
+    return check, jackknife_p_value(*statistics.subtract(ceiling_statistics, KENDALL)) if ceiling_statistics else None
 
 
 def _compute_ceiling_value(counted: Sequence[RaterAndOthers]) -> float | None:
-    """The value of `compute_ceiling`, without what its interval needs."""
+    """Compute the value of `compute_ceiling`, without its interval."""
     taus = [
-        compute_coefficient(each.ratings[each.is_shared], each.other_means[each.is_shared], KENDALL) for each in counted
+        compute_coefficient(rater.ratings[rater.is_shared], rater.other_means[rater.is_shared], KENDALL)
+        for rater in counted
     ]
-    known = [(tau, each.n_shared) for tau, each in zip(taus, counted, strict=True) if tau is not None]
+    known = [(tau, rater.n_shared) for tau, rater in zip(taus, counted, strict=True) if tau is not None]
     return float(np.average([tau for tau, _ in known], weights=[n for _, n in known])) if known else None
 
 
@@ -105,12 +113,14 @@ PATTERN_CHANCE = 0.001
 """A stretch of answers that chance gives less often than this is a pattern."""
 LONGEST_CYCLE = 10
 LEAST_SHARE = 0.5
-"""Chance is taken to repeat an answer at least this often, as a fair coin does."""
+"""The least chance with which an answer is taken to repeat an earlier one, as a fair coin does."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPattern:
-    """A stretch of n answers, of n_answers in all, that repeats a cycle: one answer, or several in turn."""
+    """A stretch of n consecutive answers of a rater, of n_answers in all, that repeats a cycle of one or several
+    answers.
+    """
 
     cycle: tuple[float, ...]
     n: int
@@ -118,13 +128,14 @@ class AnswerPattern:
 
 
 def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None:
-    """Find the longest stretch of a rater's answers, in the order in which they were given, that repeats a cycle.
+    """Find the longest stretch of a rater's answers, in the order in which they were given, that repeats a cycle; None
+    where chance gives such a stretch to 1 of 1,000 raters or more.
 
-    share: of the commonest answer among those of the other raters, 0 without any: the chance that an answer is like an
-    earlier one. None where chance gives such a stretch to 1 of 1,000 raters or more.
+    share: of the commonest answer among those of the other raters, 0 without any: the chance that an answer equals an
+    earlier one.
 
     >>> find_pattern([3, 1, *[1, 2, 3, 4, 5] * 5], 0.4)
-    Pattern(cycle=(1, 2, 3, 4, 5), n=25, n_answers=27)
+    AnswerPattern(cycle=(1, 2, 3, 4, 5), n=25, n_answers=27)
     """
     given, likely = np.asarray(answers, dtype=np.float64), max(share, LEAST_SHARE)
     best: tuple[int, int, int] | None = None
@@ -143,7 +154,7 @@ def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None
 
 
 def _longest_run(flags: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """The place and the length of the first longest run of True."""
+    """Find the first longest run of True: its position and length, (0, 0) without one."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     begins, ends = edges[::2], edges[1::2]
     if not begins.size:

@@ -1,4 +1,6 @@
-"""How well people agree with each other: Krippendorff's alpha, and one rater against the others."""
+"""How well people agree with each other: Krippendorff's alpha, raters with the means of the other raters, and raters
+with themselves.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,26 @@ from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.intervals import BLOCKS, JackknifeStatistics
 
 RatingScale = Literal["nominal", "ordinal", "interval"]
-"""What differences of ratings mean: nominal, all alike; ordinal, by rank; interval, by the squared difference."""
+"""The scale of ratings for Krippendorff's alpha: nominal, all differences count alike; ordinal, by rank; interval, by
+the squared difference.
+"""
 RATING_SCALES: tuple[RatingScale, ...] = get_args(RatingScale)
 MOST_RATERS = 20
-"""Statistics of single raters are averaged over so many at most, since a crowd may have thousands."""
+"""Statistics of single raters are averaged over the most active raters, at most so many, since a crowd may have
+thousands.
+"""
 FEWEST_SHARED = 30
 """The human ceiling leaves out raters who share fewer rated items with the others: their coefficients are chance."""
 MOST_VALUES = 500
-"""Alpha of ratings with more different values has no interval: each block would cost a table of values by values."""
+"""Alpha of ratings with more different values has no interval: every block would cost a table of values by values."""
 
 
 @dataclass(frozen=True, slots=True)
 class KrippendorffAlpha:
-    """Krippendorff's alpha: 1 is full agreement, 0 chance, below 0 worse than chance.
+    """Krippendorff's alpha of ratings: 1 is full agreement, 0 chance, below 0 worse than chance; None without two
+    ratings of one item, and where all ratings are equal.
 
-    It is None without two ratings of one item and where all of them are equal. n_pairable: ratings of items that
-    have two or more. n_items: these items.
+    n_items: items with two or more ratings. n_pairable: the ratings of these items.
     """
 
     level: RatingScale
@@ -40,9 +46,10 @@ class KrippendorffAlpha:
 
 
 def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -> KrippendorffAlpha:
-    """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none.
+    """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none, with the numbers of items
+    and ratings that it uses. level: nominal, ordinal or interval.
 
-    Raises ValueError for another shape, infinite ratings and an unknown level.
+    Raises ValueError for another shape, infinite ratings and an unknown scale.
 
     >>> round(krippendorff_alpha([[1, 1], [1, 0], [0, 0], [0, 0]], "nominal").value, 6)
     0.533333
@@ -58,9 +65,11 @@ def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -
 
 @dataclass(frozen=True, slots=True)
 class AnswerConsistency:
-    """How far a rater agrees with themself: on n things that they judged twice without knowing it.
+    """How often a rater gave the same answer again, on n things that they judged twice without knowing it: number and
+    share of equal answers, and the mean difference.
 
-    share: of equal answers, with Wilson's interval. mean_difference: without sign. None for n = 0.
+    share: of equal answers, in [0, 1], with Wilson's interval. mean_difference: the mean absolute difference of the two
+    answers. None for n = 0.
     """
 
     n: int
@@ -72,27 +81,29 @@ class AnswerConsistency:
 
 
 def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerConsistency:
-    """Compare first and second answers (n,). Raises ValueError for different lengths.
+    """Compare a rater's first and second answers to the same things, both (n,): how many are equal, their share with
+    its interval, and the mean absolute difference. Raises ValueError for different lengths.
 
-    >>> found = compute_consistency([4, 3, 5, 1], [4, 3, 4, 1])
-    >>> found.n_equal, found.share, round(found.low, 3), round(found.high, 3), found.mean_difference
+    >>> answers = compute_consistency([4, 3, 5, 1], [4, 3, 4, 1])
+    >>> answers.n_equal, answers.share, round(answers.low, 3), round(answers.high, 3), answers.mean_difference
     (3, 0.75, 0.301, 0.954, 0.25)
     """
-    one, other = (np.asarray(side, dtype=np.float64) for side in (first, again))
-    if one.ndim != 1 or one.shape != other.shape:
+    answers, answers_again = (np.asarray(side, dtype=np.float64) for side in (first, again))
+    if answers.ndim != 1 or answers.shape != answers_again.shape:
         raise ValueError(
-            f"the answers have shapes {one.shape} and {other.shape}: give a second one for each first one."
+            f"the answers have shapes {answers.shape} and {answers_again.shape}: give two answers for every thing."
         )
-    n, n_equal = one.size, int((one == other).sum())
-    mean = float(np.abs(one - other).mean()) if n else None
+    n, n_equal = answers.size, int((answers == answers_again).sum())
+    mean = float(np.abs(answers - answers_again).mean()) if n else None
     return AnswerConsistency(n, n_equal, ratio(n_equal, n), *wilson_interval(n_equal, n), mean)
 
 
 def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
-    """Krippendorff's alpha of checked ratings at every level, and without each block of videos.
+    """Compute Krippendorff's alpha of ratings (items, raters) on every scale, by the names `krippendorff_nominal` and
+    so on, and again without each block of videos, which gives its interval.
 
-    n is the number of ratings that can be paired, n_undefined of those that cannot. Ratings of more than MOST_VALUES
-    different values are not left out.
+    n is the number of ratings of items with two or more, n_undefined that of the other ratings. Ratings with more than
+    MOST_VALUES different values have no values without blocks.
     """
     values, counts = _rating_counts(ratings)
     together = _coincidences(counts)
@@ -112,7 +123,9 @@ def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
 
 
 def require_ratings(ratings: npt.ArrayLike) -> FloatArray:
-    """Return ratings (items, raters) as float64. Raises ValueError for another shape and infinite ratings."""
+    """Return ratings (items, raters) as float64. Raises ValueError for another shape and infinite ratings; NaN
+    stays.
+    """
     rated = np.asarray(ratings, dtype=np.float64)
     if rated.ndim != 2:
         raise ValueError(f"ratings have shape {rated.shape}: give a row for each item and a column for each rater.")
@@ -122,7 +135,9 @@ def require_ratings(ratings: npt.ArrayLike) -> FloatArray:
 
 
 def compute_mean_ratings(ratings: FloatArray) -> FloatArray:
-    """Average the ratings (items, raters) that were given: (items,); NaN for an item without one."""
+    """Average the ratings (items, raters) that were given, rounded to 9 digits: (items,); NaN for an item without a
+    rating.
+    """
     given = ~np.isnan(ratings)
     with np.errstate(invalid="ignore"):
         # Equal means must stay tied, in whichever order their ratings are added up.
@@ -132,9 +147,10 @@ def compute_mean_ratings(ratings: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class RaterAndOthers:
-    """A rater beside the others: the ratings and the means of the other raters (items,), and the items with both.
+    """One rater's ratings (items,), the mean ratings of the other raters (items,), and a mask (items,) of the items
+    that have both.
 
-    n_shared: the number of these items, by which the rater counts in a mean over raters.
+    n_shared: the number of these items, which is the rater's weight in a mean over raters.
     """
 
     ratings: FloatArray
@@ -143,30 +159,33 @@ class RaterAndOthers:
 
     @property
     def n_shared(self) -> int:
-        """The number of items with both."""
+        """The number of items that both this rater and at least one other rater have rated."""
         return int(self.is_shared.sum())
 
 
 def split_rater(ratings: FloatArray, rater: int) -> RaterAndOthers:
-    """Take one rater (a column) out of the ratings (items, raters)."""
-    own, others = ratings[:, rater], compute_mean_ratings(np.delete(ratings, rater, axis=1))
-    return RaterAndOthers(own, others, ~np.isnan(own) & ~np.isnan(others))
+    """Split one rater (a column) from the ratings (items, raters): their ratings, and the means of the other raters."""
+    own_ratings, others = ratings[:, rater], compute_mean_ratings(np.delete(ratings, rater, axis=1))
+    return RaterAndOthers(own_ratings, others, ~np.isnan(own_ratings) & ~np.isnan(others))
 
 
 def list_ceiling_raters(ratings: FloatArray) -> list[RaterAndOthers]:
-    """List the raters of the human ceiling, the most active of those who count, each beside all others who count."""
+    """List the most active raters who count in the human ceiling (how well a rater agrees with the mean of the others),
+    each with the means of all other raters who count; [] where none counts.
+    """
     counted = ratings[:, mark_ceiling_raters(ratings)]
     return [split_rater(counted, rater) for rater in list_most_active_raters(counted).tolist()]
 
 
 def mark_ceiling_raters(ratings: FloatArray) -> BoolArray:
-    """Tell which raters (raters,) share FEWEST_SHARED or more items with the other raters who count.
+    """Mark, in a boolean array (raters,), who counts in the human ceiling: raters who share FEWEST_SHARED or more rated
+    items with the other raters who count.
 
     It is the largest set of raters of whom this holds. Without two raters of the same items it is empty.
 
-    >>> is_shared = np.ones((40, 3))
-    >>> shared[29:, 2] = np.nan
-    >>> mark_ceiling_raters(shared).tolist(), mark_ceiling_raters(shared[:29]).tolist()
+    >>> three = np.ones((40, 3))
+    >>> three[29:, 2] = np.nan
+    >>> mark_ceiling_raters(three).tolist(), mark_ceiling_raters(three[:29]).tolist()
     ([True, True, False], [False, False, False])
     """
     given = ~np.isnan(ratings)
@@ -182,9 +201,8 @@ def mark_ceiling_raters(ratings: FloatArray) -> BoolArray:
 
 
 def list_most_active_raters(ratings: FloatArray) -> IntArray:
-    """Return the columns of the MOST_RATERS raters who gave most ratings (items, raters), in ascending order.
-
-    Of raters who gave equally many the first ones are taken.
+    """Return the columns of the MOST_RATERS raters who gave most ratings (items, raters), in ascending order; of raters
+    who gave equally many the first ones.
     """
     given = (~np.isnan(ratings)).sum(axis=0)
     columns: IntArray = np.sort(np.argsort(-given, kind="stable")[:MOST_RATERS])
@@ -192,7 +210,7 @@ def list_most_active_raters(ratings: FloatArray) -> IntArray:
 
 
 def _rating_counts(rated: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The different values in ascending order, and how often each item got each: (items, values).
+    """Return the different values in ascending order, and how often each item got every value: (items, values).
 
     Items with fewer than two ratings have no pair: their counts are 0.
     """
@@ -204,14 +222,14 @@ def _rating_counts(rated: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _coincidences(counts: FloatArray) -> FloatArray:
-    """Add up the ordered pairs of ratings inside items, an item weighing as much as its ratings: (values, values)."""
+    """Sum the ordered pairs of ratings inside items, where an item weighs as much as its ratings: (values, values)."""
     weights = 1 / np.maximum(counts.sum(axis=1) - 1, 1)
     together: FloatArray = (counts * weights[:, None]).T @ counts - np.diag(weights @ counts)
     return together
 
 
 def _alpha(values: FloatArray, together: FloatArray, level: RatingScale) -> float | None:
-    """Alpha of coincidences (values, values); None where no two ratings of one item exist, or none differ."""
+    """Compute alpha of coincidences (values, values); None where no two ratings of one item exist, or none differ."""
     totals = together.sum(axis=1)
     distance = 1 - np.eye(values.size)
     if level != "nominal":

@@ -1,17 +1,19 @@
-"""What to rate next: a draw of unequal chances that settles one question soonest, and its estimate without bias.
+"""Chooses what to rate next: captions are drawn with unequal chances so that one question is settled soonest, and
+weights keep its estimate without bias.
 
-A question asks which of two is better: two metrics, two cuts on a metric, two systems. What its answer rests on is
-known before anybody rates, so captions that say more are drawn with a higher chance, and weigh less in the estimate.
+A question asks which of two is better: two metrics, two thresholds on a metric, two systems. The scores from which its
+answer is computed are known before anybody rates, so captions that matter more to it are drawn with a higher chance,
+and weigh less in the estimate.
 
 The draw is priority sampling (Duffield, Lund and Thorup 2007; the order is that of sequential Poisson sampling, Ohlsson
 1998). Unit i with share p_i and a random number u_i in (0, 1) has the key u_i / p_i. Raters take the units in the order
-of their keys, and may stop anywhere: where t is the key of the next unit, those before it were drawn with the chances
-min(1, t p_i), and sums that weigh them by the inverse (Horvitz and Thompson 1952) have no bias, sums over pairs
+of their keys, and may stop anywhere: where t is the key of the next unit, the units before it were drawn with the
+chances min(1, t p_i), and sums that weigh them by the inverse (Horvitz and Thompson 1952) have no bias, sums over pairs
 included. Estimates are ratios of such sums (Hájek 1971). Their intervals leave out one video at a time, and hold at all
 looks together, since raters look again after every answer (`confidence_sequence`).
 
-A part of every draw is spread evenly, so that no chance is 0. With the least share p of all units, those with u_i < t p
-are a random sample of all: a draw of equal chances by the same random numbers would hold them.
+A part of every draw is spread evenly, so that no chance is 0. With the least share p of all units, the units with
+u_i < t p are a random sample of all: a draw of equal chances by the same random numbers would hold them.
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ from metrics_core.agreement.coefficients import dense_ranks, mean_ranks
 from metrics_core.arrays import BoolArray, FloatArray
 
 EVEN_PART = 0.4
-"""The part of a draw that is spread evenly over all units."""
+"""The part of a draw that is spread evenly over all captions."""
 
 
 def compute_metric_draw_shares(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
-    """The shares (n,) by which captions tell which of two metrics is closer to people, from their values (n,).
+    """Compute the shares (n,), of sum 1, with which to draw captions for rating to find which of two metrics is closer
+    to people; NaN in `first` or `second` (n,) gives a share of 0.
 
-    A caption counts by how far the metrics' ranks of it are apart: what both rank alike says nothing. One without both
-    values (NaN) is not drawn: its share is 0.
+    A caption counts by how far its ranks by the two metrics are apart: captions that both rank alike cannot tell the
+    metrics apart. A part of EVEN_PART is spread evenly.
 
     >>> compute_metric_draw_shares([1, 2, 3, 4], [1, 2, 4, 3]).round(3).tolist()
     [0.1, 0.1, 0.4, 0.4]
@@ -42,10 +45,11 @@ def compute_metric_draw_shares(first: npt.ArrayLike, second: npt.ArrayLike) -> F
 
 
 def compute_threshold_draw_shares(values: npt.ArrayLike, lower: float, upper: float) -> FloatArray:
-    """The shares (n,) by which captions tell which of two cuts on a metric's values (n,) is better.
+    """Compute the shares (n,), of sum 1, with which to draw captions for rating to find which of two thresholds on a
+    metric's values (n,) is better; NaN gives a share of 0.
 
-    Half of the draw falls between the cuts, half on the rest: Neyman's allocation where people differ as much here as
-    there. Two cuts differ only in what they do with the captions between them.
+    Half of the draw falls between the thresholds, half outside: Neyman's allocation where people differ as much here as
+    there. Two thresholds differ only in what they do with the captions between them.
 
     >>> compute_threshold_draw_shares([0.1, 0.5, 0.6, 0.9, 0.95], 0.5, 0.9).round(3).tolist()
     [0.167, 0.25, 0.25, 0.167, 0.167]
@@ -58,7 +62,7 @@ def compute_threshold_draw_shares(values: npt.ArrayLike, lower: float, upper: fl
 
 
 def _shares(sizes: FloatArray, known: BoolArray, even: float = EVEN_PART) -> FloatArray:
-    """Shares that add up to 1: in proportion to the sizes of the known units, and a part evenly."""
+    """Compute shares that add up to 1: in proportion to the sizes of the known units, and a part evenly."""
     shares = np.zeros(known.size)
     n, total = int(known.sum()), float(sizes.sum())
     if n:
@@ -67,7 +71,10 @@ def _shares(sizes: FloatArray, known: BoolArray, even: float = EVEN_PART) -> Flo
 
 
 def compute_draw_keys(shares: FloatArray, random_numbers: FloatArray) -> FloatArray:
-    """The keys (n,) by which units are rated, the lowest first; infinite for a share of 0. chance: random, in (0, 1).
+    """Compute the keys (n,) that order the captions for rating, the lowest first: random numbers divided by shares;
+    infinite for a share of 0.
+
+    random_numbers: (n,), in (0, 1).
 
     >>> compute_draw_keys(np.array([0.5, 0.25, 0.0]), np.array([0.5, 0.5, 0.5])).tolist()
     [1.0, 2.0, inf]
@@ -78,9 +85,8 @@ def compute_draw_keys(shares: FloatArray, random_numbers: FloatArray) -> FloatAr
 
 
 def compute_draw_weights(keys: FloatArray, shares: FloatArray) -> FloatArray:
-    """The weight (n,) of each rated unit, from their keys and shares (n,): the inverse of the chance to be drawn.
-
-    The one of the highest key weighs nothing: it only says where the draw ends.
+    """Compute the weight (n,) of every rated caption, the inverse of its chance to be drawn, from the keys and shares
+    (n,) of the rated captions. The caption with the highest key weighs 0: it only marks where the draw ends.
 
     >>> compute_draw_weights(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.125, 0.25])).tolist()
     [1.0, 2.0, 0.0]

@@ -1,4 +1,6 @@
-"""Two scorers on the same items: do they order them alike, which move most, and is one closer to people?"""
+"""Compares two scorers on the same items: whether they order them alike, which items move most, and which scorer is
+closer to people.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ STATISTICS = ("spearman", "kendall_b", "pearson")
 
 @dataclass(frozen=True, slots=True)
 class MovedItem:
-    """An item whose rank differs, and its percentile by each scorer, in (0, 100): 99 is better than 99 % of the items.
+    """An item that two scorers rank differently, by its position and its percentile by either scorer, in (0, 100): 99
+    is better than 99 % of the items.
 
     Equal values share the mean of their ranks.
     """
@@ -34,16 +37,18 @@ class MovedItem:
 
     @property
     def move(self) -> float:
-        """Percentile points by which the second scorer ranks the item higher; below 0 where it ranks it lower."""
+        """By how many percentile points the second scorer ranks the item higher; below 0 where it ranks it lower."""
         return self.second - self.first
 
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Two scorers' values of the same n items of n_videos videos.
+    """Two scorers' values of the same n items of n_videos videos, compared: correlations, mean difference, and the
+    items whose ranks differ most.
 
-    correlations: Spearman's rho, Kendall's tau-b and Pearson's r between the two. mean_difference: second less first.
-    up, down: the items that the second scorer ranks higher, and lower, than the first; the biggest difference first.
+    correlations: Spearman's rho, Kendall's tau-b and Pearson's r between the two, by name. mean_difference: second less
+    first. moved_up, moved_down: the items that the second scorer ranks higher, and lower, than the first; the biggest
+    difference first.
     """
 
     n: int
@@ -56,12 +61,13 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class PeopleComparison:
-    """Two scorers against the mean rating of one aspect, on the n items that have all three numbers.
+    """Two scorers' agreement with the mean rating of one aspect, on the n items that have both scores and a rating: the
+    coefficients of both, their difference, and its p-value.
 
-    first, second: each scorer's coefficients with people; difference: second less first, with an interval of its own,
-    because the same videos are left out of both. p: two-sided, of equal tau-b, by swapping the two scorers' ranks
-    video by video; None where undefined and for a single video. p_holm: corrected by Holm for the number of aspects.
-    strongest: of the baselines, on the same items, see `BaselineComparison`; None without one.
+    first, second: the scorer's coefficients with people, by name; difference: second less first, with an interval of
+    its own, because the same videos are left out of both. p: two-sided, of equal tau-b, by swapping the two scorers'
+    ranks video by video; None where undefined and for a single video. p_holm: corrected by Holm for the number of
+    aspects. strongest: the strongest of the baselines, on the same items, see `BaselineComparison`; None without one.
     """
 
     aspect: str
@@ -85,18 +91,21 @@ def compare_scores(
     level: float = LEVEL,
     seed: int = 0,
 ) -> ScoreComparison:
-    """Compare two scorers' values (n,) of the same items, whose videos are given (n,).
+    """Compare two scorers' values (n,) of the same items: their correlations and mean difference with intervals over
+    videos, and the `n_moved` items whose ranks differ most in either direction.
 
-    Raises ValueError for shapes that do not fit and numbers that are not finite.
+    videos: (n,), the video of every item. Raises ValueError for shapes that do not fit and numbers that are not finite.
 
-    >>> found = compare_scores([1, 2, 3, 4], [1, 2, 4, 3], ["a", "a", "b", "b"])
-    >>> round(found.correlations["kendall_b"].value, 3), found.mean_difference.value, found.moved_up[0].position
-    (0.667, 0.0, 2)
+    >>> comparison = compare_scores([1, 2, 3, 4], [1, 2, 4, 3], ["a", "a", "b", "b"])
+    >>> round(comparison.correlations["kendall_b"].value, 3), comparison.mean_difference.value
+    (0.667, 0.0)
+    >>> comparison.moved_up[0].position
+    2
     """
     left, right = require_finite_sides(first, second)
     video = require_group_numbers("videos", videos, left.size)
     block = draw_blocks(video, seed)
-    found = compute_pooled(ComparedValues(left, right, video, np.full(left.size, -1), block), STATISTICS)
+    statistics = compute_pooled(ComparedValues(left, right, video, np.full(left.size, -1), block), STATISTICS)
     difference = right - left
     mean = float(difference.mean()) if difference.size else None
     unbounded = (-math.inf, math.inf)
@@ -104,7 +113,7 @@ def compare_scores(
     return ScoreComparison(
         left.size,
         int(video.max(initial=-1)) + 1,
-        {name: found.compute_estimate(name, level) for name in STATISTICS},
+        {name: statistics.compute_estimate(name, level) for name in STATISTICS},
         jackknife_estimate(mean, jackknife_means(difference, block), level, unbounded),
         up,
         down,
@@ -114,17 +123,23 @@ def compare_scores(
 def _list_moved_items(
     first: FloatArray, second: FloatArray, n: int
 ) -> tuple[tuple[MovedItem, ...], tuple[MovedItem, ...]]:
-    """The n items that the second side ranks highest above the first, and the n lowest below it; ties in order."""
+    """List the n items that the second scorer ranks highest above the first, and the n lowest below it; ties in the
+    order of the items.
+    """
     if first.size == 0:
         return (), ()
     from scipy.stats import rankdata
 
-    one, other = (100 * (rankdata(side) - 0.5) / side.size for side in (first, second))
+    first_percentiles, second_percentiles = (100 * (rankdata(side) - 0.5) / side.size for side in (first, second))
     # Rounding must not order equal moves.
-    move = np.round(other - one, DECIMALS)
+    move = np.round(second_percentiles - first_percentiles, DECIMALS)
     ordered = (np.argsort(-sign * move, kind="stable")[:n] for sign in (1, -1))
     up, down = (
-        tuple(MovedItem(int(i), float(one[i]), float(other[i])) for i in order if sign * move[i] > 0)
+        tuple(
+            MovedItem(int(i), float(first_percentiles[i]), float(second_percentiles[i]))
+            for i in order
+            if sign * move[i] > 0
+        )
         for sign, order in zip((1, -1), ordered, strict=True)
     )
     return up, down
@@ -141,32 +156,34 @@ def compare_with_people(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[PeopleComparison, ...]:
-    """Compare two scorers' values (n,) with ratings (n, raters) by aspect, NaN where a number is missing.
+    """Compare how far two scorers' values (n,) agree with people's ratings (n, raters): a PeopleComparison by aspect,
+    in the order of `ratings`, with p-values corrected for the number of aspects.
 
-    baselines: values (n,) by name, of which the strongest stands beside. n_resamples: the swaps of the test. Raises
-    ValueError for shapes that do not fit and infinite numbers.
+    NaN stands for a missing number. baselines: values (n,) by name, of which the strongest is reported, too.
+    n_resamples: the number of random swaps of the test. Raises ValueError for shapes that do not fit and infinite
+    numbers.
 
     >>> people = {"quality": [[1], [2], [3], [4], [5]]}
-    >>> found = compare_with_people([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, range(5))[0]
-    >>> round(found.difference["kendall_b"].value, 3), found.p
+    >>> comparison = compare_with_people([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, range(5))[0]
+    >>> round(comparison.difference["kendall_b"].value, 3), comparison.p
     (0.684, 0.125)
     """
     inputs = build_inputs({"first": first, "second": second}, ratings, videos, baselines=baselines, seed=seed)
-    found = [_compare_aspect(inputs, aspect, level, n_resamples) for aspect in inputs.ratings]
-    corrected = correct_defined_p_values([each.p for each in found])
-    return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
+    comparisons = [_compare_aspect(inputs, aspect, level, n_resamples) for aspect in inputs.ratings]
+    corrected = correct_defined_p_values([comparison.p for comparison in comparisons])
+    return tuple(replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True))
 
 
 def _compare_aspect(inputs: AgreementInputs, aspect: str, level: float, n_resamples: int) -> PeopleComparison:
-    """Compare both scorers with people by one aspect, without a correction."""
-    once, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
-    kept = once.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
-    one, other = (compute_pooled(inputs.select_items(side, once.people, kept), STATISTICS) for side in sides)
-    first, second = ({name: each.compute_estimate(name, level) for name in STATISTICS} for each in (one, other))
+    """Compare both scorers with people by one aspect, without correcting the p-value."""
+    comparisons, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
+    kept = comparisons.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
+    both = [compute_pooled(inputs.select_items(side, comparisons.people, kept), STATISTICS) for side in sides]
+    first, second = ({name: side.compute_estimate(name, level) for name in STATISTICS} for side in both)
     test = permutation_test(
         sides[0][kept],
         sides[1][kept],
-        once.people[kept],
+        comparisons.people[kept],
         inputs.video[kept].tolist(),
         n_resamples=n_resamples,
         seed=inputs.seed,
@@ -175,10 +192,10 @@ def _compare_aspect(inputs: AgreementInputs, aspect: str, level: float, n_resamp
         aspect,
         int(kept.sum()),
         np.unique(inputs.video[kept]).size,
-        int((~np.isnan(once.ratings[kept])).any(axis=0).sum()),
+        int((~np.isnan(comparisons.ratings[kept])).any(axis=0).sum()),
         first,
         second,
-        {name: jackknife_estimate(*other.subtract(one, name), level, (-2.0, 2.0)) for name in STATISTICS},
-        find_strongest_baseline(once, kept, level),
+        {name: jackknife_estimate(*both[1].subtract(both[0], name), level, (-2.0, 2.0)) for name in STATISTICS},
+        find_strongest_baseline(comparisons, kept, level),
         test.p,
     )

@@ -52,14 +52,16 @@ def compute_agreement_rows(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
-    """Compare every metric and baseline with the mean rating of every aspect, and the raters with each other.
+    """Compare every metric and baseline with the mean rating of every aspect, and the raters with each other: all rows
+    of the agreement table, aspect by aspect.
 
     metrics, baselines: values (n,) by name, NaN where undefined; a metric is compared on the items that it has a value
     for. ratings: (n, raters) by aspect, NaN where a rater gave none. videos, systems (n,): the groups of every item; a
-    system of None is unknown. lengths (n,): of the texts, for partial correlations. n_resamples: the random flips of
-    soft pairwise accuracy; seed: of the flips, and of the videos' blocks. The cost grows with n log n of the items.
+    system of None is unknown. lengths (n,): of the texts, for partial correlations. level: the chance that an interval
+    covers the truth. n_resamples: the random flips of soft pairwise accuracy; seed: of the flips, and of the videos'
+    blocks. The cost grows with n log n of the items.
 
-    Soft pairwise accuracy rests on resamples itself and has no interval; of a single video nothing has one.
+    Soft pairwise accuracy is computed from resamples itself and has no interval; with a single video nothing has one.
     Intervals of partial correlations take the systems' means and the line over lengths as known.
 
     Raises ValueError for shapes that do not fit, infinite numbers, a name used twice, a level outside (0, 1) and fewer
@@ -72,92 +74,104 @@ def compute_agreement_rows(
     options = {"n_resamples": n_resamples, "seed": seed}
     inputs = build_inputs(metrics, ratings, videos, systems, lengths, baselines, **options)
     if not 0 < level < 1 or n_resamples < 1:
-        raise ValueError(f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 or more.")
+        raise ValueError(
+            f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 resample or more."
+        )
     return tuple(row for aspect in inputs.ratings for row in _compute_aspect_rows(inputs, aspect, level))
 
 
 def _compute_aspect_rows(inputs: AgreementInputs, aspect: str, level: float) -> Iterator[AgreementRow]:
-    """Yield the rows of one aspect."""
-    once = AspectComparisons(inputs, aspect)
-    n_rated = int(once.is_rated.sum())
+    """Yield the agreement rows of one aspect."""
+    comparisons = AspectComparisons(inputs, aspect)
+    n_rated = int(comparisons.is_rated.sum())
 
-    def rows(name: str, grouping: str, found: JackknifeStatistics) -> Iterator[AgreementRow]:
+    def rows(name: str, grouping: str, statistics: JackknifeStatistics) -> Iterator[AgreementRow]:
         return build_agreement_rows(
-            (name, aspect, grouping), found, level, n_rated=n_rated, baseline=name in inputs.baselines
+            (name, aspect, grouping), statistics, level, n_rated=n_rated, baseline=name in inputs.baselines
         )
 
     for name, values in inputs.values.items():
-        kept = np.isfinite(values) & once.is_rated
-        of_groupings = compute_groupings(inputs, values, once.people, kept)
-        once.remember_pooled(name, kept, of_groupings["pooled"])
-        for grouping, found in of_groupings.items():
-            yield from rows(name, grouping, found)
-    of_raters = once.ratings[:, list_most_active_raters(once.ratings)]
-    if of_raters.shape[1] > 1:
+        kept = np.isfinite(values) & comparisons.is_rated
+        by_grouping = compute_groupings(inputs, values, comparisons.people, kept)
+        comparisons.remember_pooled(name, kept, by_grouping["pooled"])
+        for grouping, statistics in by_grouping.items():
+            yield from rows(name, grouping, statistics)
+    active_raters = comparisons.ratings[:, list_most_active_raters(comparisons.ratings)]
+    if active_raters.shape[1] > 1:
         for name, values in inputs.values.items():
-            by_rater = [{BY_RATER: compute_pooled(inputs.select_defined_items(values, one))} for one in of_raters.T]
+            by_rater = [
+                {BY_RATER: compute_pooled(inputs.select_defined_items(values, ratings))} for ratings in active_raters.T
+            ]
             yield from rows(name, BY_RATER, average_over_raters(by_rater)[BY_RATER])
-    counted = once.list_ceiling_raters(once.is_rated)
-    ceilings = [compute_groupings(inputs, each.ratings, each.other_means, each.is_shared) for each in counted]
-    for grouping, found in average_over_raters(ceilings, [each.n_shared for each in counted]).items():
+    counted = comparisons.list_ceiling_raters(comparisons.is_rated)
+    ceilings = [compute_groupings(inputs, rater.ratings, rater.other_means, rater.is_shared) for rater in counted]
+    for grouping, statistics in average_over_raters(ceilings, [rater.n_shared for rater in counted]).items():
         if grouping == "pooled":
-            once.remember_pooled(ONE_RATER, once.is_rated, found)
-        yield from rows(ONE_RATER, grouping, found)
+            comparisons.remember_pooled(ONE_RATER, comparisons.is_rated, statistics)
+        yield from rows(ONE_RATER, grouping, statistics)
     for name in inputs.values if counted else ():
-        yield from rows(name, WITHOUT_ONE_RATER, once.compute_without_one_rater(name, once.is_rated))
-    yield from build_agreement_rows((RATERS, aspect, "pooled"), compute_alphas(once.ratings, inputs.block), level)
+        yield from rows(name, WITHOUT_ONE_RATER, comparisons.compute_without_one_rater(name, comparisons.is_rated))
+    yield from build_agreement_rows(
+        (RATERS, aspect, "pooled"), compute_alphas(comparisons.ratings, inputs.block), level
+    )
     for name in inputs.values:
         if name not in inputs.baselines:
-            yield from build_baseline_rows(once, name, level)
+            yield from build_baseline_rows(comparisons, name, level)
 
 
 def compute_groupings(
     inputs: AgreementInputs, metric: FloatArray, people: FloatArray, kept: BoolArray
 ) -> dict[str, JackknifeStatistics]:
-    """Compute the statistics of the kept items, by grouping. Groupings that need systems are absent without them."""
+    """Compute the statistics of a metric's values with people's ratings over the kept items, by the name of the
+    grouping: pooled, per_video, and so on. Groupings that need lengths or systems are absent without them.
+    """
     sides = inputs.select_items(metric, people, kept)
-    of_videos = _add_calibrated_ties(compute_per_video(sides, inputs.n_videos), sides, inputs)
-    found = {"pooled": _add_pooled_ties(compute_pooled(sides), sides, inputs), "per_video": of_videos}
+    by_video = _add_calibrated_ties(compute_per_video(sides, inputs.n_videos), sides, inputs)
+    by_grouping = {"pooled": _add_pooled_ties(compute_pooled(sides), sides, inputs), "per_video": by_video}
     if inputs.lengths is not None:
         lengths = inputs.lengths[kept]
-        found["pooled without length"] = compute_partial(
+        by_grouping["pooled without length"] = compute_partial(
             sides, lambda side, rows: subtract_length_trend(side, lengths[rows])
         )
     known = sides.select_items(sides.system >= 0)
     if (inputs.system >= 0).any():
-        found["pooled without system means"] = compute_partial(
+        by_grouping["pooled without system means"] = compute_partial(
             known, lambda side, rows: subtract_system_means(side, known.system[rows])
         )
-        found["per_system"] = _add_soft_accuracy(compute_per_system(known), known, inputs)
-        found["within_system"] = compute_within_system(known)
-    return found
+        by_grouping["per_system"] = _add_soft_accuracy(compute_per_system(known), known, inputs)
+        by_grouping["within_system"] = compute_within_system(known)
+    return by_grouping
 
 
 def _add_calibrated_ties(
-    found: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
+    statistics: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
 ) -> JackknifeStatistics:
-    """Add the pairwise accuracy with a held-out epsilon. Its interval takes epsilon as known."""
+    """Add the pairwise accuracy with a held-out epsilon, averaged over videos. Its interval takes epsilon as known."""
     by_video = compute_held_out_accuracy(sides.metric, sides.people, sides.video, inputs.n_videos, inputs.seed)
-    return found.merge(average_over_videos({CALIBRATED: by_video}, sides))
+    return statistics.merge(average_over_videos({CALIBRATED: by_video}, sides))
 
 
-def _add_pooled_ties(found: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs) -> JackknifeStatistics:
-    """Add the same over the pairs of all items."""
-    value, left_out = compute_pooled_held_out_accuracy(
+def _add_pooled_ties(
+    statistics: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
+) -> JackknifeStatistics:
+    """Add the pairwise accuracy with a held-out epsilon over the pairs of all items."""
+    value, jackknife_values = compute_pooled_held_out_accuracy(
         sides.metric, sides.people, sides.video, sides.block, inputs.n_videos, inputs.seed
     )
     n = {CALIBRATED: sides.metric.size}
-    return found.merge(
-        JackknifeStatistics({CALIBRATED: value}, {CALIBRATED: left_out}, n, {CALIBRATED: 0}, found.n_blocks)
+    return statistics.merge(
+        JackknifeStatistics(
+            {CALIBRATED: value}, {CALIBRATED: jackknife_values}, n, {CALIBRATED: 0}, statistics.n_blocks
+        )
     )
 
 
 def _add_soft_accuracy(
-    found: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
+    statistics: JackknifeStatistics, sides: ComparedValues, inputs: AgreementInputs
 ) -> JackknifeStatistics:
-    """Add the soft pairwise accuracy, without an interval: it rests on resamples itself."""
+    """Add the soft pairwise accuracy, without an interval, as it is computed from resamples itself."""
     value = compute_soft_accuracy(
         sides.metric, sides.people, sides.system, sides.video, inputs.n_resamples, inputs.seed
     )
     nothing = {SOFT: np.full(BLOCKS, np.nan)}
-    return found.merge(JackknifeStatistics({SOFT: value}, nothing, {SOFT: found.n["pearson"]}, {SOFT: 0}, 0))
+    return statistics.merge(JackknifeStatistics({SOFT: value}, nothing, {SOFT: statistics.n["pearson"]}, {SOFT: 0}, 0))

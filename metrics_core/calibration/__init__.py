@@ -1,6 +1,7 @@
-"""Calibration: finds the threshold at which a verifier's yes and no fit the labels best, and how sure it is.
+"""Calibration: finds the threshold at which scores fit labels or ratings best, and how certain it is.
 
-docs/metrics/ecs.md explains the choices, and docs/selections.md those of `calibrate_rated_threshold`, on scores and ratings.
+docs/metrics/ecs.md explains the choices, and docs/selections.md those of `calibrate_rated_threshold`, on scores and
+ratings.
 """
 
 from metrics_core.calibration.labels import compute_split_position, mark_calibration_keys

@@ -1,4 +1,6 @@
-"""Scores with their labels, checked and sorted, and the split of videos into those that calibrate and the others."""
+"""Scores with their labels, checked and sorted, and the split of videos into those that calibrate and the other
+ones.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ CALIBRATION_SHARE = 0.20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledScores:
-    """Scores (n,), labels (n,) of 0 and 1, and the numbers (n,) of the labels' groups, sorted by falling score."""
+    """Scores (n,) sorted from the highest down, with their labels (n,) of 0 and 1 and the numbers (n,) of the labels'
+    groups.
+    """
 
     scores: FloatArray
     labels: IntArray
@@ -29,11 +33,13 @@ class LabelledScores:
         return int(self.labels.sum())
 
     def select_rows(self, rows: BoolArray) -> LabelledScores:
-        """Keep the labels at the positions where `rows` (n,) is True."""
+        """Return the scores, labels and groups at the positions where `rows` (n,) is True, in their order."""
         return LabelledScores(self.scores[rows], self.labels[rows], self.groups[rows])
 
     def count_confusion(self, threshold: float) -> Confusion:
-        """Count how the predictions, score >= threshold, agree with the labels."""
+        """Count how the predictions, yes for score >= threshold, agree with the labels: true and false positives, true
+        and false negatives.
+        """
         n_predicted = int((self.scores >= threshold).sum())
         hits = int(self.labels[:n_predicted].sum())
         misses = self.n_positive - hits
@@ -43,7 +49,8 @@ class LabelledScores:
 def sort_labelled_scores(
     scores: npt.ArrayLike, labels: npt.ArrayLike, groups: Sequence[object] | None
 ) -> tuple[LabelledScores, IntArray]:
-    """Sort the labels, and also return the order that sorted them. Without groups every label is a group of its own.
+    """Sort scores (n,) and their labels (n,) from the highest score down, and also return the positions (n,) that sort
+    them. Without groups every label is a group of its own.
 
     Raises ValueError, naming the row, for a score that is not finite and a label that is neither yes nor no.
     """
@@ -66,22 +73,24 @@ def sort_labelled_scores(
 
 
 def compute_split_position(key: str) -> float:
-    """Map a key to a position in [0, 1]: the first 64 bits of its SHA-256 (UTF-8), divided by 2^64.
+    """Compute the position of a key in [0, 1] for a split by hash: the first 64 bits of its SHA-256 (UTF-8), divided by
+    2^64. Raises ValueError for an empty key.
 
     >>> round(compute_split_position("v_uqiMw7tQ1Cc"), 6)
     0.067378
     """
     if not key:
-        raise ValueError("The key is empty: give the id of the source video, or of the clip where it has none.")
+        raise ValueError("The key is empty: give the id of the source video, or the video's own where it has none.")
     return int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") / 2**64
 
 
 def mark_calibration_keys(keys: Iterable[str], share: float = CALIBRATION_SHARE) -> BoolArray:
-    """Return (n,) True for the keys whose labels calibrate: those with a `compute_split_position` below `share`.
+    """Mark the keys whose labels calibrate, as a mask (n,): those with a `compute_split_position` below `share`, by
+    default about 20 %.
 
-    The split is by hash, so that adding a video never moves another one. The key is the id of the source video, or of
-    the clip where it has no source: clips of one film in both parts would leak. Raises ValueError for an empty key and
-    for a share outside [0, 1].
+    The split is by hash, so that adding a video never moves another one. The key is the id of the source video, or the
+    video's own id where it has no source: two parts of one film on both sides of the split would leak. Raises
+    ValueError for an empty key and for a share outside [0, 1].
 
     >>> mark_calibration_keys(["v_uqiMw7tQ1Cc", "v_FsS_NCZEfaI"]).tolist()
     [True, False]

@@ -1,4 +1,6 @@
-"""The cut on scores that best tells what people find good from the rest, and its worth on other videos."""
+"""Finds the threshold on scores that best separates samples that people rate as good from other ones, and its worth on
+other videos.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from metrics_core.calibration.threshold import compute_threshold_interval, searc
 from metrics_core.intervals import jackknife_estimate
 
 FEWEST_SAMPLES, FEWEST_VIDEOS = 20, 10
-"""With fewer samples or videos than these, a cut is chance."""
+"""The least numbers of samples and of videos for a threshold; with fewer it is chance."""
 FOLDS = 5
 
 
@@ -31,56 +33,59 @@ def calibrate_rated_threshold(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> RatedThreshold:
-    """Find the cut t at which keeping scores >= t best tells good samples from the others, by Youden's J.
+    """Find the threshold t at which keeping scores >= t best separates good samples from other ones by Youden's J, with
+    its interval and its J on other videos, compared with simple scores.
 
-    scores (n,) and ratings (n,), of which each is the mean over raters: NaN for none. videos (n,): the video of each
+    scores (n,) and ratings (n,), where a rating is the mean over raters: NaN for none. videos (n,): the video of every
     sample. A sample is good where its rating is at least `least_rating`; without that, the median of all ratings, or
-    where that is the lowest rating, the next one above it. The cut is one of the scores; of equally good cuts the
+    where that is the lowest rating, the next one above it. The threshold is one of the scores; of equally good ones the
     highest counts.
 
-    Youden's J is the share of the good samples that stay less the share of the others that stay: 1 for a perfect cut,
-    0 for keeping everything, for keeping nothing and for chance. F1 is no choice here: where half of the samples are
-    good, keeping everything has F1 .67, so its best cut can be one that tells nothing, and it moves with the share of
-    good samples, which `least_rating` sets.
+    Youden's J is the share of the good samples that stay less the share of the other samples that stay: 1 for a perfect
+    threshold, 0 for keeping everything, for keeping nothing and for chance. F1 is no choice here: where half of the
+    samples are good, keeping everything has F1 .67, so its best threshold can be one that separates nothing, and it
+    moves with the share of good samples, which `least_rating` sets.
 
-    The interval of the cut resamples videos. `held_out` is J over the samples of all videos, each decided by a cut that
-    was found on other videos: videos are dealt into five parts, and the cut for a part is found on the other four. Its
-    interval leaves out one video at a time. The baselines, (n,) by name, are treated alike, except that they may cut in
-    either direction, and a baseline without a number for one of the samples is left out. Keeping everything is the
-    baseline whose J is 0. Where four parts give no cut with J above 0, the fifth is kept whole.
+    The interval of the threshold resamples videos. `held_out` is J over the samples of all videos, where every sample
+    is decided by a threshold that was found on other videos: videos are dealt into five parts, and the threshold for a
+    part is found on the other four. Its interval leaves out one video at a time. The baselines, (n,) by name, are
+    treated alike, except that they may select in either direction, and a baseline without a number for one of the
+    samples is left out. Keeping everything is the baseline whose J is 0. Where four parts give no threshold with J
+    above 0, the fifth is kept whole.
 
-    Where there is no such cut the result has a status, a reason and no number. Raises ValueError for shapes that do
-    not fit, and for a least rating that is not finite.
+    Where there is no such threshold the result has a status, a reason and no number. Raises ValueError for shapes that
+    do not fit, and for a least rating that is not finite.
 
     >>> scores, ratings = [0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4
-    >>> found = calibrate_rated_threshold(scores, ratings, range(20), least_rating=3)
-    >>> found.at_least, found.n_good, found.youden, found.held_out.value
+    >>> threshold = calibrate_rated_threshold(scores, ratings, range(20), least_rating=3)
+    >>> threshold.at_least, threshold.n_good, threshold.youden, threshold.held_out.value
     (0.7, 12, 1.0, 1.0)
     >>> calibrate_rated_threshold(scores, ratings, range(20), least_rating=6).reason
     'no rating is at least 6: name a lower one'
     """
-    found = find_rated_threshold(scores, ratings, videos, least_rating=least_rating)
-    if found.status != "ok":
-        return found
+    threshold = find_rated_threshold(scores, ratings, videos, least_rating=least_rating)
+    if threshold.status != "ok":
+        return threshold
     rated = _select_rated_scores(scores, ratings, videos, least_rating)
-    of_video = rated.video.tolist()
+    video = rated.video.tolist()
     interval = compute_threshold_interval(
-        rated.scores, rated.good, "youden", groups=of_video, n_resamples=n_resamples, seed=seed
+        rated.scores, rated.good, "youden", groups=video, n_resamples=n_resamples, seed=seed
     )
     others = {name: np.asarray(numbers, dtype=np.float64)[rated.kept] for name, numbers in (baselines or {}).items()}
     complete = {name: numbers for name, numbers in others.items() if np.isfinite(numbers).all()}
     parameters = SearchParameters("youden", None, 0.95, n_resamples, seed)
-    held_out, beside = _compute_held_out(rated.scores, rated.good, rated.video, complete, parameters)
-    return replace(found, low=interval.low, high=interval.high, held_out=held_out, baselines=beside)
+    held_out, baseline_results = _compute_held_out(rated.scores, rated.good, rated.video, complete, parameters)
+    return replace(threshold, low=interval.low, high=interval.high, held_out=held_out, baselines=baseline_results)
 
 
 def find_rated_threshold(
     scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], *, least_rating: float | None = None
 ) -> RatedThreshold:
-    """Find the cut of `calibrate_rated_threshold` without its interval and its worth on other videos, which take resamples.
+    """Find the threshold of `calibrate_rated_threshold` without its interval and its worth on other videos, which take
+    resamples; a status and a reason where there is none.
 
-    >>> found = find_rated_threshold([0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4, range(20), least_rating=3)
-    >>> found.at_least, found.kept_good, found.held_out
+    >>> threshold = find_rated_threshold([0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4, range(20), least_rating=3)
+    >>> threshold.at_least, threshold.kept_good, threshold.held_out
     (0.7, 1.0, None)
     """
     rated = _select_rated_scores(scores, ratings, videos, least_rating)
@@ -89,21 +94,21 @@ def find_rated_threshold(
     counts = (rated.least, rated.scores.size, int(rated.good.sum()), int(rated.video.max(initial=-1)) + 1)
     if undefined := _explain_undefined(rated.scores, *counts):
         return undefined
-    cut = search_threshold(sort_labelled_scores(rated.scores, rated.good, None)[0], SearchParameters("youden"))
-    if cut.value is None or cut.counts is None or not (cut.counts.youden or 0.0) > 0:
-        return RatedThreshold("no_better", "no cut keeps more of the good samples than of the others", *counts)
+    threshold = search_threshold(sort_labelled_scores(rated.scores, rated.good, None)[0], SearchParameters("youden"))
+    if threshold.value is None or threshold.counts is None or not (threshold.counts.youden or 0.0) > 0:
+        return RatedThreshold("no_better", "no threshold keeps more of the good samples than of the others", *counts)
     return RatedThreshold(
         "ok",
         None,
         *counts,
-        at_least=cut.value,
-        kept_good=cut.counts.true_positive / cut.counts.n_positive,
-        kept_others=cut.counts.false_positive / (cut.counts.n - cut.counts.n_positive),
+        at_least=threshold.value,
+        kept_good=threshold.counts.true_positive / threshold.counts.n_positive,
+        kept_others=threshold.counts.false_positive / (threshold.counts.n - threshold.counts.n_positive),
     )
 
 
 class _RatedScores(NamedTuple):
-    """The samples with a score and a rating, of those of the mask `kept`; least: the least rating of a good one.
+    """The samples that have a score and a rating, which the mask `kept` selects; least: the least rating of a good one.
 
     least is None, and nothing else is of use, where no sample is rated.
     """
@@ -118,7 +123,9 @@ class _RatedScores(NamedTuple):
 def _select_rated_scores(
     scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], least_rating: float | None
 ) -> _RatedScores:
-    """Check scores and ratings, and take the samples that have both. Raises ValueError as `calibrate_rated_threshold` does."""
+    """Check scores and ratings, and select the samples that have both. Raises ValueError as `calibrate_rated_threshold`
+    does.
+    """
     values, means = _require_scores_and_ratings(scores, ratings, len(videos), least_rating)
     is_rated = np.isfinite(means)
     kept = is_rated & np.isfinite(values)
@@ -132,12 +139,12 @@ def _select_rated_scores(
 def _require_scores_and_ratings(
     scores: npt.ArrayLike, ratings: npt.ArrayLike, n_videos: int, least_rating: float | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Scores and ratings as arrays (n,). Raises ValueError as `calibrate_rated_threshold` does."""
+    """Return scores and ratings as arrays (n,). Raises ValueError as `calibrate_rated_threshold` does."""
     values, means = np.asarray(scores, dtype=np.float64), np.asarray(ratings, dtype=np.float64)
     if values.ndim != 1 or means.shape != values.shape or n_videos != values.size:
         raise ValueError(
             f"scores have shape {values.shape}, ratings {means.shape}, and there are {n_videos} videos: "
-            "give one of each for every sample, (n,)."
+            "give a score, a rating and a video for every sample, (n,)."
         )
     if least_rating is not None and not np.isfinite(least_rating):
         raise ValueError(f"least_rating is {least_rating}: give a finite rating.")
@@ -145,13 +152,13 @@ def _require_scores_and_ratings(
 
 
 def _choose_least_good_rating(ratings: FloatArray) -> float:
-    """The median, or where nothing is below it, the next rating above it."""
+    """Return the median, or where nothing is below it, the next rating above it."""
     median, lowest = float(np.median(ratings)), float(ratings.min())
     return median if median > lowest else float(ratings[ratings > lowest].min(initial=ratings.max()))
 
 
 def _explain_undefined(scores: FloatArray, least: float, n: int, n_good: int, n_videos: int) -> RatedThreshold | None:
-    """The result where nothing is to be searched."""
+    """Return the result without a threshold where no search is possible; None where it is."""
     counts = (least, n, n_good, n_videos)
     if n < FEWEST_SAMPLES or n_videos < FEWEST_VIDEOS:
         needed = f"a threshold needs {FEWEST_SAMPLES} of {FEWEST_VIDEOS} videos"
@@ -163,7 +170,9 @@ def _explain_undefined(scores: FloatArray, least: float, n: int, n_good: int, n_
     if n_good == 0:
         return RatedThreshold("none_good", f"no rating is at least {least:g}: name a lower one", *counts)
     if scores.min() == scores.max():
-        return RatedThreshold("constant_scores", f"all {n} scores are {scores[0]:g}: no cut tells them apart", *counts)
+        return RatedThreshold(
+            "constant_scores", f"all {n} scores are {scores[0]:g}: no threshold separates them", *counts
+        )
     return None
 
 
@@ -174,49 +183,52 @@ def _compute_held_out(
     baselines: Mapping[str, FloatArray],
     parameters: SearchParameters,
 ) -> tuple[YoudenEstimate, tuple[BaselineYouden, ...]]:
-    """What cuts on scores and on baselines reach on videos that they were not found on."""
+    """Compute J, on videos that they were not found on, of thresholds on scores and on baselines."""
     n_videos = int(video_of.max()) + 1
     part_of_video = np.random.default_rng(parameters.seed).permutation(n_videos) % FOLDS
     part = part_of_video[video_of]
     rules = [
         _decide_held_out([scores], good, part),
-        *[_decide_held_out([each, -each], good, part) for each in baselines.values()],
+        *[_decide_held_out([values, -values], good, part) for values in baselines.values()],
     ]
-    # By video: good samples, others, and of each rule the good ones that it keeps and the others that it keeps.
+    # By video: good samples, other samples, and for each rule the good ones and the other ones that it keeps.
     columns = [good, ~good, *[side for rule in rules for side in (rule & good, rule & ~good)]]
     by_video: FloatArray = np.stack([np.bincount(video_of, column, n_videos) for column in columns], axis=1)
     total = by_video.sum(axis=0, keepdims=True)
-    (exact,), left_out = _youden(total), _youden(total - by_video)
-    held_out = [_build_estimate(exact[rule], left_out[:, rule]) for rule in range(exact.size)]
+    (exact,), jackknife_values = _youden(total), _youden(total - by_video)
+    held_out = [_build_estimate(exact[rule], jackknife_values[:, rule]) for rule in range(exact.size)]
     gains = [
-        _build_estimate(exact[0] - exact[rule], left_out[:, 0] - left_out[:, rule], 2.0) for rule in range(exact.size)
+        _build_estimate(exact[0] - exact[rule], jackknife_values[:, 0] - jackknife_values[:, rule], 2.0)
+        for rule in range(exact.size)
     ]
     named = zip(baselines, held_out[1:], gains[1:], strict=True)
-    return held_out[0], tuple(BaselineYouden(*each) for each in named)
+    return held_out[0], tuple(BaselineYouden(*numbers) for numbers in named)
 
 
 def _decide_held_out(candidates: Sequence[FloatArray], good: BoolArray, part: IntArray) -> BoolArray:
-    """Whether each sample stays (n,), by the best cut on one of the candidates in the other parts."""
+    """Decide whether each sample stays (n,), by the best threshold on one of the candidates in the other parts."""
     stays = np.ones(good.size, dtype=np.bool_)
     for number in range(FOLDS):
         inside, best = part == number, 0.0
         for numbers in candidates:
-            found = search_threshold(
+            threshold = search_threshold(
                 sort_labelled_scores(numbers[~inside], good[~inside], None)[0], SearchParameters("youden")
             )
-            reached = found.counts.youden if found.counts else None
-            if found.value is not None and reached is not None and reached > best:
-                best, stays[inside] = reached, numbers[inside] >= found.value
+            reached = threshold.counts.youden if threshold.counts else None
+            if threshold.value is not None and reached is not None and reached > best:
+                best, stays[inside] = reached, numbers[inside] >= threshold.value
     return stays
 
 
 def _youden(sums: FloatArray) -> FloatArray:
-    """Youden's J (.., rules) of sums by the columns of `_compute_held_out`; not finite where one kind is missing."""
+    """Compute Youden's J (.., rules) of sums by the columns of `_compute_held_out`; not finite where one kind is
+    missing.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: FloatArray = sums[:, 2::2] / sums[:, :1] - sums[:, 3::2] / sums[:, 1:2]
-    return found
+        youden: FloatArray = sums[:, 2::2] / sums[:, :1] - sums[:, 3::2] / sums[:, 1:2]
+    return youden
 
 
-def _build_estimate(value: float, left_out: FloatArray, most: float = 1.0) -> YoudenEstimate:
-    found = jackknife_estimate(float(value), left_out, bounds=(-most, most))
-    return YoudenEstimate(float(value), found.low, found.high)
+def _build_estimate(value: float, jackknife_values: FloatArray, greatest: float = 1.0) -> YoudenEstimate:
+    estimate = jackknife_estimate(float(value), jackknife_values, bounds=(-greatest, greatest))
+    return YoudenEstimate(float(value), estimate.low, estimate.high)

@@ -1,4 +1,4 @@
-"""The result of a cut by ratings: the cut, its interval, and what it is worth beside baselines."""
+"""The result of a threshold by ratings: the threshold, its interval, and its worth compared with simple scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ RatedStatus = Literal["ok", "no_ratings", "few_ratings", "all_good", "none_good"
 
 @dataclass(frozen=True, slots=True)
 class YoudenEstimate:
-    """A number with its 95 % interval over videos; low and high are None where it has none."""
+    """Youden's J, or a difference of two, with its 95 % interval over videos; low and high are None without an
+    interval.
+    """
 
     value: float
     low: float | None
@@ -19,9 +21,9 @@ class YoudenEstimate:
 
 @dataclass(frozen=True, slots=True)
 class BaselineYouden:
-    """Youden's J of cuts on a simple number, in [-1, 1], on videos that they were not found on.
+    """Youden's J of thresholds on a simple score, in [-1, 1], on videos that they were not found on.
 
-    gain: how much higher it is for the metric, without the same videos.
+    gain: how much higher J is for the metric, with an interval that leaves out the same videos of both.
     """
 
     name: str
@@ -31,13 +33,14 @@ class BaselineYouden:
 
 @dataclass(frozen=True, slots=True)
 class RatedThreshold:
-    """A cut on scores: those of `at_least` or more stay, which tells good samples from the others best.
+    """A threshold on scores found by ratings: samples with a score of `at_least` or more stay, which best separates
+    good samples from other ones; or the status and the reason why there is none.
 
     n samples have a score and a rating, from n_videos videos; n_good of them are rated `least_rating` or higher (None
-    without a rating). Everything else is set exactly when `status` is "ok"; otherwise `reason` says why there is no
-    cut. low, high: the 95 % interval of the cut over videos, None where no resample had a cut. kept_good, kept_others:
-    the shares in [0, 1] of the good samples and of the others that stay. held_out: Youden's J on videos that the cut
-    was not found on; `baselines` are beside it.
+    without a rating). Everything else is set exactly when `status` is "ok". low, high: the 95 % interval of the
+    threshold over videos, None where no resample had a threshold. kept_good, kept_others: the shares in [0, 1] of the
+    good samples and of the other samples that stay. held_out: Youden's J on videos that the threshold was not found on;
+    `baselines` hold that of simple scores.
     """
 
     status: RatedStatus
@@ -56,13 +59,15 @@ class RatedThreshold:
 
     @property
     def youden(self) -> float | None:
-        """Youden's J on the samples that the cut was found on, in (0, 1]: it flatters the cut."""
+        """Youden's J on the samples that the threshold was found on, in (0, 1], which is too favourable; None without a
+        threshold.
+        """
         if self.kept_good is None or self.kept_others is None:
             return None
         return self.kept_good - self.kept_others
 
     @property
     def strongest_baseline(self) -> BaselineYouden | None:
-        """The baseline that reaches most on other videos; None without one above keeping everything, which has 0."""
-        best = max(self.baselines, key=lambda each: each.held_out.value, default=None)
+        """The baseline with the highest J on other videos; None without one above 0, which keeping everything has."""
+        best = max(self.baselines, key=lambda baseline: baseline.held_out.value, default=None)
         return best if best is not None and best.held_out.value > 0 else None

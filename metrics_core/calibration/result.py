@@ -13,12 +13,14 @@ Status = Literal["ok", "no_labels", "no_positive", "no_negative"]
 
 
 class CalibrationWarning(UserWarning):
-    """The threshold is defined, but probably not useful to the caller. Given once per call."""
+    """Warning that a threshold is defined, but probably not useful to the caller. Given once per call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """How often predictions and labels agree. A rate is None where its denominator is 0."""
+    """Counts of how predictions and labels of yes and no agree, with the rates that follow from them. A rate is None
+    where its denominator is 0.
+    """
 
     true_positive: int
     false_positive: int
@@ -42,32 +44,32 @@ class Confusion:
 
     @property
     def prevalence(self) -> float | None:
-        """Share of labels that say yes."""
+        """The share of labels that say yes, in [0, 1]; None without a label."""
         return ratio(self.n_positive, self.n)
 
     @property
     def predicted_rate(self) -> float | None:
-        """Share of predictions that say yes."""
+        """The share of predictions that say yes, in [0, 1]; None without a label."""
         return ratio(self.n_predicted, self.n)
 
     @property
     def accuracy(self) -> float | None:
-        """Share of predictions that equal the label."""
+        """The share of predictions that equal the label, in [0, 1]; None without a label."""
         return ratio(self.true_positive + self.true_negative, self.n)
 
     @property
     def precision(self) -> float | None:
-        """Share of the predictions of yes that are right."""
+        """The share of the predictions of yes that are right, in [0, 1]; None without a prediction of yes."""
         return ratio(self.true_positive, self.n_predicted)
 
     @property
     def recall(self) -> float | None:
-        """Share of the labels of yes that are predicted."""
+        """The share of the labels of yes that are predicted as yes, in [0, 1]; None without a label of yes."""
         return ratio(self.true_positive, self.n_positive)
 
     @property
     def f1(self) -> float | None:
-        """2TP / (2TP + FP + FN), in [0, 1]."""
+        """F1 of yes, 2TP / (2TP + FP + FN), in [0, 1]; None where neither a label nor a prediction says yes."""
         return ratio(2 * self.true_positive, self.n_positive + self.n_predicted)
 
     @property
@@ -93,7 +95,8 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdInterval:
-    """Percentile bootstrap interval of a threshold: the middle `level` of the thresholds of resampled label sets.
+    """The percentile bootstrap interval of a threshold: the limits of the middle `level` of the thresholds of resampled
+    label sets; low and high are None without any.
 
     n_groups: the number of groups (single labels, or the labels of a video) that a resample draws with replacement.
     n_undefined of the n_resamples resamples had no threshold and are left out. low and high are None where no resample
@@ -110,7 +113,8 @@ class ThresholdInterval:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A threshold, which predicts yes for score >= value, and its agreement with `n` labels; `n_positive` say yes.
+    """A threshold on scores, which predicts yes for score >= value, and its agreement with `n` labels, of which
+    `n_positive` say yes; no value but a status and a reason where it is not defined.
 
     value and counts are set exactly when `status` is "ok". Otherwise there is no label at all ("no_labels"), no label
     that says yes ("no_positive") or, for objectives that need both kinds, no label that says no ("no_negative"), and

@@ -1,4 +1,6 @@
-"""Search a threshold among the values of labelled decisions: parameters, candidates, and the choice of the best one."""
+"""Searches the best threshold among the scores of labelled decisions: its settings, the possible thresholds, and the
+choice of the best one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from metrics_core.calibration.result import (
 
 @dataclass(frozen=True, slots=True)
 class SearchParameters:
-    """The settings of the search and of its bootstrap, checked."""
+    """The settings of the search for a threshold and of its bootstrap. Raises ValueError, when built, for settings that
+    are not possible.
+    """
 
     objective: Objective = "f1"
     grid_step: float | None = None
@@ -39,12 +43,14 @@ class SearchParameters:
 
 
 def is_divisor_of_one(step: float) -> bool:
-    """Whether a whole number of such steps leads from 0 to 1."""
+    """Whether a whole number of steps of this size leads from 0 to 1."""
     return 0 < step <= 1 and math.isclose(round(1 / step) * step, 1.0, rel_tol=1e-9)
 
 
 def find_objective_status(objective: Objective, n_positive: int, n: int) -> Status:
-    """Say whether the objective is defined where `n_positive` of `n` labels say yes, and if not, why."""
+    """Return "ok" where the objective is defined if `n_positive` of `n` labels say yes; otherwise the status that names
+    what is missing, such as "no_positive".
+    """
     if n == 0:
         return "no_labels"
     if n_positive == 0 and objective != "coverage":
@@ -57,10 +63,11 @@ def find_objective_status(objective: Objective, n_positive: int, n: int) -> Stat
 def choose_best_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> npt.NDArray[np.intp]:
-    """Choose the best cut: indices (..). Of equally good cuts the first one counts, which is the largest threshold.
+    """Choose the threshold that is best by the objective: its index among the c thresholds, in an integer array (..).
+    Of equally good ones the first one counts, which is the largest.
 
-    At a cut, `predicted` (.., c) scores say yes, and `hits` (.., c) of them are right. `n_positive` of `n` labels say
-    yes, both (.., 1).
+    At a threshold, `predicted` (.., c) scores say yes, and `hits` (.., c) of them are right. `n_positive` of `n` labels
+    say yes, both (.., 1).
     """
     best: npt.NDArray[np.intp] = np.argmax(rank_thresholds(objective, hits, predicted, n_positive, n), axis=-1)
     return best
@@ -69,10 +76,11 @@ def choose_best_thresholds(
 def rank_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> FloatArray:
-    """Rank every cut by a number that grows with the objective and is equal where the objective is equal.
+    """Compute for every threshold a number (.., c) that grows with the objective and is equal where the objective is
+    equal; arguments and shapes as in `choose_best_thresholds`.
 
-    The numbers are whole, or one quotient of whole numbers, because more rounding would break ties. A cut that predicts
-    all or nothing has no MCC and ranks as 0, because such a prediction tells nothing.
+    The numbers are whole, or one quotient of whole numbers, because more rounding would break ties. A threshold that
+    predicts all or nothing has no MCC and ranks as 0, because such a prediction has no information.
     """
     ranked: FloatArray
     # The numerator of Youden's J and of MCC. The factors n_positive and n_negative of their denominators never change.
@@ -92,14 +100,18 @@ def rank_thresholds(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PossibleThresholds:
-    """Candidate thresholds (c,), from the largest down, and the number of scores that reach a threshold (c,)."""
+    """The thresholds (c,) to choose from, from the largest down, and the number of scores that reach every threshold
+    (c,).
+    """
 
     thresholds: FloatArray
     n_reaching: IntArray
 
 
 def list_possible_thresholds(labelled: LabelledScores, grid_step: float | None) -> PossibleThresholds:
-    """List the candidates: every distinct score and one above them all, or the multiples of `grid_step` in [0, 1]."""
+    """List the thresholds to choose from: every distinct score and one value above them all, or the multiples of
+    `grid_step` in [0, 1].
+    """
     rising = labelled.scores[::-1]
     if grid_step is None:
         distinct = np.unique(rising)
@@ -112,7 +124,7 @@ def list_possible_thresholds(labelled: LabelledScores, grid_step: float | None) 
 
 
 def sum_at_thresholds(possible: PossibleThresholds, weights: IntArray) -> IntArray:
-    """Sum `weights` (.., n) of the sorted scores over the scores that reach a cut: (.., c)."""
+    """Sum the weights (.., n) of the sorted scores over the scores that reach a threshold: (.., c)."""
     sums = np.zeros((*weights.shape[:-1], weights.shape[-1] + 1), dtype=np.int64)
     weights.cumsum(axis=-1, out=sums[..., 1:])
     counts: IntArray = sums[..., possible.n_reaching]

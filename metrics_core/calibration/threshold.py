@@ -1,4 +1,4 @@
-"""Finds the best threshold of labelled scores with its interval, and one for each dimension with labels enough."""
+"""Finds the best threshold of labelled scores with its interval, and one for every dimension with enough labels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metrics_core.calibration.search import (
     sum_at_thresholds,
 )
 
-# A threshold that says yes to fewer or to more than these shares of the scores hardly tells one score from another.
+# A threshold that says yes to fewer or to more than these shares of the scores hardly separates any scores.
 FEW, MANY = 0.05, 0.95
 
 REASONS: dict[Status, str] = {
@@ -40,7 +40,8 @@ REASONS: dict[Status, str] = {
 def find_best_threshold(
     scores: npt.ArrayLike, labels: npt.ArrayLike, objective: Objective = "f1", *, grid_step: float | None = None
 ) -> Threshold:
-    """Find the threshold t at which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1").
+    """Find the threshold t at which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1"),
+    with its agreement with the labels; a status and no value where the objective is not defined.
 
     scores (n,) are finite, and higher scores mean yes; labels (n,) are True or False. Candidates are all distinct
     scores and a value just above them, or the multiples of grid_step in [0, 1]. Of equally good ones, the largest wins.
@@ -73,21 +74,28 @@ def find_best_threshold(
 
 
 def search_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
-    """Find `best_threshold` of checked labels. Warnings are in the result, and none is raised."""
+    """Find the best threshold of sorted labelled scores, as `find_best_threshold` does; its warnings are in the result,
+    and none is issued.
+    """
     n, n_positive = labelled.labels.size, labelled.n_positive
     status = find_objective_status(parameters.objective, n_positive, n)
     if status != "ok":
         return Threshold(None, parameters.objective, n, n_positive, None, status, REASONS[status])
-    cuts = list_possible_thresholds(labelled, parameters.grid_step)
-    hits, predicted = sum_at_thresholds(cuts, labelled.labels), sum_at_thresholds(cuts, np.ones_like(labelled.labels))
+    possible = list_possible_thresholds(labelled, parameters.grid_step)
+    hits, predicted = (
+        sum_at_thresholds(possible, labelled.labels),
+        sum_at_thresholds(possible, np.ones_like(labelled.labels)),
+    )
     best = choose_best_thresholds(parameters.objective, hits, predicted, np.array([n_positive]), np.array([n]))
-    value = float(cuts.thresholds[best])
+    value = float(possible.thresholds[best])
     counts = labelled.count_confusion(value)
     return Threshold(value, parameters.objective, n, n_positive, counts, warnings=explain_doubts(labelled, counts))
 
 
 def explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ...]:
-    """Write sentences on why the threshold may be of no use."""
+    """Return sentences on why a threshold may be of no use: constant scores, or nearly all or no scores reach it; ()
+    without doubts.
+    """
     sentences = []
     if labelled.scores[0] == labelled.scores[-1]:
         sentences.append(f"All {counts.n} scores are {labelled.scores[0]:g}: no threshold can tell these labels apart.")
@@ -102,7 +110,9 @@ def explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class DimensionThresholds:
-    """The threshold of every dimension, and the pooled threshold, which comes from the labels of all dimensions."""
+    """The threshold of every dimension by name, and the pooled threshold, which comes from the labels of all
+    dimensions.
+    """
 
     pooled: Threshold
     by_dimension: Mapping[str, Threshold]
@@ -122,13 +132,15 @@ def find_dimension_thresholds(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> DimensionThresholds:
-    """Find `best_threshold` and `compute_threshold_interval` of every dimension. Their arguments and errors apply here, too.
+    """Find the best threshold and its interval for every dimension of labelled scores, and one pooled over all
+    dimensions, which replaces the threshold of a dimension with too few labels.
 
-    dimensions (n,): the dimension of every label. names: dimensions to list first in the result, even those without a
-    label. A dimension gets the pooled threshold with its interval and a warning where it has fewer than min_labels
-    labels, no positive label, or labels on which the objective is not defined; `counts` then still counts the
-    dimension's own labels. Where the pooled threshold is not defined either, its status says why. One
-    CalibrationWarning tells all warnings, and every threshold keeps its own.
+    The arguments and errors of `find_best_threshold` and `compute_threshold_interval` apply here, too. dimensions (n,):
+    the dimension of every label. names: dimensions to list first in the result, even those without a label. A dimension
+    gets the pooled threshold with its interval and a warning where it has fewer than min_labels labels, no positive
+    label, or labels on which the objective is not defined; `counts` then still counts the dimension's own labels. Where
+    the pooled threshold is not defined either, its status says why. One CalibrationWarning repeats all warnings, and
+    every threshold keeps its own.
 
     >>> scores, labels = [0.9, 0.8, 0.3, 0.2] * 5 + [0.6], [True, True, False, False] * 5 + [False]
     >>> with warnings.catch_warnings():
@@ -152,14 +164,16 @@ def find_dimension_thresholds(
 
 
 def calibrate_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
-    """Find the threshold of a set of labels, with its interval."""
+    """Find the threshold of a set of labels, with its bootstrap interval."""
     return replace(search_threshold(labelled, parameters), interval=bootstrap_interval(labelled, parameters))
 
 
 def choose_own_or_pooled(
     labelled: LabelledScores, pooled: Threshold, parameters: SearchParameters, min_labels: int
 ) -> Threshold:
-    """Find the threshold of a dimension's own labels; where they do not suffice, return the pooled threshold."""
+    """Find the threshold of a dimension's own labels; where they do not suffice, return the pooled threshold with the
+    counts of the dimension's labels and a warning.
+    """
     n, n_positive = labelled.labels.size, labelled.n_positive
     status = find_objective_status(parameters.objective, n_positive, n) if n_positive else "no_positive"
     if n < min_labels:
@@ -176,7 +190,9 @@ def choose_own_or_pooled(
 
 
 def warn_once(thresholds: Mapping[str, Threshold]) -> None:
-    """Warn the caller's caller once, with the warnings of all thresholds."""
+    """Issue one CalibrationWarning, to the caller's caller, with the warnings of all thresholds; none where there are
+    none.
+    """
     sentences = [f"{name}: {warning}" for name, threshold in thresholds.items() for warning in threshold.warnings]
     if sentences:
         warnings.warn("\n".join(sentences), CalibrationWarning, stacklevel=3)
@@ -197,7 +213,8 @@ def compute_threshold_interval(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> ThresholdInterval:
-    """Compute a percentile bootstrap interval of `best_threshold`. Its arguments and errors apply here, too.
+    """Compute a percentile bootstrap interval of the threshold that `find_best_threshold` finds, by drawing groups of
+    labels at random by the seed; its arguments and errors apply here, too.
 
     groups (n,): the group of every label, such as its video. The bootstrap draws groups with replacement; None draws
     single labels. The labels of a video resemble each other, so drawing them one by one makes the interval too narrow.
@@ -213,23 +230,27 @@ def compute_threshold_interval(
 
 
 def bootstrap_interval(labelled: LabelledScores, parameters: SearchParameters) -> ThresholdInterval:
-    """Compute `compute_threshold_interval` of checked labels."""
+    """Compute `compute_threshold_interval` of sorted labelled scores; without limits where there are fewer than two
+    groups.
+    """
     # Groups are numbered along the sorted labels, so that equal labels give equal intervals whatever labels came along.
     group_of = number_groups(labelled.groups.tolist())
     n_groups = int(group_of.max(initial=-1)) + 1
     if n_groups < 2:
         return ThresholdInterval(None, None, parameters.level, n_groups, parameters.n_resamples, 0)
-    cuts = list_possible_thresholds(labelled, parameters.grid_step)
+    possible = list_possible_thresholds(labelled, parameters.grid_step)
     batches = []
     for weights in draw_resamples(group_of, n_groups, parameters):
         totals = np.stack([weights @ labelled.labels, weights.sum(axis=1)], axis=1)
         defined = np.array([find_objective_status(parameters.objective, *row) == "ok" for row in totals.tolist()])
         n_positive, n = totals[defined, :1], totals[defined, 1:]
         hits, predicted = (
-            sum_at_thresholds(cuts, weights[defined] * labelled.labels),
-            sum_at_thresholds(cuts, weights[defined]),
+            sum_at_thresholds(possible, weights[defined] * labelled.labels),
+            sum_at_thresholds(possible, weights[defined]),
         )
-        batches.append(cuts.thresholds[choose_best_thresholds(parameters.objective, hits, predicted, n_positive, n)])
+        batches.append(
+            possible.thresholds[choose_best_thresholds(parameters.objective, hits, predicted, n_positive, n)]
+        )
     thresholds = np.concatenate(batches)
     low, high = compute_percentile_limits(thresholds, parameters.level)
     n_undefined = parameters.n_resamples - thresholds.size
@@ -237,7 +258,8 @@ def bootstrap_interval(labelled: LabelledScores, parameters: SearchParameters) -
 
 
 def draw_resamples(group_of: IntArray, n_groups: int, parameters: SearchParameters) -> Iterator[IntArray]:
-    """Yield batches of resamples as counts (resamples, n): how often every label was drawn.
+    """Yield batches of bootstrap resamples as counts (resamples, n): how often every label was drawn, at random by the
+    seed in `parameters`.
 
     A resample draws n_groups groups with replacement, and a label is drawn as often as its group.
     """
@@ -250,7 +272,9 @@ def draw_resamples(group_of: IntArray, n_groups: int, parameters: SearchParamete
 
 
 def compute_percentile_limits(thresholds: FloatArray, level: float) -> tuple[float | None, float | None]:
-    """Return the limits of the middle `level` of the thresholds, which are thresholds themselves; None without any."""
+    """Compute the limits of the middle `level` of the thresholds, which are themselves thresholds; (None, None) without
+    any.
+    """
     if thresholds.size == 0:
         return None, None
     outside = (1 - level) / 2

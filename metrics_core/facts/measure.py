@@ -1,4 +1,4 @@
-"""Facts about the pictures of a video file, from one pass over its frames. Runs in the decoding worker."""
+"""Measures facts about the pictures of a video file in one pass over its frames. Runs in the decoding worker."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 # Formats whose first plane holds the luma in bytes, with black at 16 unless the frame says otherwise.
 PLANAR = ("yuv420p", "yuv422p", "yuv444p", "yuvj420p", "yuvj422p", "yuvj444p", "nv12", "gray")
 FULL_RANGE = 2
-# Frames a second that are looked at for contrast, sharpness and bars.
+# The number of frames a second that are measured for contrast, sharpness and bars.
 CLOSE_LOOKS = 1.0
 USUAL_FPS = 25.0
 
 
 class FrameMeasurer:
-    """Measures the frames of a video as they are decoded, in the order in which they are shown.
+    """Measures the frames of one video while they are decoded, in the order in which they are shown.
 
     fps: frames a second. time_base: seconds of a unit of the frames' time stamps. Both are None where unknown.
     """
@@ -36,7 +36,7 @@ class FrameMeasurer:
         self._last_s = -self._frame_s
 
     def add_frame(self, frame: VideoFrame) -> None:
-        """Measure the next frame."""
+        """Measure the next decoded frame; about one frame a second also for contrast, sharpness and bars."""
         luma = convert_to_luma(frame)
         self._scan.add_frame(luma, self._find_start_time(frame))
         if self._n % self._every == 0:
@@ -44,11 +44,15 @@ class FrameMeasurer:
         self._n += 1
 
     def compute_facts(self) -> PictureFacts:
-        """Sum up the frames measured so far."""
+        """Compute the facts (motion, sharpness, light, cuts and so on) about all frames added so far; None for facts
+        that cannot be measured.
+        """
         return self._scan.compute_facts()
 
     def _find_start_time(self, frame: VideoFrame) -> float:
-        """The second from which a frame is shown: by its stamp, or one frame on where that is missing or passed."""
+        """Return the second from which a frame is shown: by its time stamp, or one frame later where that is missing or
+        too early.
+        """
         time_s = self._last_s + self._frame_s
         if frame.pts is not None and self._tick_s is not None:
             stamped = frame.pts * self._tick_s
@@ -58,7 +62,9 @@ class FrameMeasurer:
 
 
 def convert_to_luma(frame: VideoFrame) -> Luma:
-    """Return the luma of a decoded frame, shape (H, W), with black at 16 and white at 235; often without a copy."""
+    """Return the luma of a decoded frame as bytes (H, W), with black at 16 and white at 235; often a view of the frame
+    without a copy.
+    """
     if frame.format.name not in PLANAR:
         frame = frame.reformat(format="yuv420p")
     plane = frame.planes[0]
@@ -71,7 +77,8 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
 
 
 def measure_video(path: Path) -> tuple[PictureFacts, bool]:
-    """Measure the frames of a video, those that decode; returns the facts, and whether it has a sound track.
+    """Measure the frames of a video file, those that decode: the facts about its pictures, and whether it has a sound
+    track.
 
     Raises:
         FrameReadError: no frame decodes.

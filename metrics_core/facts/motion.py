@@ -1,7 +1,7 @@
-"""How far things and camera move between two pictures of a video. Pure functions on arrays.
+"""Measures how far things and the camera move between two pictures of a video. Pure functions on arrays.
 
-Blocks of the first picture are looked for in the second one. Vectors of the codec are no measure of motion: they are
-those that were cheap to code, fewer under strong coding, and many codecs give none.
+Blocks of the first picture are looked for in the second one. Motion vectors of the codec are no measure: they are the
+vectors that were cheap to code, fewer under strong coding, and many codecs give none.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _NEAR = np.arange(-REFINED, REFINED + 1)
 PRICE = 0.3
 # A block whose mean squared slope, in its flattest direction, is this (two levels in four pixels) counts half.
 HALF_SLOPE = 2.0
-# Mean squared slope below which a block's place is not told exactly.
+# Mean squared slope below which a block's place is not known exactly.
 LEAST_SLOPE = 0.25
-# Of a picture with fewer blocks, or with structure on less of its area, the motion is not known.
+# The motion of a picture with fewer blocks, or with structure on less of its area, is not known.
 LEAST_BLOCKS, LEAST_STRUCTURE = 8, 0.02
 # Pixels that the camera may take of a block at the edge.
 LEAST_LOST = 0.5
@@ -38,9 +38,11 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """The motion between two pictures, in picture heights a second.
+    """The motion between two pictures, in picture heights a second: mean length of all motion, of the camera's part,
+    and of the rest.
 
-    length: of the mean vector's length. camera: of what one shift, zoom and turn explains. objects: of the rest.
+    length: mean length of the blocks' motion vectors. camera: mean length of the part that one shift, zoom and turn of
+    the whole picture explains. objects: mean length of the rest.
     """
 
     length: float
@@ -49,7 +51,8 @@ class Motion:
 
 
 def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | None:
-    """Measure the motion from one picture to the next of the same size, `seconds` later.
+    """Measure the motion from one picture to the next of the same size, `seconds` later; None where the picture is too
+    small or too flat to see motion.
 
     Args:
         before, after: mean luma in grey levels, float, shape (H, W); some 72 rows serve best. Faster motion than 18
@@ -72,7 +75,8 @@ def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | No
 def split_motion(
     places: Complex, vectors: Complex, weights: Floats, shape: tuple[int, int], unit: float
 ) -> Motion | None:
-    """Tell the motion of the camera from that of things; None where the camera leaves nothing in the picture.
+    """Separate the motion of the camera from that of things in the picture; None where the camera moves all blocks out
+    of the picture.
 
     Args:
         places: centres of the blocks in pixels, x + iy, shape (n,).
@@ -95,14 +99,15 @@ def split_motion(
 
 
 def match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Floats]:
-    """Find where the blocks of a picture have moved to.
+    """Find where the blocks of a picture have moved to in the next picture: their centres, their motion in pixels, and
+    how well their places are known.
 
     Args:
         before, after: pictures of the same shape, whose sides are multiples of 8.
 
     Returns:
         The centres of the blocks and how far they moved, in pixels, x + iy; and the mean squared slope of each block in
-        its flattest direction, which tells how well its place is known.
+        its flattest direction, which shows how well its place is known.
     """
     coarse = _match_coarsely(_halve(before), _halve(after)) * 2
     n_rows, n_columns = (side // BLOCK for side in before.shape)
@@ -122,7 +127,7 @@ def match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Float
 
 
 def _refine(blocks: Floats, around: Floats, corners: Integers, start: Integers) -> tuple[Integers, Floats]:
-    """The steps near those to start from by which blocks fit best, shape (2, n), and what they cost."""
+    """Find the steps near the starting ones by which blocks fit best, shape (2, n), and their costs."""
     wide = _crop_squares(around, corners + start - REFINED, BLOCK + 2 * REFINED)
     steps = np.stack([np.repeat(_NEAR, len(_NEAR)), np.tile(_NEAR, len(_NEAR))])
     costs = np.empty((steps.shape[1], blocks.shape[2]))
@@ -137,7 +142,7 @@ def _refine(blocks: Floats, around: Floats, corners: Integers, start: Integers) 
 
 
 def _match_coarsely(before: Floats, after: Floats) -> Integers:
-    """The steps, rows and columns, shape (2, n), by which the blocks of half the size fit best."""
+    """Find the steps, rows and columns, shape (2, n), by which the blocks of half the size fit best."""
     side = BLOCK // 2
     height, width = before.shape
     rows, columns = (np.arange(-reach, reach + 1) for reach in (REACH_ROWS, REACH_COLUMNS))
@@ -156,9 +161,10 @@ def _match_coarsely(before: Floats, after: Floats) -> Integers:
 
 
 def _place_exactly(blocks: Floats, there: Floats) -> tuple[Floats, Floats]:
-    """The fractions of a pixel that blocks are off, rows and columns, and their slopes in the flattest direction.
+    """Compute the fractions of a pixel that blocks are off, rows and columns, and their slopes in the flattest
+    direction.
 
-    Least squares: the difference of the two blocks is what their slopes and a small step would make.
+    Least squares: the difference of the two blocks is explained by their slopes and a small step.
     """
     down, right = _slope(there)[:, 2:-2], _slope(there.swapaxes(0, 1)).swapaxes(0, 1)[2:-2]
     difference = there[2:-2, 2:-2] - blocks
@@ -172,13 +178,15 @@ def _place_exactly(blocks: Floats, there: Floats) -> tuple[Floats, Floats]:
 
 
 def _slope(squares: Floats) -> Floats:
-    """How much squares rise from row to row, without the two first and last rows; exact for polynomials of degree 4."""
+    """Compute how much squares rise from row to row, without the two first and last rows; exact for polynomials of
+    degree 4.
+    """
     slope: Floats = (8 * (squares[3:-1] - squares[1:-3]) - (squares[4:] - squares[:-4])) / 12
     return slope
 
 
 def _smooth(picture: Floats) -> Floats:
-    """The picture without its finest waves, whose slopes single pixels do not tell."""
+    """Return the picture without its finest waves, whose slopes cannot be seen from single pixels."""
     wide = np.pad(picture, 1, mode="edge")
     rows = wide[:-2] + 2 * wide[1:-1] + wide[2:]
     smooth: Floats = (rows[:, :-2] + 2 * rows[:, 1:-1] + rows[:, 2:]) / 16
@@ -186,20 +194,21 @@ def _smooth(picture: Floats) -> Floats:
 
 
 def _crop_squares(picture: Floats, corners: Integers, side: int) -> Floats:
-    """Squares of a picture, shape (side, side, n), with the given upper left corners, shape (2, n)."""
+    """Crop squares of a picture, shape (side, side, n), with the given upper left corners, shape (2, n)."""
     along = np.arange(side)
     squares: Floats = picture[corners[0] + along[:, None, None], corners[1] + along[:, None]]
     return squares
 
 
 def _halve(picture: Floats) -> Floats:
-    """Means of two by two pixels."""
+    """Compute the means of two by two pixels."""
     halved: Floats = (picture[::2] + picture[1::2])[:, ::2] / 4 + (picture[::2] + picture[1::2])[:, 1::2] / 4
     return halved
 
 
 def _fit_camera(places: Complex, vectors: Complex, weights: Floats) -> Complex:
-    """The vectors of the shift, zoom and turn that most blocks follow: least squares, repeated without the outliers.
+    """Fit the shift, zoom and turn that most blocks follow, and return their vectors: least squares, repeated without
+    the outliers.
 
     A shift, a zoom and a turn are together one complex line: vector = shift + factor * place.
     """
@@ -218,7 +227,7 @@ def _fit_camera(places: Complex, vectors: Complex, weights: Floats) -> Complex:
 
 
 def _median(values: Floats, weights: Floats) -> float:
-    """The value at which half of the weight is reached."""
+    """Return the value at which half of the weight is reached."""
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     return float(values[order[np.searchsorted(total, total[-1] / 2)]])

@@ -1,4 +1,5 @@
-"""Facts about the frames of a video: change, motion, sharpness, light, cuts and bars. Pure functions on arrays.
+"""Measures facts about the frames of a video: change, motion, sharpness, light, cuts and bars. Pure functions on
+arrays.
 
 Luma is uint8 with black at 16 and white at 235, as codecs store it. Shares lie between 0 and 1.
 """
@@ -28,12 +29,12 @@ BLACK, WHITE = 16, 235
 DARK = BLACK + 0.1 * (WHITE - BLACK)
 DARK_SHARE = 0.98
 BRIGHTEST_BLACK = DARK_SHARE * DARK + (1 - DARK_SHARE) * 255
-# Rows and columns of the grid of pixels that are looked at in every frame; many rows of a frame for its sharpness.
+# Rows and columns of the grid of pixels that are read in every frame; rows of a frame that are read for its sharpness.
 GRID_ROWS, GRID_COLUMNS = 40, 72
 SHARP_ROWS = 48
-# Change and motion are those of so many seconds, in pictures of so many rows, where the coding of single frames and
-# their number a second are hardly seen; motion is that of every second step. In a step longer than the second limit,
-# where frames are rare, motion is not known.
+# Change and motion are measured over so many seconds, in pictures of so many rows, where the coding of single frames
+# and their number a second are hardly seen; motion is measured for every second step. In a step longer than the second
+# limit, where frames are rare, motion is not known.
 STEP_S, LONGEST_STEP_S = 0.2, 0.3
 SMALL_ROWS = 72
 MOTION_EVERY = 2
@@ -49,13 +50,13 @@ CUT_LEVELS, CUT_TIMES = 12.0, 2.5
 # A frame repeats the one before if it differs by less than this in grey levels, or as a share of the pairs around it.
 REPEATED_LEVELS, REPEATED_SHARE = 0.1, 0.25
 # A row or column is in the picture, and no bar, where means over its parts reach a tenth of the range, or differ by so
-# many grey levels, in the looks above this quantile.
+# many grey levels, in the frames above this quantile.
 BAR_PARTS, BAR_SPREAD, BAR_QUANTILE = 16, 8.0, 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class PictureFacts:
-    """Facts about the frames of one video; None where there is nothing to measure.
+    """Facts about the frames of one video, such as motion, sharpness and cuts; None where there is nothing to measure.
 
     A fact with `_min` and `_max` is the median over frames; these are the extremes.
 
@@ -106,7 +107,9 @@ class PictureFacts:
 
 @dataclass(frozen=True, slots=True)
 class PictureChange:
-    """What changed from one small picture to the next: grey levels on average, and in the blocks that change most."""
+    """The change from one small picture to a later one, `seconds` apart: grey levels on average (`mean`), and in the
+    hundredth of the blocks that change most (`greatest`).
+    """
 
     seconds: float
     mean: float
@@ -115,7 +118,9 @@ class PictureChange:
 
 @dataclass
 class FrameScan:
-    """What the frames of one video have shown so far: `look` at each in order, at some `closely`, then `facts`."""
+    """The measurements of one video so far: call `add_frame` with each frame in order, `add_details` with some of them,
+    then `compute_facts`.
+    """
 
     start_times: list[float] = field(default_factory=list)
     mean_luma: list[float] = field(default_factory=list)
@@ -133,7 +138,9 @@ class FrameScan:
     _next_at: float = 0.0
 
     def add_frame(self, luma: Luma, time_s: float) -> None:
-        """Take in the next frame, shape (H, W), shown from `time_s` on; one of another size is compared with none."""
+        """Measure the next frame, luma of shape (H, W), shown from `time_s` on: light, change, motion and signature. A
+        frame of another size than the last is not compared with it.
+        """
         # Every frame comes by here: a few whole-number operations on few pixels, or it would cost as much as decoding.
         grid = pick_grid_pixels(luma).astype(np.int16)
         mean = int(grid.sum()) / grid.size
@@ -147,7 +154,7 @@ class FrameScan:
         self._last = grid
         if not self.start_times:
             self._next_at = time_s
-        # The frame nearest to the end of the step, as far as the frames so far tell.
+        # The frame nearest to the end of the step, judged by the frames so far.
         if not self.start_times or time_s >= self._next_at - (time_s - self.start_times[-1]) / 2:
             self._add_small_picture(shrink_picture(luma), time_s)
         self.start_times.append(time_s)
@@ -161,18 +168,18 @@ class FrameScan:
                 motion = measure_motion(self._small, small, seconds)
                 self.motions += [motion] if motion else []
         self._small, self._small_at = small, time_s
-        # Steps keep their grid, so that frames that lie beside it make them no longer.
+        # Steps keep their grid, so that frames that lie off it make them no longer.
         self._next_at += STEP_S * max(1, floor((time_s - self._next_at) / STEP_S + 1.5))
 
     def add_details(self, luma: Luma) -> None:
-        """Take in contrast, sharpness and bars of a frame, shape (H, W)."""
+        """Measure contrast, sharpness and bars of a frame, luma of shape (H, W)."""
         self.contrast.append(float(pick_grid_pixels(luma).std()))
         if (value := laplacian_variance(luma)) is not None:
             self.sharpness.append(value)
         self.bar_scan.add_frame(luma)
 
     def compute_facts(self) -> PictureFacts:
-        """Sum up the frames seen so far."""
+        """Compute the facts about the frames added so far; None for facts that cannot be measured."""
         means, spreads = np.array(self.mean_luma), np.array(self.contrast)
         shown = compute_frame_durations(self.start_times)
         seconds = np.array([step.seconds for step in self.steps])
@@ -198,13 +205,13 @@ class FrameScan:
 
 
 def pick_grid_pixels(luma: Luma) -> Luma:
-    """Return every so many pixels of a frame, about 40 rows by 72 columns: enough for its light and its change."""
+    """Return a grid of pixels of a frame, about 40 rows by 72 columns: enough for its light and its change."""
     rows, columns = max(1, luma.shape[0] // GRID_ROWS), max(1, luma.shape[1] // GRID_COLUMNS)
     return luma[rows // 2 :: rows, columns // 2 :: columns]
 
 
 def shrink_picture(luma: Luma) -> Floats:
-    """Return the means of a frame over 72 rows of squares, shape (h, w); all pixels of a frame with fewer rows."""
+    """Return the means of a frame over squares in 72 rows, shape (h, w); all pixels of a frame with fewer rows."""
     height, width = luma.shape
     n_rows = min(SMALL_ROWS, height)
     n_columns = max(1, min(width, round(n_rows * width / height)))
@@ -219,10 +226,10 @@ def shrink_picture(luma: Luma) -> Floats:
 
 
 def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChange:
-    """Compare two small pictures of the same shape, `seconds` apart.
+    """Measure the change between two small pictures of the same shape, `seconds` apart, scaled to 0.2 s: in grey levels
+    on average, and in the hundredth of the blocks that change most.
 
-    A change is scaled to 0.2 s, unless frames are so rare that there is nothing nearer to compare: then it is what
-    changed from one frame to the next.
+    Where frames are rarer than every 0.3 s there is nothing nearer to compare: then the change is not scaled.
     """
     rows, columns = (_edges(side, max(1, round(side / BLOCK)))[:-1] for side in before.shape)
     differences = np.add.reduceat(np.add.reduceat(after - before, rows, axis=0), columns, axis=1)
@@ -236,7 +243,8 @@ def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChan
 
 
 def compute_frame_durations(times: Sequence[float]) -> NDArray[np.float64]:
-    """Return how long each frame is shown, given when it begins; the last one as long as most, a single one a second.
+    """Compute how many seconds each frame is shown, from the times at which frames begin; the last one as long as the
+    median, a single one for one second, and an empty array without frames.
 
     >>> compute_frame_durations([0.0, 0.5, 1.0, 3.0]).tolist()
     [0.5, 0.5, 2.0, 0.5]
@@ -248,9 +256,10 @@ def compute_frame_durations(times: Sequence[float]) -> NDArray[np.float64]:
 
 
 def laplacian_variance(luma: Luma) -> float | None:
-    """Return the variance of the Laplacian of a frame over some of its rows; None for fewer than 3 x 3 pixels.
+    """Compute the variance of the Laplacian of a frame, a measure of its sharpness, over some of its rows; None for
+    fewer than 3 x 3 pixels.
 
-    >>> sharpness(np.full((9, 9), 80, dtype=np.uint8))
+    >>> laplacian_variance(np.full((9, 9), 80, dtype=np.uint8))
     0.0
     """
     height, width = luma.shape
@@ -263,26 +272,30 @@ def laplacian_variance(luma: Luma) -> float | None:
 
 
 def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
-    """Return the frames that begin a new shot, given the change from frame t to t + 1 at place t.
+    """List the numbers of the frames that begin a new shot, from the changes of the picture: `changes[t]` is the change
+    from frame t to t + 1.
 
     A cut is one great change among small ones: a flash makes two, fast motion many, a fade none. It is compared with
     `reach` pairs on either side. These must go farther than frames are repeated: of ten pictures a second in a file of
     thirty frames, every third pair is a great change and two are none.
 
-    >>> cuts([1, 1, 1, 40, 1, 1], 2), cuts([1, 1, 40, 40, 1, 1], 2), cuts([0, 0, 40, 0, 0, 38, 0, 0, 41], 6)
-    ([4], [], [])
+    >>> list_cuts([1, 1, 1, 40, 1, 1], 2), list_cuts([1, 1, 40, 40, 1, 1], 2)
+    ([4], [])
+    >>> list_cuts([0, 0, 40, 0, 0, 38, 0, 0, 41], 6)
+    []
     """
-    found = []
+    frames = []
     for place, change in enumerate(changes):
         if change >= CUT_LEVELS:
             around = [*changes[max(0, place - reach) : place], *changes[place + 1 : place + 1 + reach]]
             if around and change >= CUT_TIMES * max(around):
-                found.append(place + 1)
-    return found
+                frames.append(place + 1)
+    return frames
 
 
 def mark_repeated_frames(changes: Sequence[float], reach: int) -> list[bool]:
-    """Return whether frame t + 1 repeats frame t, given their change at place t.
+    """Mark which frames repeat the frame before: a list of bools where place t belongs to frame t + 1, given
+    `changes[t]`, the change from frame t to t + 1.
 
     It does if they differ by less than a tenth of a grey level, or by less than a quarter of the greatest change within
     `reach` pairs on either side, cuts left out. Coding draws a repeated picture a little otherwise.
@@ -302,14 +315,16 @@ def mark_repeated_frames(changes: Sequence[float], reach: int) -> list[bool]:
 
 @dataclass
 class BarScan:
-    """In how many of the frames looked at a row and a column showed more than an even dark grey."""
+    """Counts in how many of a video's frames each row and each column shows more than an even dark grey, to find black
+    bars at the edges.
+    """
 
     n: int = 0
     rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     columns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add_frame(self, luma: Luma) -> None:
-        """Take in a frame, shape (H, W); one of another size than the first is left out."""
+        """Count a frame, luma of shape (H, W); one of another size than the first is left out."""
         if not self.n:
             self.rows, self.columns = (np.zeros(side, np.int64) for side in luma.shape)
         if luma.shape == (len(self.rows), len(self.columns)):
@@ -318,10 +333,11 @@ class BarScan:
             self.columns += _is_lit(luma.T)
 
     def compute_share(self) -> float | None:
-        """Return the share of the picture that bars take; None where no row or no column counts as lit.
+        """Compute the share of the picture that black bars at its edges take, in [0, 1); None where no row or no column
+        counts as lit, as without frames.
 
-        A row counts that is lit in the looks above a quantile of .8: a white frame does not end a bar, nor does a dark
-        scene make one. With two looks it must be lit in both.
+        A row counts that is lit in the frames above a quantile of .8: a white frame does not end a bar, nor does a dark
+        scene make one. With two frames it must be lit in both.
         """
         least = self.n - floor(BAR_QUANTILE * (self.n - 1))
         (rows,), (columns,) = np.nonzero(self.rows >= least), np.nonzero(self.columns >= least)
@@ -332,7 +348,7 @@ class BarScan:
 
 
 def _is_lit(luma: Luma) -> NDArray[np.bool_]:
-    """Whether a row of a frame shows something, shape (H,); means over parts of it take the grain away."""
+    """Mark the rows of a frame that show something, shape (H,); means over parts of a row remove the grain."""
     edges = _edges(luma.shape[1], min(BAR_PARTS, luma.shape[1]))
     means = np.stack([luma[:, start:end].mean(axis=1, dtype=np.float32) for start, end in pairwise(edges)])
     is_lit: NDArray[np.bool_] = (means.max(axis=0) > DARK) | (np.ptp(means, axis=0) > BAR_SPREAD)
@@ -340,12 +356,12 @@ def _is_lit(luma: Luma) -> NDArray[np.bool_]:
 
 
 def _edges(size: int, n: int) -> NDArray[np.int64]:
-    """Where n parts of a size begin and end, as equal as whole numbers allow."""
+    """Return where n parts of a size begin and end, as equal as whole numbers allow."""
     return np.arange(n + 1) * size // n
 
 
 def _spread(values: Sequence[float] | Floats) -> tuple[float | None, float | None, float | None]:
-    """Median, least and greatest."""
+    """Return the median, the least and the greatest value; None for no values."""
     if not len(values):
         return None, None, None
     return float(np.median(values)), float(np.min(values)), float(np.max(values))
@@ -356,5 +372,5 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def _share(which: NDArray[np.bool_], seconds: Floats) -> float | None:
-    """The share of the time for which something holds."""
+    """Compute the share of the time for which something is true."""
     return float(np.average(which, weights=seconds)) if len(which) else None

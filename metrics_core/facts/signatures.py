@@ -1,4 +1,4 @@
-"""Signatures of videos: where looks at a video are bright beside dark, by which a copy is known again.
+"""Signatures of videos, which show by the direction of edges whether one video is a copy of another.
 
 A copy may be coded otherwise, scaled, cropped a little, shortened a little, or carry a logo.
 """
@@ -15,32 +15,34 @@ Floats = NDArray[np.float64]
 
 # Edges lie on so many rows and columns of a picture; a signature has those of so many moments of the video.
 PLACES, MOMENTS = 8, 4
-# Means of a picture before its edges are taken, and pixels that are looked at for each of them.
+# Rows and columns of means to which a picture is reduced before its edges are taken, and pixels that a mean reads.
 _SIDE, _PIXELS = 32, 4
 # Edges are those of the picture blurred by so many means: finer ones are elsewhere after a small crop.
 _BLUR = 1.5
 # An edge counts by its direction; one that is weaker than this share of the median edge of its picture counts less, and
 # so does one below so many grey levels a mean, which is noise or coding.
 _WEAK, _NOISE = 0.3, 0.1
-# Looks that are kept: at least half as many, unless the video has fewer frames. Enough for each moment to be a mean.
+# The most frames that are kept, and at least half as many unless the video has fewer: enough for means per moment.
 MAX_LOOKS = 32
-# A moment is a mean over looks around it, weighted by a bell of this width, as a share of the video: a copy without the
-# first second shows the same a little earlier.
+# A moment is a mean over frames around it, weighted by a bell of this width, as a share of the video: a copy without
+# the first second shows the same a little earlier.
 _WIDTH = 0.12
-# Of an edge a signature keeps the sign, and nothing where the edge is weaker than this share of the root mean square of
+# A signature keeps the sign of an edge, and nothing where the edge is weaker than this share of the root mean square of
 # all. A video where that is less than this is flat: its slopes are of a third of a grey level over the whole picture.
 _LEAST, _FLAT = 0.4, 0.1
 
 
 def _bell(places: Floats, centres: Floats, width: float) -> Floats:
-    """Weights of places around centres, each row of sum 1, shape (centres, places)."""
+    """Compute bell-shaped weights of places around centres, each row of sum 1, shape (centres, places)."""
     weights = np.exp(-0.5 * ((places - centres[:, None]) / width) ** 2)
     shares: Floats = weights / weights.sum(axis=1, keepdims=True)
     return shares
 
 
 def _pictures_to_edges() -> tuple[Floats, Floats]:
-    """Two matrices (PLACES, _SIDE * _PIXELS): one blurs a picture along an axis, one gives the slope of the blurred."""
+    """Build two matrices (PLACES, _SIDE * _PIXELS): one blurs a picture along an axis, one gives the slope of the
+    blurred picture.
+    """
     means = np.arange(_SIDE, dtype=np.float64) + 0.5
     centres = (np.arange(PLACES, dtype=np.float64) + 0.5) * _SIDE / PLACES
     blur = _bell(means, centres, _BLUR)
@@ -55,9 +57,10 @@ _BLURRED, _SLOPE = _pictures_to_edges()
 
 
 def compute_edges(luma: NDArray[np.uint8]) -> Floats:
-    """Return the edges of a frame (H, W): its slopes along x and along y at 8 x 8 places, shape (128,), from -1 to 1.
+    """Compute the edges of a frame, luma of shape (H, W): its slopes along x and along y at 8 x 8 places, shape (128,),
+    from -1 to 1. A flat frame has edges of 0.
 
-    Contrast cancels out, so that light, a logo or a subtitle changes few of them. A flat frame has edges of 0.
+    Contrast cancels out, so that light, a logo or a subtitle changes few of them.
     """
     for axis, size in enumerate(luma.shape):
         luma = luma.take(np.arange(_SIDE * _PIXELS) * size // (_SIDE * _PIXELS), axis)
@@ -72,12 +75,13 @@ def compute_edges(luma: NDArray[np.uint8]) -> Floats:
 
 @dataclass
 class SignatureScan:
-    """Looks at frames of one video at even distances, however many will come: `look` at each, then `signature`.
+    """Collects the edges of frames of one video at even distances, whatever its length: call `add_frame` with every
+    frame, then `compute_signature`.
 
-    A short video is looked at in every frame. Where more looks than 32 are kept, every second one is dropped, and from
-    then on half as many frames are looked at. So no length or rate need be known before.
+    A short video is measured in every frame. Where more than 32 frames are kept, every second one is dropped, and from
+    then on half as many frames are measured. So no length or rate need be known before.
 
-    looks: the edges of the frames 0, every, 2 * every, ..., as `compute_edges` returns them.
+    edges: the edges of the frames 0, frame_step, 2 * frame_step, ..., as `compute_edges` returns them.
     """
 
     frame_step: int = 1
@@ -85,7 +89,7 @@ class SignatureScan:
     _n: int = 0
 
     def add_frame(self, luma: NDArray[np.uint8]) -> None:
-        """Take in the next frame, shape (H, W)."""
+        """Take the next frame, luma of shape (H, W), and keep its edges if its turn has come."""
         if self._n % self.frame_step == 0:
             self.edges.append(compute_edges(luma))
             if len(self.edges) > MAX_LOOKS:
@@ -94,9 +98,8 @@ class SignatureScan:
         self._n += 1
 
     def compute_signature(self) -> bytes | None:
-        """Return the signature of the frames so far, 128 bytes; None without a frame, or where all are flat.
-
-        The first half has a bit for each edge that is positive, the second half one for each that is negative.
+        """Compute the signature of the video from the frames so far: 128 bytes, a bit for every edge that is positive,
+        then one for every edge that is negative; None without a frame, or where all frames are flat.
         """
         if not self.edges:
             return None
@@ -110,9 +113,11 @@ class SignatureScan:
 
 
 def convert_to_unit_vectors(signatures: Sequence[bytes]) -> NDArray[np.float32]:
-    """Return the signatures as vectors (n, 512) of length 1, whose cosine says how much alike two videos are.
+    """Convert signatures (128 bytes each) to vectors (n, 512) of length 1, in their order, whose cosine is the
+    similarity of two videos.
 
-    >>> units = convert_to_unit_vectors([b"\\xff" * 64 + bytes(64), b"\\xf0" * 64 + b"\\x0f" * 64, b"\\xf0" * 64 + bytes(64)])
+    >>> signatures = [b"\\xff" * 64 + bytes(64), b"\\xf0" * 64 + b"\\x0f" * 64, b"\\xf0" * 64 + bytes(64)]
+    >>> units = convert_to_unit_vectors(signatures)
     >>> np.round(units[0] @ units.T, 2) + 0.0
     array([1.  , 0.  , 0.71], dtype=float32)
     """

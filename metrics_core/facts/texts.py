@@ -1,4 +1,6 @@
-"""Facts about a text: its length, what it repeats, and which of its words are stock phrases, digits or names."""
+"""Measures facts about a text: its length, its repetitions, and which of its words are stock phrases, digits or
+names.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _BEING = (
     r"|in (?:black|slow|colou?r))"
 )
 _MOOD = r"(?:sense|atmosphere|mood|ambiance|ambience|feel|vibe)\b"
-# English phrases that speak of the video instead of what is in it, and closing words that say nothing.
+# English phrases that speak of the video instead of what is in it, and closing words without content.
 _PHRASES = (
     rf"{_THE}{_MEDIUM} {_HOW}(?:{_SHOWING}|{_BEING}|takes? place|cuts? to|fades?)\b",
     rf"\b(?:in|throughout|across|within|during) (?:the|this) (?:\w+ )?{_MEDIUM}",
@@ -47,13 +49,13 @@ _PHRASES = (
     r"(?:of|showing|that|which|where|about|featuring|in which)\b",
     rf"^\W*(?:(?:an?|some|the|this) )?(?:\w+ )?(?!images?|pictures?|scenes?|frames?){_MEDIUM} "
     r"(?:of|showing|shows?|that shows|depicting|featuring|capturing|in which|where|about)\b",
-    # We see, as one who tells what is shown. Somebody in the video may see something, too.
+    # We see, of somebody who describes what is shown. Somebody in the video may see something, too.
     r"(?:^\W*(?:(?:as|and|then|next|now|first|here),? )?|[,;] )(?:we|you|one|viewers|the viewers?) "
     r"(?:can |could |also |then |now |first |next |clearly |get to )*(?:see|watch|observe|notice|witness)\b",
     r"\b(?:we|viewers|the viewers?) (?:are|is) (?:then |also |first )?"
     r"(?:shown|introduced|presented|taken|given|greeted)\b",
     r"\bwe (?:get|catch) a (?:\w+ )?(?:glimpse|view|look|sense|shot)\b",
-    # The camera, where it tells what comes next. Where it moves, as to the left, is content.
+    # The camera, where it introduces what comes next. Where it moves, as to the left, is content.
     rf"\bthe camera {_HOW}(?:focuses|captures|shows|reveals|highlights)\b",
     rf"\bthe camera {_HOW}(?:pans?|tilts?|zooms?|cuts?|moves?|shifts?|switches|turns?|swings?)"
     r"(?: (?:over|across|around|away|back|down|up|in|out|slowly))* (?:to|on|onto|towards?) "
@@ -86,7 +88,8 @@ _SIGN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextFacts:
-    """Facts about one text; None where a text is too short to tell. Shares lie between 0 and 1.
+    """Facts about one text, such as its number of words and its language; None where a text is too short to measure.
+    Shares lie between 0 and 1.
 
     Attributes:
         words: number of words; a Han or kana character is a word.
@@ -109,7 +112,7 @@ class TextFacts:
 
 
 def list_words(text: str) -> list[str]:
-    """Split a text into words, without combining marks.
+    """List the words of a text in order, without combining marks; a Han or kana character is a word of its own.
 
     >>> list_words("The man's T-shirt cost 3.50; 煎饼!")
     ['The', "man's", 'T-shirt', 'cost', '3.50', '煎', '饼']
@@ -122,7 +125,8 @@ def list_words(text: str) -> list[str]:
 def measure_text(
     text: str, split_sentences: Callable[[str], Sequence[str]], detect_language: Callable[[str], str | None]
 ) -> TextFacts:
-    """Describe a text.
+    """Measure the facts about a text (words, sentences, repetition, stock phrases and so on), with given functions that
+    split it into sentences and detect its language.
 
     Args:
         text: any text, also an empty one.
@@ -136,9 +140,9 @@ def measure_text(
         (10, 2, 0.25, 0.5)
     """
     sentences = split_sentences(text)
-    of_sentences = [list_words(sentence) for sentence in sentences]
+    words_by_sentence = [list_words(sentence) for sentence in sentences]
     words = list_words(text)
-    inside = [word for sentence in of_sentences for word in sentence[1:] if word[0].isalpha()]
+    inside = [word for sentence in words_by_sentence for word in sentence[1:] if word[0].isalpha()]
     return TextFacts(
         words=len(words),
         sentences=len(sentences),
@@ -151,7 +155,7 @@ def measure_text(
 
 
 def has_stock_phrase(sentence: str) -> bool:
-    """Tell whether a sentence has an English stock phrase.
+    """Whether a sentence has an English stock phrase, such as "the video shows" or "we can see".
 
     >>> has_stock_phrase("We see a man."), has_stock_phrase("A man sees a video game.")
     (True, False)
@@ -160,7 +164,8 @@ def has_stock_phrase(sentence: str) -> bool:
 
 
 def compute_repeated_share(words: Sequence[str]) -> float | None:
-    """Return the share of the sequences of three words that stood before; None with fewer than three words.
+    """Compute the share of the sequences of three words that occurred before in the list; None with fewer than three
+    words.
 
     >>> compute_repeated_share("a b c a b c".split())
     0.25

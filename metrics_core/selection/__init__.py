@@ -1,1 +1,3 @@
-"""Choosing among ranked samples: combined values, places for strata, near-duplicates, diversity. Pure functions."""
+"""Selection among ranked samples: combined values, places for strata, near-duplicates and diversity. Pure functions on
+arrays.
+"""

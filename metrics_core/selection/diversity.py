@@ -1,4 +1,4 @@
-"""A diverse subset: k-center greedy, which keeps the farthest sample close to some chosen one."""
+"""Chooses a diverse subset by k-center greedy, which keeps every sample as near as possible to a chosen one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _POOL, _ROWS = 256, 8192
 
 
 def choose_diverse_rows(units: Rows, n: int, report_progress: Callable[[int], None] | None = None) -> Positions:
-    """The positions (n,) of a diverse subset, in the order in which they were chosen.
+    """Choose n rows that differ as much as possible: their positions (n,), in the order in which they were chosen,
+    beginning with the first row; empty for n = 0.
 
     units: (m, d), float32 rows of length 1, the best first; 0 <= n <= m. The first row comes first; then, again and
     again, the row whose nearest chosen row is the farthest, by cosine, and of equally far rows the earlier. This is the
     greedy 2-approximation of the k-center problem (Gonzalez 1985); a smaller subset is the beginning of a larger one.
-    Time grows with n times m, memory beyond the rows with m. tell: gets the number chosen, now and then. Raises
-    ValueError for n outside 0 to m.
+    Time grows with n times m, memory beyond the rows with m. report_progress: is called with the number chosen so far,
+    now and then. Raises ValueError for n outside 0 to m.
 
     >>> choose_diverse_rows(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 2).tolist()
     [0, 2]
@@ -45,11 +46,11 @@ def choose_diverse_rows(units: Rows, n: int, report_progress: Callable[[int], No
 
 
 def _choose_next_rows(units: Rows, nearest: npt.NDArray[np.float32], most: int) -> Positions:
-    """The next rows to choose, in order: one or more.
+    """Choose the next rows, in order: one or more.
 
     nearest: (m,), the cosine of each row with its nearest chosen row. It never falls, so a row stays the farthest as
     long as its cosine is below those of all rows outside a pool. So rows of the pool are chosen by their products with
-    one another alone, and all rows are compared with many new ones in one product of matrices.
+    one another, and all rows are compared with many new ones in one product of matrices.
     """
     limit = np.partition(nearest, _POOL)[_POOL] if len(nearest) > _POOL else np.float32(np.inf)
     (pool,) = np.nonzero(nearest < limit)

@@ -1,4 +1,4 @@
-"""Near-duplicates among ranked samples, exactly."""
+"""Finds near-duplicates among ranked samples, exactly."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
 
 TOLERANCE = 1e-6
-"""A cosine that is so little below the limit counts: vectors of float32 have no more digits."""
-# Products of so many rows with so many others lie in memory at once.
+"""A cosine below the limit by no more than this counts, since vectors of float32 have no more digits."""
+# The rows and the other rows whose products are in memory at once.
 _BLOCK, _OTHERS = 1024, 4096
 # Numbers per row of which bounds are computed. Bounds are allowed to err by so much.
 _HEAD, _SLACK = 64, 1e-5
-# Where more than one of so many pairs could be alike, the products of whole rows cost less than looking at each pair.
+# Where more than one of so many pairs could be alike, products of whole rows cost less than a product per pair.
 _DENSE = 128
 # Pairs whose vectors lie in memory at once.
 _PAIRS = 4096
 
 
 def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
-    """Which rows to keep (n,): a row goes where its cosine with an earlier row that is kept is `at_least` or more.
+    """Return a mask (n,) of the rows to keep: a row is dropped where its cosine with an earlier row that is kept is
+    `least_cosine` or more.
 
-    units: (n, d), float32 rows of length 1, the best first. 0 < at_least <= 1. So of two near-duplicates the better one
-    stays, and a row goes only because of a row that stays. The cosine is the product of the rows in float64; one within
-    1e-6 below `at_least` counts, so that equal texts are near-duplicates at 1. Time grows with n times the number kept;
-    memory beyond the rows is a fifth of theirs or less where d is 384. Raises ValueError for another `at_least`.
+    units: (n, d), float32 rows of length 1, the best first. 0 < least_cosine <= 1. So of two near-duplicates the better
+    one stays, and a row goes only because of a row that stays. The cosine is the product of the rows in float64; one
+    within 1e-6 below `least_cosine` counts, so that equal texts are near-duplicates at 1. Time grows with n times the
+    number kept; memory beyond the rows is a fifth of theirs or less where d is 384. Raises ValueError for another
+    `least_cosine`.
 
-    Most pairs are told apart by an upper bound of their cosine (see `_compute_heads`); the cosine of the others is computed.
+    Most pairs are separated by an upper bound of their cosine (see `_compute_heads`); the cosine of the others is
+    computed.
 
     >>> drop_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
     [True, False, True]
     """
     if not 0 < least_cosine <= 1:
-        raise ValueError(f"at_least is {least_cosine:g}: give a cosine above 0 and at most 1")
+        raise ValueError(f"least_cosine is {least_cosine:g}: give a cosine above 0 and at most 1")
     limit, heads = least_cosine - TOLERANCE, _compute_heads(units)
     kept = np.empty(0, dtype=np.intp)
     for start in range(0, len(units), _BLOCK):
@@ -52,9 +55,11 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
 
 
 def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
-    """Return the rows that `drop_near_duplicates` drops, in order, and for each the earlier kept row most like it.
+    """Return the positions of the rows that `drop_near_duplicates` dropped, in ascending order, and for every one of
+    them the position of the earlier kept row that is most like it.
 
-    units: (n, d), the rows that it was given. keep: (n,), what it returned. Of rows equally alike the first is taken.
+    units: (n, d), the rows that it was given. keep: (n,), the mask that it returned. Of rows equally alike the first is
+    taken.
 
     >>> units = np.float32([[1, 0], [0, 1], [0.8, 0.6]])
     >>> dropped, originals = find_originals(units, drop_near_duplicates(units, 0.5))
@@ -72,11 +77,11 @@ def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
 
 
 def _compute_heads(units: Rows) -> Rows:
-    """Short rows (n, _HEAD + 1) whose products are upper bounds of the cosines.
+    """Compute short rows (n, _HEAD + 1) whose products are upper bounds of the cosines.
 
     In the basis of the principal axes a row is a head and a rest. A cosine is the product of two heads and that of two
-    rests, and the latter is at most the product of their lengths (Cauchy and Schwarz). So the length of the rest stands
-    behind the head. Any orthonormal basis would do; this one makes the rests short.
+    rests, and the latter is at most the product of their lengths (Cauchy and Schwarz). So the length of the rest is
+    appended to the head. Any orthonormal basis would do; this one makes the rests short.
     """
     if units.shape[1] <= 2 * _HEAD or len(units) <= _OTHERS:
         return units  # finding the axes would cost more than they save
@@ -92,7 +97,7 @@ def _compute_heads(units: Rows) -> Rows:
 def _find_alike_pairs(
     units: Rows, heads: Rows, rows: Positions, others: Positions, limit: float
 ) -> tuple[Positions, Positions]:
-    """The pairs whose cosine is `limit` or more, as places in `rows` and in `others`."""
+    """Find the pairs whose cosine is `limit` or more, as places in `rows` and in `others`."""
     products = heads[rows] @ heads[others].T
     places = np.flatnonzero(products >= limit - _SLACK)
     is_alike = np.zeros(len(places), dtype=np.bool_)
@@ -110,7 +115,9 @@ def _find_alike_pairs(
 
 
 def _choose_greedily(n: int, first: Positions, second: Positions) -> Positions:
-    """The places to keep of n rows, given all pairs that are alike, each in both orders, by their first place."""
+    """Choose the places to keep of n rows, given all pairs that are alike, each pair in both orders, by their first
+    place.
+    """
     is_gone = np.zeros(n, dtype=np.bool_)
     starts = np.searchsorted(first, np.arange(n + 1))
     for place in np.unique(first[first < second]):

@@ -1,4 +1,6 @@
-"""Where a number of the best samples ends, how many samples share the value there, and which of these are taken."""
+"""The value at which a selection of a given number of best samples ends, how many samples share it, and which of these
+are selected.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = npt.NDArray[np.intp]
-# At most one sample in so many, 5 %, may be taken before its equals for no reason but its key.
+# At most one sample in so many, 5 %, may be selected before its equals for no reason but its key.
 _FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SizeThreshold:
-    """The value at which the size asked for ends within a stratum, and how many samples lie there.
+    """The value at which the `n_asked` best samples of a stratum end, and how many samples have a higher value and how
+    many exactly this one.
 
     stratum: its number. value: that of the worst of the `n_asked` best samples. n_above: how many samples have a higher
-    value; n_at: how many have exactly this one.
+    value; n_equal: how many have exactly this one.
     """
 
     stratum: int
@@ -29,30 +32,32 @@ class SizeThreshold:
 
     @property
     def n_tied_asked(self) -> int:
-        """How many of the samples asked for have the value of the cut."""
+        """How many of the `n_asked` best samples have exactly the value of the threshold."""
         return self.n_asked - self.n_above
 
     @property
     def n_tied_beyond(self) -> int:
-        """How many samples with the value of the cut are more than asked for."""
+        """How many more samples than fit into the `n_asked` ones have exactly the value of the threshold."""
         return self.n_equal - self.n_tied_asked
 
     @property
     def is_arbitrary(self) -> bool:
-        """Whether more than 5 % of the samples asked for would be taken before their equals by their keys.
+        """Whether more than 5 % of the samples asked for would be selected before other samples of the same value, only
+        because of their keys.
 
         >>> SizeThreshold(0, 0.0, 20, 19, 2).is_arbitrary, SizeThreshold(0, 0.0, 20, 18, 3).is_arbitrary
         (False, True)
-        >>> SizeThreshold(0, 0.0, 20, 18, 2).is_arbitrary  # all that share the value are taken
+        >>> SizeThreshold(0, 0.0, 20, 18, 2).is_arbitrary  # all that share the value are selected
         False
         """
         return self.n_tied_beyond > 0 and self.n_tied_asked * _FEWEST > self.n_asked
 
     def count_selected(self, ties: str) -> int:
-        """Return how many samples of the stratum are taken where ties are "include", "exclude" or decided otherwise.
+        """Return how many samples of the stratum are selected where `ties` is "include" (all that share the value),
+        "exclude" (none of them, if not all fit) or another rule, which fills the size exactly.
 
-        >>> cut = SizeThreshold(0, 0.0, n_asked=20, n_above=18, n_equal=5)
-        >>> [cut.count_selected(ties) for ties in ("random", "include", "exclude")]
+        >>> threshold = SizeThreshold(0, 0.0, n_asked=20, n_above=18, n_equal=5)
+        >>> [threshold.count_selected(ties) for ties in ("random", "include", "exclude")]
         [20, 23, 18]
         """
         if ties == "include":
@@ -61,32 +66,34 @@ class SizeThreshold:
 
 
 def find_size_thresholds(values: npt.NDArray[np.float64], strata: Counts, places: Sequence[int]) -> list[SizeThreshold]:
-    """Return where the best places[s] samples of each stratum s end, by stratum; one without a place has no cut.
+    """Find where the best places[s] samples of each stratum s end: a SizeThreshold by stratum in ascending order; none
+    for a stratum without places.
 
     values: (n,), none above an earlier one of its stratum. strata: (n,), from 0 to len(places) - 1. No stratum has more
     places than samples.
 
     >>> find_size_thresholds(np.array([0.9, 0.5, 0.5, 0.5, 0.1]), np.array([0, 0, 1, 0, 1]), [2, 0])
-    [SizeThreshold(stratum=0, value=0.5, n_asked=2, n_above=1, n_at=2)]
+    [SizeThreshold(stratum=0, value=0.5, n_asked=2, n_above=1, n_equal=2)]
     """
     by_stratum = np.argsort(strata, kind="stable")
     sizes = np.bincount(strata, minlength=len(places))
-    wanted = np.asarray(places, dtype=np.intp)
-    (used,) = np.nonzero(wanted)
-    lasts = (np.cumsum(sizes) - sizes + wanted - 1)[used]
+    n_places = np.asarray(places, dtype=np.intp)
+    (used,) = np.nonzero(n_places)
+    lasts = (np.cumsum(sizes) - sizes + n_places - 1)[used]
     worst = np.full(len(places), np.inf)
     worst[used] = values[by_stratum[lasts]]
     above, at = values > worst[strata], values == worst[strata]
     counts = [np.bincount(strata[rows], minlength=len(places)) for rows in (above, at)]
-    columns = zip(*[part[used].tolist() for part in (worst, wanted, *counts)], strict=True)
+    columns = zip(*[part[used].tolist() for part in (worst, n_places, *counts)], strict=True)
     return [SizeThreshold(stratum, *numbers) for stratum, numbers in zip(used.tolist(), columns, strict=True)]
 
 
 def count_ties(thresholds: Sequence[SizeThreshold], ties: str) -> tuple[int, int]:
-    """Return how many samples that have the value of their stratum's cut are taken with these `ties`, and are left.
+    """Count, over all strata, the samples with exactly the value of their stratum's threshold: how many are selected
+    under the rule `ties`, and how many are left.
 
     >>> count_ties([SizeThreshold(0, 0.0, 20, 18, 5), SizeThreshold(1, 0.5, 4, 3, 1)], "include")
     (6, 0)
     """
-    taken = [cut.count_selected(ties) - cut.n_above for cut in thresholds]
-    return sum(taken), sum(cut.n_equal for cut in thresholds) - sum(taken)
+    n_selected = sum(threshold.count_selected(ties) - threshold.n_above for threshold in thresholds)
+    return n_selected, sum(threshold.n_equal for threshold in thresholds) - n_selected

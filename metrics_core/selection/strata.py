@@ -1,4 +1,4 @@
-"""How many samples a share is, how many of them each stratum may send, and which ones go."""
+"""How many samples a share is, how many samples each stratum contributes, and which ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 
 def count_in_share(share: float, n: int) -> int:
-    """Return how many of n samples a share takes: floor(share * n), at least 1; it is meant as written in decimals.
+    """Return how many of n samples a share is: floor(share * n), at least 1, with the share taken as written in
+    decimals.
 
     >>> count_in_share(0.125, 363), count_in_share(0.1, 30), count_in_share(0.01, 5)
     (45, 3, 1)
@@ -19,7 +20,8 @@ def count_in_share(share: float, n: int) -> int:
 
 
 def divide_places(count: int, sizes: Sequence[int]) -> list[int]:
-    """Divide `count` places over strata of these sizes, in proportion to them, by the largest remainders.
+    """Divide `count` places over strata in proportion to their sizes, by the largest remainders: a list in the order of
+    `sizes`.
 
     Of equal remainders the earlier stratum's counts as larger. No stratum gets more places than it has samples. Raises
     ValueError where count is negative or above the sum of the sizes.
@@ -40,7 +42,7 @@ def divide_places(count: int, sizes: Sequence[int]) -> list[int]:
 
 
 def choose_first_per_stratum(strata: npt.NDArray[np.intp], places: Sequence[int]) -> npt.NDArray[np.intp]:
-    """The positions of the first places[s] items of each stratum s, in ascending order.
+    """Return the positions of the first places[s] items of each stratum s, for all strata together in ascending order.
 
     strata: (n,), the stratum of each item, from 0 to len(places) - 1.
 

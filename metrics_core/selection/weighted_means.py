@@ -1,4 +1,4 @@
-"""Several values of each sample as one value to rank by."""
+"""Combines several values of each sample into one value to rank by: weighted means of values or of ranks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _ROWS = 10_000
 
 
 def weighted_mean(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
-    """The weighted mean (n,) of each row of `values` (n, m); weights (m,), positive, and meant as written in decimals.
+    """Compute the weighted mean of each row of `values` (n, m): an array (n,), in the order of the rows.
 
-    Rows with the same values have the same mean, to the last digit, wherever they stand and whatever the order of the
-    columns. Raises ValueError for other shapes, weights that are not positive, and values that are not finite.
+    weights: (m,), positive, taken as written in decimals. Rows with the same values have the same mean, to the last
+    digit, in any place and with any order of the columns. Raises ValueError for other shapes, weights that are not
+    positive, and values that are not finite.
 
-    >>> average_chunk_features([[1.0, 0.0], [0.5, 0.5]], [3, 1]).tolist()
+    >>> weighted_mean([[1.0, 0.0], [0.5, 0.5]], [3, 1]).tolist()
     [0.75, 0.5]
     """
     rows, parts = _require_values_and_weights(values, weights)
@@ -28,12 +29,12 @@ def weighted_mean(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
 
 
 def weighted_mean_rank(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
-    """The weighted mean (n,) over the columns of `values` (n, m) of the rank of each value in its column.
+    """Compute for each row of `values` (n, m) the weighted mean of its ranks in the columns, scaled to the open
+    interval (0, 1): (n,), where the highest value of a column has the highest rank.
 
-    A rank is scaled to the open interval (0, 1), and the highest value has the highest; equal values share the mean of
-    their ranks. So a metric counts by its order alone, whatever the range of its values. Equal means are equal to the
-    last digit where n times the sum of the weights has at most 15 digits, decimals of the weights included. Raises
-    ValueError as `weighted_mean` does.
+    Equal values share the mean of their ranks. So a metric counts by its order only, whatever the range of its values.
+    weights: (m,), positive, taken as written in decimals. Equal means are equal to the last digit where n times the sum
+    of the weights has at most 15 digits, decimals of the weights included. Raises ValueError as `weighted_mean` does.
 
     >>> weighted_mean_rank([[0.1, 50.0], [0.2, 10.0]], [1, 1]).tolist()
     [0.5, 0.5]
@@ -50,7 +51,7 @@ def weighted_mean_rank(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatAr
 
 
 def _require_values_and_weights(values: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """The values, and the weights as whole numbers of the same proportions: .1 and .2 become 1 and 2."""
+    """Return the values, and the weights as whole numbers of the same proportions: .1 and .2 become 1 and 2."""
     rows, given = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if rows.ndim != 2 or given.shape != rows.shape[1:]:
         raise ValueError(f"values have shape {rows.shape} and weights {given.shape}: give (n, m) and (m,)")
@@ -64,9 +65,9 @@ def _require_values_and_weights(values: npt.ArrayLike, weights: npt.ArrayLike) -
 
 
 def _sum_rows(rows: FloatArray, parts: FloatArray) -> FloatArray:
-    """The sum (n,) of each row of `rows` (n, m) times `parts` (m,).
+    """Sum each row of `rows` (n, m) times `parts` (m,): (n,).
 
-    A product of matrices rounds a row otherwise where it stands elsewhere, or where its columns have another order.
+    A product of matrices rounds a row otherwise in another place, or with another order of its columns.
     """
     starts = range(0, len(rows), _ROWS)
     sums = [math.fsum(row) for start in starts for row in (rows[start : start + _ROWS] * parts).tolist()]

@@ -224,7 +224,7 @@ def test_equal_seeds_give_equal_rows_and_the_order_of_items_changes_no_value() -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"metrics": {"good": [1.0]}}, "one number for each of the 120 items"),
+        ({"metrics": {"good": [1.0]}}, "a number for every one of the 120 items"),
         ({"metrics": {"good": np.full(120, np.inf)}}, "infinite"),
         ({"ratings": {"quality": [[1.0]]}}, "ratings of 1 items"),
         ({"baselines": {"good": np.ones(120)}}, "names a metric and a baseline"),

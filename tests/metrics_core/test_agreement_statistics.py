@@ -334,5 +334,5 @@ def test_baselines_by_hand() -> None:
     assert count_words(["A dog's ball.", "", "(no) words!"]).tolist() == [4, 0, 2]
     found = compute_words_in_common(["a red ball", "x", "", "a"], [["the RED ball", "a dog"], ["y"], [""], []])
     assert found.tolist() == pytest.approx([2 / 3, 0, 0, NAN], nan_ok=True)
-    with pytest.raises(ValueError, match="one for each"):
+    with pytest.raises(ValueError, match="one list for every text"):
         compute_words_in_common(["a"], [])

@@ -72,7 +72,7 @@ def same(
             "ECS orders captions by coverage less well than one more rater, and clearly better than words in common.",
             "better than simple scores",
         ),
-        # An interval as wide as this says nothing of a rater.
+        # An interval as wide as this does not compare with a rater.
         (
             same(number(0.4), (-0.2, 0.1)),
             "above baseline",
@@ -99,12 +99,22 @@ def same(
             "worse than a simple score",
         ),
         (same(number(0.4), None, None), "above baseline", "ECS orders captions by coverage.", "orders alike"),
-        (same(number(0.03)), "nothing", "ECS says nothing about coverage.", "says nothing"),
-        (same(number(0.04, low=0.0)), "nothing", "ECS says nothing about coverage.", "says nothing"),
+        (
+            same(number(0.03)),
+            "nothing",
+            "ECS orders captions by coverage no better than chance.",
+            "no better than chance",
+        ),
+        (
+            same(number(0.04, low=0.0)),
+            "nothing",
+            "ECS orders captions by coverage no better than chance.",
+            "no better than chance",
+        ),
         (
             same(number(0.2, -0.1, 0.5)),
             "open",
-            "Whether ECS orders captions by coverage is open: it takes more rated videos.",
+            "Whether ECS orders captions by coverage is open: rate more videos.",
             "open: more videos needed",
         ),
         (
@@ -122,7 +132,7 @@ def same(
         (
             same(number(0.5, 0.1, 0.8)),
             "open",
-            "ECS orders captions by coverage, but how well is open: it takes more rated videos.",
+            "ECS orders captions by coverage, but how well is open: rate more videos.",
             "open: how well",
         ),
         (
@@ -140,7 +150,7 @@ def same(
         (
             same(Coefficient("x", 0.5, None, None, N)),
             "open",
-            "Whether ECS orders captions by coverage is open: it takes more rated videos.",
+            "Whether ECS orders captions by coverage is open: rate more videos.",
             "open: more videos needed",
         ),
         (
@@ -225,7 +235,7 @@ COMPARISONS = "of so many comparisons, one like it may be chance"
             NOT_SHOWN.format(6, "such an order may be chance"),
         ),
         (Coefficient("x", 0.3, 0.1, 0.5, 9, 0.36), 30, "open", NOT_SHOWN.format(9, "such an order may be chance")),
-        (Coefficient("x", 0.9, -0.1, 1.0, 9, 0.001), 30, "open", NOT_SHOWN.format(9, "it takes more rated videos")),
+        (Coefficient("x", 0.9, -0.1, 1.0, 9, 0.001), 30, "open", NOT_SHOWN.format(9, "rate more videos")),
         (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.06), 30, "open", NOT_SHOWN.format(5, COMPARISONS)),
         (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.017), 9, "open", NOT_SHOWN.format(5, "9 videos, 10 needed")),
         (

@@ -121,7 +121,7 @@ def test_what_cannot_be_averaged_is_refused() -> None:
     with pytest.raises(ValueError, match="no features"):
         average_chunk_features([], [])
     for lengths in ([1], [1, 0], [1, -1], [1, float("nan")]):
-        with pytest.raises(ValueError, match="one positive number of tokens for each of 2"):
+        with pytest.raises(ValueError, match="a positive number of tokens for every one of 2"):
             average_chunk_features([[1.0, 0.0], [0.0, 1.0]], lengths)
     with pytest.raises(BadFeature, match="row 1 of the chunk features"):
         average_chunk_features([[1.0, 0.0], [0.0, 0.0]], [1, 1])

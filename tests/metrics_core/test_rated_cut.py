@@ -230,8 +230,8 @@ def test_equal_arguments_give_equal_results() -> None:
         ([0.5] + [np.nan] * 19, RATINGS, None, "few_ratings", "1 rated sample of 1 video has a score, and"),
         (SCORES, [3] * 20, None, "all_good", "every rating is at least 3: name a higher one"),
         (SCORES, RATINGS, 5.5, "none_good", "no rating is at least 5.5: name a lower one"),
-        ([0.25] * 20, RATINGS, 4, "constant_scores", "all 20 scores are 0.25: no cut tells them apart"),
-        ([-r for r in RATINGS], RATINGS, 4, "no_better", "no cut keeps more of the good samples than of the others"),
+        ([0.25] * 20, RATINGS, 4, "constant_scores", "all 20 scores are 0.25: no threshold separates them"),
+        ([-r for r in RATINGS], RATINGS, 4, "no_better", "no threshold keeps more of the good samples than of"),
     ],
 )
 def test_where_there_is_no_cut_words_say_why(
@@ -254,7 +254,7 @@ def test_as_few_as_it_takes() -> None:
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"ratings \(19,\), and there are 20 videos: give one of each"):
+    with pytest.raises(ValueError, match=r"ratings \(19,\), and there are 20 videos: give a score"):
         calibrate_rated_threshold(SCORES, RATINGS[1:], VIDEOS)
     with pytest.raises(ValueError, match="least_rating is nan"):
         calibrate_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=float("nan"))
