@@ -39,7 +39,8 @@ def report_dataset_changes() -> Iterator[None]:
 
 
 def add_dataset_check(explain_change: Callable[[], str | None]) -> None:
-    """Register a check that `report_dataset_changes` calls if its block fails.
+    """Register a function that returns a sentence about a dataset's change, or None; `report_dataset_changes` calls it
+    if its block fails.
 
     explain_change: returns a sentence that says what happened to a dataset, or None where it did not change.
     """

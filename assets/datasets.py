@@ -51,7 +51,8 @@ class UnknownShard(ValueError):
 
 
 def check_dataset_name(name: str, folder: Path, home: Path) -> None:
-    """Raise BadDatasetName unless the manifest in this folder may be ingested under this dataset name.
+    """Raise BadDatasetName unless the name has only letters, digits, `_`, `.` and `-`, at most 100, and is not
+    reserved.
 
     A name has up to 100 letters, digits, `_`, `.` and `-`. The name `demo` is only for the folder `demo` of the home
     folder, which `reelsieve demo` makes.
@@ -95,7 +96,8 @@ def choose_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str
 
 
 def require_dataset(engine: Engine, name: str) -> Dataset:
-    """Load the dataset of this name; raise UnknownDataset where there is none.
+    """Load the dataset of this name from the database; raise UnknownDataset, which names a similar one or the remedy,
+    where there is none.
 
     Work that fails later is reported as DatasetChanged if the dataset was dropped or renamed meanwhile.
     """
@@ -108,7 +110,7 @@ def require_dataset(engine: Engine, name: str) -> Dataset:
 
 
 def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
-    """Load the dataset of this name, or return None where there is none.
+    """Load the dataset of this name from the database, or return None where there is none.
 
     Work that fails later is reported as DatasetChanged if the dataset was dropped or renamed meanwhile.
     """
@@ -120,7 +122,7 @@ def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
 
 
 def watch_dataset(engine: Engine, dataset: Dataset) -> None:
-    """Let work that fails later be reported as DatasetChanged if this dataset was dropped or renamed meanwhile.
+    """Register a dataset, so that work that fails later raises DatasetChanged if it was dropped or renamed meanwhile.
 
     `assets.dataset_changes.report_dataset_changes` does the report.
     """

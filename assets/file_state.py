@@ -46,8 +46,8 @@ class FileState:
         return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
 
     def matches(self, stored: FileState) -> bool:
-        """Return whether this state equals the stored one, so that the file has not changed; a stored None equals any
-        value.
+        """Return whether size, times and inode equal the stored ones, so that the file is unchanged; a stored
+        `ctime_ns` or `inode` of None equals any value.
         """
         return (
             (self.size_bytes, self.mtime_ns) == (stored.size_bytes, stored.mtime_ns)
@@ -58,7 +58,7 @@ class FileState:
 
 def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileState:
     """Return the present state of the file at a path; raise IngestedFileChanged unless it is the file that was
-    ingested.
+    ingested. Its content is read and hashed only if its state has changed.
 
     stored, sha256: state and SHA-256 (32 bytes) of the ingested file. The content is read only if the state differs.
 

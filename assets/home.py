@@ -13,7 +13,8 @@ DEMO_DATASET = "demo"
 
 
 def find_home(start: Path | None = None) -> Path:
-    """Return the path of the home folder that belongs to a folder, by default the current one; it may not exist yet.
+    """Return the home folder of a folder, by default the current one: the nearest `.reelsieve` in it or above it, else
+    `.reelsieve` in the folder itself, which may not exist yet.
 
     It is the nearest `.reelsieve` in the folder or above it, and without any `.reelsieve` in the folder itself. Above
     the folder only a home of this user counts, since anyone who may write into a home decides what its server runs.

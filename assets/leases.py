@@ -23,7 +23,8 @@ def lease_partitions(
     tell: LineWriter,
     choose_group_size: Callable[[int], int] = take_one,
 ) -> Iterator[tuple[list[str], LineWriter]]:
-    """Yield groups of partitions while this process holds the lease to compute an asset there; free ones come first.
+    """Yield groups of partitions in which only this process may compute the asset, with a function that logs a line for
+    them; free ones come first, and for others it waits.
 
     Every partition comes once. It waits for partitions that another process works on. A group comes with a function
     that passes a line on to `tell` after a check that the leases are still held; it raises LeaseLost where another

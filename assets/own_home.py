@@ -23,7 +23,8 @@ class UntrustedHome(SettingsError):
 
 
 def open_home(home: Path, *, is_named_by_user: bool) -> str | None:
-    """Create a new home and mark it as this account's; raise UntrustedHome for one that somebody else made.
+    """Create a home that does not exist yet and mark it as this account's; raise UntrustedHome for one that another
+    account made. Return None, or a sentence for the user if a new home could not be marked.
 
     is_named_by_user: whether the user named the home outside of any folder's file, which makes any home count. Returns
     None, or a sentence for the user where a new home could not be marked.

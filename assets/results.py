@@ -86,12 +86,14 @@ class RunResults:
         }
 
     def build_error(self) -> RuntimeError | None:
-        """Build one error for all shards that failed: of a single shard its own; None where none failed."""
+        """Build one error that names all shards that failed; return the error itself where one failed, None where none
+        did.
+        """
         failed = self.collect_errors()
         first = next(iter(failed.values()), None)
         if len(failed) < 2:
             return first
-        return CheckFailed(f"{first}; it is one of {len(failed)} shards that failed: {', '.join(sorted(failed))}")
+        return CheckFailed(f"{len(failed)} shards failed: {', '.join(sorted(failed))}; the first error: {first}")
 
 
 def build_check_errors(asset: str, failed: Mapping[str, Collection[str]]) -> dict[str, RuntimeError]:

@@ -36,7 +36,7 @@ class NothingToSearch(RuntimeError):
 
 
 class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
-    """The settings of the encoders whose vectors are searched."""
+    """The settings of the text encoder, the image-text encoder and the frame sampling whose vectors are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class SearchResult:
 def search_captions(
     engine: Engine, settings: TextEncoderSettings, text: str, dataset: Dataset | None, limit: int
 ) -> SearchResult:
-    """Find the captions whose stored vectors are nearest to a text, by the text encoder of the settings, at most
-    `limit`.
+    """Find the captions whose stored vectors are nearest to a text, at most `limit`, by the text encoder of the
+    settings. Raises NothingToSearch where no caption has a vector of it.
 
     dataset: None for all. Loads the encoder. Raises NothingToSearch where no caption has a vector of it.
     """
@@ -82,7 +82,8 @@ def search_captions(
 def search_frames(
     engine: Engine, settings: SearchSettings, text: str, dataset: Dataset | None, limit: int
 ) -> SearchResult:
-    """Find the videos with the frame nearest to a text, by the image-text encoder of the settings, at most `limit`.
+    """Find the videos that have the frames nearest to a text, at most `limit`, by the image-text encoder of the
+    settings. Raises NothingToSearch where no frame has a vector of it.
 
     dataset: None for all. Loads the encoder. Raises NothingToSearch where no frame has a vector of it with this
     sampling, and where the demo's encoder knows no word of the text.

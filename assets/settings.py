@@ -22,7 +22,8 @@ class SettingsError(ValueError):
 
 
 def format_variable_name(field: str) -> str:
-    """Return the name of the environment variable of a settings field.
+    """Return the name of the environment variable of a settings field: REELSIEVE_ and the field in capitals, except for
+    CURATION_DB_URL.
 
     >>> format_variable_name("frames_cap"), format_variable_name("curation_db_url")
     ('REELSIEVE_FRAMES_CAP', 'CURATION_DB_URL')
@@ -32,8 +33,8 @@ def format_variable_name(field: str) -> str:
 
 
 def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
-    """Set the environment variables that are unset, for this process and its children, to the values of a settings
-    file.
+    """Set the environment variables that are unset to the values of a settings file, for this process and its children;
+    values of an earlier call are removed first.
 
     values: by variable, the text and its place in the file. The values of an earlier call are removed first.
     """
@@ -48,7 +49,8 @@ def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
 
 
 def find_setting_place(variable: str) -> str | None:
-    """Return the place that gave a variable its value: a line of a settings file, or a key of a profile.
+    """Return the line of a settings file, or the key of a profile, that gave a variable its value; None where the
+    environment did, or it is the default.
 
     A built-in profile has a place without a file. None where the value comes from the environment, or is the default.
     """
@@ -57,7 +59,9 @@ def find_setting_place(variable: str) -> str | None:
 
 
 def read_settings(group: type[S]) -> S:
-    """Read a group of settings from the environment as it is now. Raises SettingsError for the first wrong value."""
+    """Read the settings of this class from the environment as it is now. Raises SettingsError for the first wrong
+    value.
+    """
     try:
         return group()
     except ValidationError as error:

@@ -25,7 +25,7 @@ MIN_SHARDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The order to compute one asset on these shards for these metrics.
+    """One asset to compute on these shards for these metrics.
 
     run_id: the run that the results are stored under. options: values of a source's options, by name.
     """
@@ -52,7 +52,8 @@ StepRunner = Callable[[Step, LineWriter], Iterator[tuple[str, Any]]]
 
 
 def run_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
-    """Compute a step in this process, or in those that `curation.step_runner` names; yields what `compute_step` yields.
+    """Compute a step in this process, or by `curation.step_runner` if that is set. Yields a metric and its counts of
+    evidence, or a shard's key and its ShardScores, as they are stored.
 
     Raises what it raises, and StepAbandoned.
     """
@@ -60,7 +61,8 @@ def run_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple
 
 
 def compute_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
-    """Compute and store what is missing of an asset on the shards of a step; yields results as they are stored.
+    """Compute and store what an asset lacks on the shards of a step. Yields a metric and its counts of evidence, or a
+    shard's key and its ShardScores, as they are stored.
 
     For a source it yields a metric's name and its counts of evidence, once for each group of shards; for scores a
     shard's key and its ShardScores, or MissingEvidence where an ingest changed the shard meanwhile. Holds the lease on

@@ -75,7 +75,8 @@ class MeasuredRate:
 def estimate_time(
     folder: Path, holdings: Holdings, scorers: Collection[Scorer], clock: Clock = time.perf_counter
 ) -> TimeEstimate:
-    """Estimate how long ingest, facts and scores take for a manifest with these holdings.
+    """Estimate how long ingest, facts and scores take for a manifest with these holdings, by doing each for about a
+    second on its first rows; nothing is stored.
 
     Decodes the first files, computes facts of the first texts and scores the first samples, each for about a second
     after the models have loaded, which then stay loaded. Stores nothing and asks no server.
@@ -96,7 +97,8 @@ def estimate_time(
 def measure_rate(
     work: Callable[[Sequence[T]], object], things: Sequence[T], clock: Clock, size: Callable[[T], float] = lambda _: 1.0
 ) -> MeasuredRate:
-    """Measure the seconds of work for each unit of size, on the first things, for about a second.
+    """Measure the seconds that `work` takes for each unit of size, by doing the first things for about a second; 0
+    without things.
 
     The first thing pays for whatever is loaded, and counts only if it is the only one. Then SECOND_CHUNK of the others
     are done at once, then twice as many, until they have taken MEASURED_S or all are done. Without things the rate is

@@ -20,8 +20,8 @@ def build_unstored_inputs(
     keypoints: Sequence[Mapping[str, Any]],
     state: VideoState,
 ) -> dict[str, Any]:
-    """Build the inputs of all our metrics by name, as scorers read them from the database; thresholds are the default
-    ones.
+    """Build the inputs of the built-in metrics, by name, for a sample that is in no database; thresholds are the
+    default ones.
 
     sample: the fields of its row. references, keypoints: the fields of the rows about its video, by order of their
     keys. state: of the video.
@@ -58,8 +58,8 @@ def build_unstored_inputs(
 
 
 def inspect_unstored_video(folder: Path, row: VideoRow, number: int) -> tuple[VideoState, list[StoredVideo]] | Reject:
-    """Return the state that ingest would give a video, and a list with its file if that decodes; a Reject where ingest
-    refuses.
+    """Read and probe, or fetch, a row's video; return the state that ingest would give it and a list with its file if
+    that decodes, or a Reject where ingest refuses it.
 
     folder: that of the manifest. number: the video_id that the file gets. The file is read and probed; one at an
     address is fetched.

@@ -25,7 +25,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 def read_csv_rows(
     file: ByteReader, name: str, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """Yield for every record of a CSV file its line, its fields or Reject, and its first characters as storable text.
+    """Yield for every record of a CSV file its line, its fields or Reject, and its first 2,000 characters as text that
+    Postgres can store.
 
     name: of the file, for messages. field_types: by field that is not text, its type: int, float, bool, or list for
     JSON. may_be_unnamed: whether columns without a name are skipped. Raises ManifestError if the header cannot be used.

@@ -34,7 +34,8 @@ def list_nonblank_lines(block: Block) -> Iterator[Line]:
 
 
 def read_json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
-    """Yield a RawRow for every line of a JSON Lines file; without a kind, the field `kind` of a row names its table.
+    """Yield a RawRow for every nonblank line of a JSON Lines file, with a Reject for a bad one; without a kind, the
+    field `kind` of a row names its table.
 
     A line that is no valid row comes with a Reject. Raises ManifestError if the file cannot be read, or changes
     meanwhile.

@@ -59,7 +59,9 @@ def read_blocks(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: i
 
 
 def split_block(block: Block, max_bytes: int = MAX_ROW_BYTES) -> Iterator[Line]:
-    """Yield the lines of a block, without a byte order mark at the beginning of the file."""
+    """Yield the lines of a block, cut where they are longer than `max_bytes`, without a byte order mark at the
+    beginning of the file.
+    """
     for number, data in enumerate(io.BytesIO(block.data), block.number):
         yield _build_line(number, data, max_bytes)
 

@@ -35,8 +35,8 @@ RowContent = tuple[dict[str, Any] | Reject, str]
 def read_parquet_rows(
     file: OpenFile, name: str, field_types: Mapping[str, type]
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """Yield for every row of a Parquet file its number from 1, its fields or Reject, and its beginning as storable
-    text.
+    """Yield for every row of a Parquet file its number from 1, its fields or Reject, and its beginning as text that
+    Postgres can store.
 
     name: of the file, for messages. Raises ManifestError if the file cannot be read as Parquet.
     """
@@ -63,7 +63,7 @@ def count_parquet_rows(file: OpenFile, name: str) -> int:
 
 
 def convert_batch(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[RowContent]:
-    """Yield for every row of an Arrow batch its fields or Reject, and its beginning as storable text.
+    """Yield for every row of an Arrow batch its fields or Reject, and its beginning as text that Postgres can store.
 
     A batch that may hold a row that is too long is taken row by row, because such a row is refused before it is made
     into Python values, which take many times its memory.

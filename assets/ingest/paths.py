@@ -31,7 +31,8 @@ class PathRejected(ValueError):
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """Return the absolute path, without links, of a regular file inside the folder.
+    """Return the absolute path, without links, of a regular file inside the folder; raise PathRejected where there is
+    none.
 
     Raises PathRejected with the code path_url, path_absolute, path_escape, file_missing or not_a_file.
     """
@@ -55,7 +56,8 @@ def resolve_inside(folder: Path, relative: str) -> Path:
 
 
 def find_path_fault(relative: str) -> Code | None:
-    """Return the code of the fault that shows in the text of a path, or None; no file is looked up.
+    """Return `path_url`, `path_absolute` or `path_escape` where the text of a manifest's path shows that fault, else
+    None; no file is looked up.
 
     Backslashes count as separators.
     """

@@ -52,7 +52,8 @@ def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
 
 
 def read_mixed_rows(path: Path) -> Iterator[RawRow]:
-    """Yield a RawRow for every row of a JSON Lines file in which the field `kind` names the row's table.
+    """Yield a RawRow for every row of a file of mixed rows: JSON Lines whose field `kind` names the row's table, or for
+    `.json` an export of Label Studio.
 
     A file `.json` is an export of Label Studio, whose annotations are ratings. Raises ManifestError if the file cannot
     be read, or changes before the last row is read.

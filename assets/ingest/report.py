@@ -11,7 +11,7 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """The counts of an ingest: by manifest table the rows that are new or changed, and the unchanged ones; and refused
+    """The counts of an ingest: new or changed rows and unchanged rows, by manifest table, and the number of refused
     rows.
 
     Both counters name every table of a manifest, even where its count is 0.

@@ -40,7 +40,8 @@ def reject_missing_target(target: str, field: str, key: str) -> Reject:
 
 
 def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[ResolvedRow]:
-    """Return a row of table `video` or a Reject for every row, in order.
+    """Return a row of table `video` or a Reject for every row, in order; a file that is new or changed is read and
+    probed.
 
     A file is probed unless it is the one that was probed before. folder: that of the manifest.
     """
@@ -90,7 +91,8 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
 
 
 def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list[ResolvedRow]:
-    """Return a row of table `sample` or a Reject for every question-answer pair, in order.
+    """Return a row of table `sample` for every question-answer pair, in order, or a Reject where its video is not
+    stored.
 
     The sample's text is question and answer joined by a space (EVQAScore's Concat). The video must be stored.
     """
@@ -116,7 +118,8 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
 
 
 def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[ResolvedRow]:
-    """Return a row of table `keypoint` or a Reject for every row, in order.
+    """Return a row of table `keypoint` for every row, in order, or a Reject where its video or its segment is not
+    stored.
 
     The video must be stored, and some reference of it must have a segment of the keypoint's segment index.
     """
@@ -149,7 +152,8 @@ def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[Keypoint
 
 
 def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[ResolvedRow]:
-    """Return a row of table `keypoint_label` or a Reject for every row, in order.
+    """Return a row of table `keypoint_label` for every row, in order, or a Reject where keypoint or caption are not
+    stored, or belong to different videos.
 
     Keypoint and candidate caption must be stored and belong to the same video.
     """
@@ -182,7 +186,7 @@ def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[Ke
 
 
 def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[ResolvedRow]:
-    """Return a row of table `rating` or a Reject for every row, in order; only stored candidates can be rated."""
+    """Return a row of table `rating` for every row, in order, or a Reject where its candidate caption is not stored."""
     samples = store.load_samples("caption", [row.caption_id for row in rows])
     resolved: list[ResolvedRow] = []
     for row in rows:
@@ -215,7 +219,7 @@ RESOLVERS: Mapping[str, Resolver] = {
 
 
 def join_question_and_answer(row: QARow) -> str:
-    """Return the text of a question-answer pair as metrics score it: question, space, answer."""
+    """Return the text of a question-answer pair as metrics score it: stripped question, a space, stripped answer."""
     return f"{row.question.strip()} {row.answer.strip()}"
 
 

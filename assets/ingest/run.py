@@ -40,8 +40,8 @@ def ingest_folder(
     progress: Progress | None = None,
     n_workers: int | None = None,
 ) -> IngestReport:
-    """Ingest a manifest folder into the dataset `name`, then the file of mixed rows if there is one, and return the
-    counts.
+    """Ingest a manifest folder into the dataset `name`, which is created if missing, then the file of mixed rows if
+    there is one, and return the counts.
 
     A missing dataset is created. Ingesting an unchanged folder again changes nothing. A changed row is updated, which
     makes its own scores stale. A refused row goes to ingest_reject, and the rows after it are ingested all the same.

@@ -33,7 +33,8 @@ _CODES: Mapping[UnavailableKind, Code] = {
 
 
 def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
-    """Return the media columns of every video row, or a Reject, in order; files at addresses are asked for in parallel.
+    """Return for every video row, in order, the columns of table `video` that describe its file, or a Reject; new or
+    changed files are read and probed, those at addresses in parallel.
 
     stored: the videos of the database by key, whose unchanged files are not read again.
     """
@@ -44,7 +45,8 @@ def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, 
 
 
 def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
-    """Return the columns of table `video` that describe a row's file, or a Reject where the file cannot be used.
+    """Return the columns of table `video` that describe a row's file, or a Reject where it cannot be used; a new or
+    changed file is read and probed.
 
     `stored` is the video as the database has it, or None. A file with the stored path, size, times and inode is not
     read, nor is an object with the stored address, size and etag. A file with other times or another place but the

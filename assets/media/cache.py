@@ -43,7 +43,7 @@ class CachedCopy:
 
 @dataclass(frozen=True, slots=True)
 class MediaCache:
-    """The copies of remote files in `folder`, which together take at most `max_bytes`."""
+    """A folder with copies of remote files, which together take at most `max_bytes`; processes may share it."""
 
     folder: Path
     max_bytes: int

@@ -23,8 +23,8 @@ CHANGED_MEANWHILE = "it changed while it was read: run the same command again wh
 
 
 class MediaUnavailable(Exception):
-    """Raised when a video's file cannot be read; the message has reason and remedy, `kind` shows if it is missing or in
-    trouble.
+    """Raised when a video's file cannot be read; the message has reason and remedy. `kind` is `missing`, `escape` for a
+    path that leads out of its root, or `trouble`.
 
     `kind` is missing (no such object), escape (it lies outside its root) or trouble (nothing is known about it).
     """

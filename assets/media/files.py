@@ -24,7 +24,7 @@ class IngestedFileUnreadable(Exception):
 
 def resolve_address(address: Address, settings: MediaSettings) -> Path | Address:
     """Return what an address leads to on this machine: the path of a file below a root, or the address of a store's
-    object.
+    object. Raises MediaUnavailable where there is neither.
 
     Raises MediaUnavailable where this machine has no such root, where there is no such file below it, and where the
     path leads out of it.
@@ -44,7 +44,8 @@ def resolve_address(address: Address, settings: MediaSettings) -> Path | Address
 
 @contextmanager
 def fetch_copy(address: Address, expected: ObjectState, settings: MediaSettings) -> Iterator[CachedCopy]:
-    """Fetch an object into the cache and yield its copy, which stays during the block.
+    """Fetch an object into the cache and yield its copy, which stays during the block; raise MediaUnavailable if the
+    object changes meanwhile.
 
     expected: the state of the object a moment ago. Raises MediaUnavailable, also where the object changes meanwhile.
     """
@@ -64,7 +65,8 @@ def is_same_object(now: ObjectState, stored: FileState) -> bool:
 
 @contextmanager
 def hold_ingested_file(video: Any) -> Iterator[Path]:
-    """Yield the path of a video's file on this machine, after a check that it is the file that was ingested.
+    """Yield the path of a video's file on this machine, fetched into the cache if remote; raise IngestedFileUnreadable
+    unless it is the file that was ingested.
 
     video: a row of table `video`. A remote file is fetched where the cache has no copy. A local file is checked again
     at the end of the block.

@@ -40,7 +40,7 @@ class CaptionFile(NamedTuple):
 
 
 def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
-    """Group the caption files of a folder by the path of their video without its suffix.
+    """Return the paths of a folder's caption files, as lists by the path of their video without its suffix.
 
     `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`.
     """

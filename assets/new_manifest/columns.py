@@ -64,7 +64,7 @@ class Columns:
         return meanings | dict.fromkeys(self.ratings, "rating")
 
     @property
-    def list_columns(self) -> tuple[str, ...]:
+    def columns_with_lists(self) -> tuple[str, ...]:
         """The columns whose cells may hold a list: captions, candidates, references and segments."""
         return tuple(filter(None, (self.caption, self.candidates, self.reference, self.segments)))
 
@@ -162,7 +162,7 @@ def parse_row_captions(
 def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
     """Return the fields of a row with cells that hold a JSON list parsed; a list that is not valid JSON is left out."""
     parsed = dict(fields)
-    for column in (*columns.list_columns, *columns.ratings):
+    for column in (*columns.columns_with_lists, *columns.ratings):
         value = fields.get(column)
         if not isinstance(value, str) or not value.lstrip().startswith("["):
             continue

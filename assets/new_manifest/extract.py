@@ -37,7 +37,7 @@ _PATH_ERRORS = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, e
 
 
 class MediaBytes(NamedTuple):
-    """A video inside a table: its content, and its file name in the table, None where it has none."""
+    """A video inside a table: its bytes, and its file name in the table, None where it has none."""
 
     content: bytes
     name: str | None
@@ -62,7 +62,9 @@ class VideoStream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StagedVideo:
-    """A video that has no place yet: its SHA-256 and size, and the temporary file that holds it; None in a trial."""
+    """A video that was read and has no place in the manifest yet: its SHA-256, size and temporary file, None in a
+    trial.
+    """
 
     sha256: bytes
     size: int
@@ -76,7 +78,7 @@ class StagedVideo:
 
 @contextmanager
 def open_workspace(target: Path) -> Iterator[Path]:
-    """Create a folder for unfinished files inside the manifest's folder, and remove it at the end of the block.
+    """Yield a new folder for unfinished files inside the manifest's folder, and remove it at the end of the block.
 
     The manifest's folder is created if need be, and removed again if it is still empty. Raises NoManifest where it
     cannot be written to.

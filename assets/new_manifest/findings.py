@@ -49,7 +49,7 @@ class Caption:
 
     @property
     def manifest_system(self) -> str | None:
-        """The system that the manifest names for the caption: "captions" for a candidate without one, None for a
+        """The caption's system as the manifest names it: its own, else "captions" for a candidate and None for a
         reference.
         """
         return self.system or (None if self.role == "reference" else UNNAMED_SYSTEM)

@@ -112,7 +112,8 @@ def create_manifest(
     is_trial: bool = False,
     tell: Tell = lambda _: None,
 ) -> NewManifest:
-    """Write a manifest from a folder or a file of one's own data, and return where it is and what it holds.
+    """Write the tables of a manifest for a folder or a file of one's own data, and return where it is and what it
+    holds; a trial writes nothing.
 
     target: the manifest's folder; the source's where it is None. column_names: names of the columns of a table that are
     not to be guessed. is_trial: write nothing, only count. Nothing is overwritten, and nothing of the source is run or

@@ -96,12 +96,14 @@ class VideoRegistry:
         self._owners: dict[str, str] = {}
 
     def register_file(self, file: str) -> VideoEntry | None:
-        """Return id and path of a video file of the source; None if ingest would refuse it, which is then left out."""
+        """Register a video file of the source and return its id and path; None if ingest would refuse it, which is then
+        left out.
+        """
         return self.register_video(file, self._places.prefix + file, None, file)
 
     def register_cell(self, cell: str, table_folder: str, own_id: str | None, where: str) -> VideoEntry | None:
-        """Return id and path of the video that a cell of a table means; None where it means no usable file, which is
-        left out.
+        """Register the video that a cell of a table means and return its id and path; None where it means no usable
+        file, and the row is left out.
 
         table_folder: the table's folder, relative to the source. own_id: the table's id for it. where: the row. In a
         source without any usable video file, any other cell is a name, and the video text only.
@@ -126,7 +128,8 @@ class VideoRegistry:
         return self.register_video(file, self._places.prefix + file, own_id, where)
 
     def register_video(self, name: str, path: str | None, own_id: str | None, where: str) -> VideoEntry | None:
-        """Return the entry of a video with this path, under its own id or one made from its name.
+        """Register a video with this path, under its own id or one made from its name, and return both; None where it
+        is left out.
 
         None where ingest would refuse it, or where another video has its own id; it is then left out.
         """

@@ -24,8 +24,8 @@ _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 @dataclass(frozen=True, slots=True)
 class WrittenTables:
-    """The contents of a new manifest's tables: holdings, the number of candidates by system, and of videos below named
-    roots.
+    """The contents of a new manifest's tables: holdings, number of candidates by system, and number of videos below
+    named roots.
     """
 
     holdings: Holdings
