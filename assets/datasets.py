@@ -142,5 +142,5 @@ def _explain_change(engine: Engine, dataset: Dataset) -> str | None:
     if now is None:
         return f"dataset {name!r} was dropped meanwhile: to have it again, reelsieve ingest FOLDER --dataset {name}"
     if now != name:
-        return f"dataset {name!r} was renamed to {now!r} meanwhile: do the same with {now!r}, what was stored stays"
+        return f"dataset {name!r} was renamed to {now!r} meanwhile: use the new name; all stored data is kept"
     return None

@@ -69,7 +69,7 @@ def read_settings(group: type[S]) -> S:
         raise SettingsError(_explain_fault(group, field.lower(), why)) from None
     except UnreadableSetting as error:
         # It names the field in quotes. The value is not quoted: it may hold what it should not.
-        raise SettingsError(_explain_fault(group, str(error).split('"')[1], "it is no JSON")) from None
+        raise SettingsError(_explain_fault(group, str(error).split('"')[1], "it is not valid JSON")) from None
 
 
 def parse_first_fault(error: ValidationError) -> tuple[str, str]:

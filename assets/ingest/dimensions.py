@@ -36,9 +36,9 @@ def read_dimensions(folder: Path) -> tuple[str, ...]:
         raise _unusable(path, "it holds no list of names")
     for name in names:
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-            raise _unusable(path, f"{format_value(name)} is no name")
+            raise _unusable(path, f"{format_value(name)} is not a valid name")
         if names.count(name) > 1:
-            raise _unusable(path, f"{format_value(name)} is there twice")
+            raise _unusable(path, f"{format_value(name)} occurs twice")
     return tuple(names)
 
 

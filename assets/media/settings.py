@@ -17,7 +17,7 @@ _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class MediaSettings(BaseSettings):
-    """The settings for videos on this machine: roots, allowed private networks and the cache; no score depends on them.
+    """The places of videos on this machine: roots, private networks and the cache. No score depends on them.
 
     A field X is the variable REELSIEVE_X.
     """
