@@ -54,8 +54,8 @@ def check_dataset_name(name: str, folder: Path, home: Path) -> None:
     """Raise BadDatasetName unless the name has only letters, digits, `_`, `.` and `-`, at most 100, and is not
     reserved.
 
-    A name has up to 100 letters, digits, `_`, `.` and `-`. The name `demo` is only for the folder `demo` of the home
-    folder, which `reelsieve demo` makes.
+    It begins with a letter or digit. The name `demo` is reserved for the folder `demo` of the home folder, which
+    `reelsieve demo` makes.
 
     >>> check_dataset_name("mine", Path("clips"), Path("home"))
     >>> check_dataset_name("demo", Path("home/demo"), Path("home"))
