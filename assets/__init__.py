@@ -1,4 +1,4 @@
-"""What is materialised: ingest, embeddings, scores, thresholds, selection, reports and their checks."""
+"""Assets of the platform: ingest, evidence, scores, thresholds, selections and reports, with their checks."""
 
 import warnings
 from importlib.metadata import requires, version
@@ -6,17 +6,17 @@ from importlib.metadata import requires, version
 from packaging.requirements import Requirement
 
 # Virtual assets and runs over ranges of partitions are new in Dagster 1.13, and another minor version is refused below:
-# nobody needs the warning.
+# the warning is of no use.
 warnings.filterwarnings("ignore", message=r".*is currently in (preview|beta).*")
 
 
 class WrongDagster(ImportError):
-    """The installed Dagster is not the one that Reelsieve is made for."""
+    """Raised on import where Reelsieve does not work with the installed Dagster; the message names the right one."""
 
     plain = True
 
 
-# Before any module that imports Dagster: another version fails somewhere, and nobody would know why.
+# Before any module that imports Dagster: another version fails somewhere without a clear reason.
 _WANTED = next(wanted for text in requires("reelsieve") or () if (wanted := Requirement(text)).name == "dagster")
 if (_installed := version("dagster")) not in _WANTED.specifier:
     raise WrongDagster(

@@ -1,4 +1,6 @@
-"""How assets stand in Dagster's catalogue: the columns of their tables, their owners, and how old they may be."""
+"""Metadata that Dagster's catalogue shows for assets: the columns of their tables, their owners, and when they are
+overdue.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,22 @@ from assets.scores.registry import SCORERS, build_score_asset_name
 from db.schema import sample
 from db.schema.comments import find_comment
 
-# The tables of assets that are not called as their table is.
+# The tables of assets whose names differ from the names of their tables.
 _TABLES = {build_score_asset_name(metric): "score" for metric in SCORERS} | {
     "threshold": "score_threshold",
     "rating_threshold": "score_threshold",
     "ecs_thresholds": "keypoint_threshold",
     "training_subset": "selection_item",
 }
-# The report is made anew when scores change. Where that of no dataset is made for so long, nobody may be running it.
+# The report is made again when scores change. A dataset without a new one for so long may be forgotten.
 _REPORT = "dataset_report"
 _FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(days=31), warn_window=timedelta(days=7))
 
 
 def add_catalogue_metadata(definitions: dg.Definitions, owners: Sequence[str]) -> dg.Definitions:
-    """The definitions with what the catalogue shows of every asset.
+    """Return the definitions with owners added to every asset and, where an asset fills a table, its name and columns.
+
+    The asset dataset_report also gets a freshness policy, which warns after 7 days and fails after 31.
 
     owners: mail addresses, or names of teams after `team:`.
     """
@@ -41,7 +45,9 @@ def add_catalogue_metadata(definitions: dg.Definitions, owners: Sequence[str]) -
 
 
 def _build_table_metadata(name: str) -> dict[str, object]:
-    """Name and columns of a table, with the comments that Postgres shows; nothing for what is no table of ours."""
+    """Build Dagster's metadata for a table: name, columns and their comments; empty where the database has no such
+    table.
+    """
     table = sample.metadata.tables.get(name)
     if table is None:
         return {}

@@ -1,4 +1,4 @@
-"""The one resource that assets ask for: the database, the scorers and the home folder, each made when first used."""
+"""The resource `curation` that all assets use: the database, the scorers and the home folder, opened on first use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Scorers(dict[str, Scorer]):
-    """The scorers that can be used, by metric."""
+    """The usable scorers by metric; a look-up of a broken metric raises UnusableMetric with the reason."""
 
     def __init__(self, broken: Mapping[str, BrokenMetric]) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Scorers(dict[str, Scorer]):
 
 
 class Curation:
-    """Database, scorers and folders of this installation.
+    """The database, scorers and home folder of an installation, as the Dagster resource that every asset receives.
 
     A plain object rather than a configurable resource: the database's URL may hold a password, and Dagster shows and
     stores the configuration of its resources.
@@ -48,35 +48,37 @@ class Curation:
         scorers: Mapping[str, type[Scorer]],
         report_broken: Callable[[BrokenMetric], None] = lambda _: None,
     ) -> None:
-        """tell_broken: called once for each metric of an installed package that turns out to be broken."""
+        """report_broken: called once for each metric of an installed package that turns out to be broken."""
         self._open_home = open_home
         self._settings = settings
         self._connect = connect
         self._scorers = scorers
         self._report_broken = report_broken
-        # The metrics of installed packages that cannot be used, by name, as far as they were tried.
+        # The metrics of installed packages that turned out to be unusable so far, by name.
         self.broken_metrics: dict[str, BrokenMetric] = {}
-        # Who takes the steps of runs instead of this process.
+        # Computes the steps of runs in place of this process; None where this process does.
         self.step_runner: StepRunner | None = None
-        # Of the run under way; the runs of a process follow one another.
+        # Of the current run; a process has one run after the other.
         self.results = RunResults()
         self.judgements = RunJudgements()
 
     @cached_property
     def home(self) -> Path:
-        """The home folder, made and checked on first use: who only computes for another machine needs none."""
+        """The path of the home folder. On first use the folder is created or checked, and UntrustedHome is raised for
+        somebody else's; a process that only computes for another machine never needs it.
+        """
         return self._open_home()
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine of the curation database, opened on first use."""
+        """The SQLAlchemy engine of the curation database, connected on first use."""
         return self._connect()
 
     @cached_property
     def scorers(self) -> dict[str, Scorer]:
-        """One scorer per metric that can be used; the models behind them load when they are first used.
+        """One scorer for every metric and simple score that can be used, by name, built from the settings on first use.
 
-        To ask for one that is broken raises UnusableMetric.
+        No model loads before a scorer needs it. A look-up of a metric whose package is broken raises UnusableMetric.
         """
         made = _Scorers(self.broken_metrics)
         for metric, scorer in self._scorers.items():
@@ -92,15 +94,19 @@ class Curation:
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics that can be used, in order; without the simple scores."""
+        """The names of the metrics that can be used, in their fixed order; simple scores are not among them."""
         return [metric for metric in METRICS if metric in self.scorers]
 
     def leave_out_metric(self, metric: str, reason: str) -> None:
-        """Do without a metric of an installed package. reason: part of a sentence that says what is wrong."""
+        """Mark a metric of an installed package as broken: its scorer is dropped, and the user is informed of the
+        reason.
+
+        reason: part of a sentence that says what is wrong.
+        """
         self.broken_metrics[metric] = BrokenMetric(metric, find_package(metric), reason)
         self.__dict__.get("scorers", {}).pop(metric, None)
         self._report_broken(self.broken_metrics[metric])
 
     def create_folder(self, name: str) -> Path:
-        """A folder below the home folder, made when it is missing."""
+        """Return the folder of this name in the home folder, created for this account only where it is missing."""
         return create_home_folder(self.home, name)

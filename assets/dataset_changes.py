@@ -1,4 +1,4 @@
-"""What is told where work fails because its dataset was dropped or renamed meanwhile. Imports nothing that is slow."""
+"""A clear error for work that fails because its dataset was dropped or renamed meanwhile. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# For each dataset that the work under way has looked up, a function that says what became of it; None for nothing.
+# For each dataset that the current work has looked up, a function that explains its change; None for no change.
 _CHECKS: ContextVar[tuple[Callable[[], str | None], ...]] = ContextVar("looks", default=())
 
 
 class DatasetChanged(RuntimeError):
-    """A dataset was dropped or renamed while something worked on it."""
+    """Raised when work failed on a dataset that was dropped or renamed while it ran; the message says which."""
 
     plain = True
 
 
 @contextmanager
 def report_dataset_changes() -> Iterator[None]:
-    """Let a block that fails end with DatasetChanged where a dataset that it looked up was dropped or renamed since.
+    """Run a block of code; if it fails and a dataset that it looked up was dropped or renamed since, raise
+    DatasetChanged.
 
-    A dropped dataset shows in many ways: a foreign key without its row, an empty list, a name that nobody knows. None
-    of them says what happened. So whatever a command, a page or a function fails with, its datasets
-    are looked at again.
+    Any other failure is raised as it is.
+
+    A dropped dataset shows in many ways: a foreign key without its row, an empty list, an unknown name. None of them
+    says what happened. So the datasets are looked up again after any exception of a command, a page or a function.
     """
     before = _CHECKS.set(())
     try:
@@ -37,5 +39,9 @@ def report_dataset_changes() -> Iterator[None]:
 
 
 def add_dataset_check(explain_change: Callable[[], str | None]) -> None:
-    """Have `look` called if the work under way fails; it says in a sentence what became of a dataset, or None."""
+    """Register a function that returns a sentence about a dataset's change, or None; `report_dataset_changes` calls it
+    if its block fails.
+
+    explain_change: returns a sentence that says what happened to a dataset, or None where it did not change.
+    """
     _CHECKS.set((*_CHECKS.get(), explain_change))

@@ -1,4 +1,4 @@
-"""Datasets and their shards by name. Knows no Dagster, so that a command that only looks starts at once."""
+"""Datasets and their shards, looked up by name. Imports no Dagster, so that commands which only read start quickly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARDS_PER_GROUP = 32
 
 @dataclass(frozen=True, slots=True)
 class RunShard:
-    """A shard that a run works on, with its partition key."""
+    """One shard that a run works on: its partition key such as `demo:0003`, its dataset and its number from 0."""
 
     key: str
     dataset: Dataset
@@ -33,45 +33,47 @@ class RunShard:
 
 
 class BadDatasetName(ValueError):
-    """A name that a manifest folder cannot be ingested under."""
+    """Raised for a dataset name that is not allowed, or that is reserved for the demo."""
 
     plain = True
 
 
 class UnknownDataset(ValueError):
-    """A dataset that was never ingested."""
+    """Raised when no dataset has the given name; the message suggests the nearest name or how to ingest one."""
 
     plain = True
 
 
 class UnknownShard(ValueError):
-    """A shard that a dataset does not have."""
+    """Raised when a dataset has no shard of the given number; the message names the numbers that exist."""
 
     plain = True
 
 
 def check_dataset_name(name: str, folder: Path, home: Path) -> None:
-    """Raise BadDatasetName unless a manifest folder may be ingested as the dataset of this name.
+    """Raise BadDatasetName unless the name has only letters, digits, `_`, `.` and `-`, at most 100, and is not
+    reserved.
 
-    The name `demo` is for the folder `demo` of the home folder alone, which `reelsieve demo` makes.
+    It begins with a letter or digit. The name `demo` is reserved for the folder `demo` of the home folder, which
+    `reelsieve demo` makes.
 
     >>> check_dataset_name("mine", Path("clips"), Path("home"))
     >>> check_dataset_name("demo", Path("home/demo"), Path("home"))
     >>> check_dataset_name("demo", Path("clips"), Path("home"))
     Traceback (most recent call last):
     ...
-    assets.datasets.BadDatasetName: dataset name 'demo' is reserved for the clips of `reelsieve demo`: use another name
+    assets.datasets.BadDatasetName: dataset name 'demo' is reserved for the videos of `reelsieve demo`: use another name
     """
     if not _NAME.fullmatch(name):
         raise BadDatasetName(
             f"dataset name {name!r}: use letters, digits, _, . and - only, at most 100, a letter or digit first"
         )
     if name == DEMO_DATASET and folder.resolve() != (home / DEMO_DATASET).resolve():
-        raise BadDatasetName(f"dataset name {name!r} is reserved for the clips of `reelsieve demo`: use another name")
+        raise BadDatasetName(f"dataset name {name!r} is reserved for the videos of `reelsieve demo`: use another name")
 
 
 def list_shard_keys(dataset: Dataset) -> list[str]:
-    """The partition keys of a dataset's shards.
+    """List the partition keys of all shards of a dataset, such as `demo:0000`, in the order of their numbers.
 
     >>> list_shard_keys(Dataset(dataset_id=1, name="demo", n_shards=2))
     ['demo:0000', 'demo:0001']
@@ -80,19 +82,25 @@ def list_shard_keys(dataset: Dataset) -> list[str]:
 
 
 def choose_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str, int]:
-    """The numbers of a dataset's shards by their partition keys: those chosen, or with None all. Raises UnknownShard.
+    """Return the shards with the given numbers, all of them for None, as a mapping from partition key to number.
+
+    Raises UnknownShard for a number that the dataset does not have.
 
     >>> choose_shards(Dataset(dataset_id=1, name="demo", n_shards=3), [2])
     {'demo:0002': 2}
     """
     if missing := sorted({*(numbers or ())} - {*range(dataset.n_shards)}):
-        last = f"0 to {dataset.n_shards - 1}" if dataset.n_shards > 1 else "0 alone"
-        raise UnknownShard(f"dataset {dataset.name} has no shard {missing[0]}: its shards are {last}")
+        last = f"0 to {dataset.n_shards - 1}" if dataset.n_shards > 1 else "only 0"
+        raise UnknownShard(f"dataset {dataset.name} has no shard {missing[0]}: it has {last}")
     return {key: shard for shard, key in enumerate(list_shard_keys(dataset)) if numbers is None or shard in numbers}
 
 
 def require_dataset(engine: Engine, name: str) -> Dataset:
-    """The dataset of this name; UnknownDataset, with the nearest name or the remedy, when there is none."""
+    """Load the dataset of this name from the database; raise UnknownDataset, which names a similar one or the remedy,
+    where there is none.
+
+    Work that fails later is reported as DatasetChanged if the dataset was dropped or renamed meanwhile.
+    """
     if (dataset := find_and_watch_dataset(engine, name)) is not None:
         return dataset
     with engine.connect() as connection:
@@ -102,7 +110,10 @@ def require_dataset(engine: Engine, name: str) -> Dataset:
 
 
 def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
-    """The dataset of this name, or None; work that fails then says if it was dropped or renamed meanwhile."""
+    """Load the dataset of this name from the database, or return None where there is none.
+
+    Work that fails later is reported as DatasetChanged if the dataset was dropped or renamed meanwhile.
+    """
     with engine.connect() as connection:
         dataset = find_dataset(connection, name)
     if dataset is not None:
@@ -111,12 +122,17 @@ def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
 
 
 def watch_dataset(engine: Engine, dataset: Dataset) -> None:
-    """Have work that fails say so where the dataset was dropped or renamed meanwhile; see `assets.dataset_changes.report_dataset_changes`."""
+    """Register a dataset, so that work that fails later raises DatasetChanged if it was dropped or renamed meanwhile.
+
+    `assets.dataset_changes.report_dataset_changes` does the report.
+    """
     add_dataset_check(partial(_explain_change, engine, dataset))
 
 
 def _explain_change(engine: Engine, dataset: Dataset) -> str | None:
-    """Say that a dataset was dropped or renamed since it was looked up; None where it was not, or nobody can tell."""
+    """Explain that a dataset was dropped or renamed since it was looked up; None where it was not, or no database
+    answers.
+    """
     name = dataset.name
     try:
         with engine.connect() as connection:
@@ -126,5 +142,5 @@ def _explain_change(engine: Engine, dataset: Dataset) -> str | None:
     if now is None:
         return f"dataset {name!r} was dropped meanwhile: to have it again, reelsieve ingest FOLDER --dataset {name}"
     if now != name:
-        return f"dataset {name!r} was renamed to {now!r} meanwhile: do the same with {now!r}, what was stored stays"
+        return f"dataset {name!r} was renamed to {now!r} meanwhile: use the new name; all stored data is kept"
     return None

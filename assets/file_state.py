@@ -1,4 +1,4 @@
-"""The state of a video's file, and the check that the file is still the one that was ingested."""
+"""The state of a video's file, and the check that it is still the file that was ingested."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _INODE_BITS = (1 << 63) - 1
 
 
 class IngestedFileChanged(Exception):
-    """The file of a video is gone, or is not the file that was ingested. The message says which of the two."""
+    """Raised when the file of a video is gone, or is not the file that was ingested; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """Size, times and number of a file, as the file system gives them. The fields are columns of table `video`.
+    """Size, times and inode of a file, which show whether it may have changed; the fields are columns of table `video`.
 
-    An object of a store has a size alone, and perhaps an `etag`, the mark by which the store tells contents apart.
+    An object of a store has only a size, and perhaps an `etag`, the mark by which the store recognises a content.
 
     Anyone can set the size and the modification time of a file, but not its time of change (`ctime_ns`, in nanoseconds)
     or its number (`inode`). A copy or a move to another disk or host changes these two as well, so the content decides
@@ -37,16 +37,18 @@ class FileState:
 
     @classmethod
     def from_stat(cls, status: os.stat_result) -> FileState:
-        """The state that `stat` gives for a file."""
+        """Build the state from what `os.stat` returns for a file."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & _INODE_BITS)
 
     @classmethod
     def from_video_row(cls, video: Any) -> FileState:
-        """The state of the file when it was ingested, from a row of table `video`."""
+        """Build the state that a file had when it was ingested, from a row of table `video`."""
         return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
 
     def matches(self, stored: FileState) -> bool:
-        """Whether this state shows no change of the file since `stored` was stored."""
+        """Return whether size, times and inode equal the stored ones, so that the file is unchanged; a stored
+        `ctime_ns` or `inode` of None equals any value.
+        """
         return (
             (self.size_bytes, self.mtime_ns) == (stored.size_bytes, stored.mtime_ns)
             and stored.ctime_ns in (self.ctime_ns, None)
@@ -55,13 +57,13 @@ class FileState:
 
 
 def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileState:
-    """The present state of the file at `uri`, after a check that it is the file that was ingested.
+    """Return the present state of the file at a path; raise IngestedFileChanged unless it is the file that was
+    ingested. Its content is read and hashed only if its state has changed.
 
-    `stored` and `content` are the state and the SHA-256 (32 bytes) of the ingested file. The file is read only if its
-    state differs from `stored`.
+    stored, sha256: state and SHA-256 (32 bytes) of the ingested file. The content is read only if the state differs.
 
     Raises:
-        OtherFile: the file is gone or not a regular one, a link is on its path, or its content has changed.
+        IngestedFileChanged: the file is gone or not a regular one, a link is on its path, or its content has changed.
     """
     try:
         # Ingest stores paths without links, so a link on this path was made later and may lead anywhere.
@@ -82,8 +84,8 @@ def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileSta
 
 
 def has_content(path: Path, state: FileState, stored: FileState, sha256: bytes) -> bool:
-    """Whether the file has the stored content (SHA-256, 32 bytes) although its state differs from the stored state.
+    """Return whether a file with another state still has the stored content; reads the file only if the size is equal.
 
-    Raises OSError if the file cannot be read.
+    sha256: of the stored content, 32 bytes. Raises OSError if the file cannot be read.
     """
     return state.size_bytes == stored.size_bytes and bytes.fromhex(compute_content_sha256(path)) == sha256

@@ -1,4 +1,4 @@
-"""What there is to score: counts, and the samples of the first videos, of a manifest or of a stored dataset."""
+"""The holdings of a dataset or a manifest: counts, and its first samples, from which a plan is made."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _AboutVideo = CaptionRow | KeypointRow | QARow
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What a dataset or a manifest has, as counts; `files` are the videos with a file, `captions` no references.
+    """The counts of what a dataset or a manifest holds, with the samples of its first 500 videos.
 
-    size_bytes: of the files of a manifest, as far as they lie on this machine. dataset: its name, where there is one
-    yet. first: the samples of the first videos by order of keys, with the inputs that are known. videos_of_first: of a
-    manifest, the rows of these videos by the video_id of the samples.
+    `files`: videos with a file. `captions`: candidates only. `size_bytes`: total size of the files of a manifest on
+    this machine. `dataset`: its name, "" for a manifest. `first_samples`: samples of the first videos by order of keys,
+    with their known inputs. `first_videos`: for a manifest, the rows of these videos by the video_id in the samples.
     """
 
     videos: int
@@ -56,11 +56,11 @@ class Holdings:
 
     @property
     def samples(self) -> int:
-        """What metrics can score."""
+        """The number of samples: candidate captions plus question-answer pairs."""
         return self.captions + self.questions
 
     def rename(self, dataset: str) -> Holdings:
-        """Return these holdings under the name of a dataset."""
+        """Return a copy of these holdings, and of their first samples, under the name of a dataset."""
         return replace(
             self,
             dataset=dataset,
@@ -69,9 +69,10 @@ class Holdings:
 
 
 def read_manifest_holdings(folder: Path) -> Holdings:
-    """What the tables in a folder have, before anybody decodes the files. Every table is read once.
+    """Read every table of a manifest folder once and count its rows; no video is decoded.
 
-    They have no name of a dataset yet. Raises ManifestError for no manifest.
+    The result has no dataset name yet. Rows are counted whether they are valid or not. Raises ManifestError where the
+    folder holds no manifest.
     """
     manifest = read_manifest_folder(folder)
     tally = HoldingsTally(folder, manifest.dimensions)
@@ -82,9 +83,10 @@ def read_manifest_holdings(folder: Path) -> Holdings:
 
 
 def load_dataset_holdings(connection: Connection, dataset: Dataset, inputs: Collection[Input[Any]]) -> Holdings:
-    """What the database has of a dataset; a video that does not decode is one without a file.
+    """Load the counts of a stored dataset and its first samples; a video that does not decode counts as one without a
+    file.
 
-    inputs: of all scorers that are to look at the first samples.
+    inputs: what the scorers need to know about the first samples; without any, no samples are loaded.
     """
     counts = load_dataset_summary(connection, dataset.name)
     first = list_samples_of_first_videos(connection, dataset.dataset_id, FIRST_VIDEOS)
@@ -103,10 +105,10 @@ def load_dataset_holdings(connection: Connection, dataset: Dataset, inputs: Coll
 
 @dataclass(slots=True)
 class HoldingsTally:
-    """Counts the rows of a manifest, and keeps the valid ones about its first videos by order of keys.
+    """Counts the rows of a manifest one by one, and keeps the valid rows about its first videos by order of keys.
 
-    A video's row has to come before the rows about it. media: the folder that the paths of videos are relative to.
-    dimensions: the names that keypoints may use.
+    A video's row has to come before the rows about it. media_folder: the folder that the paths of videos are relative
+    to. dimensions: the names that keypoints may use.
     """
 
     media_folder: Path
@@ -119,7 +121,7 @@ class HoldingsTally:
     _rows: dict[str, list[tuple[int, _AboutVideo]]] = field(default_factory=dict)
 
     def add(self, raw: RawRow) -> None:
-        """Count a row, valid or not, and keep it where it is about one of the first videos."""
+        """Count a row, valid or not, and keep it if it is valid and about one of the first videos."""
         fields = raw.fields or {}
         self.counts[raw.kind] += 1
         self.counts["reference"] += raw.kind == "caption" and fields.get("role") == "reference"
@@ -134,7 +136,7 @@ class HoldingsTally:
                 self._rows[row.video_id].append((self.counts.total(), row))
 
     def build_holdings(self) -> Holdings:
-        """Return the counts, and the samples of the first videos."""
+        """Build the Holdings of all rows that were added so far."""
         n = self.counts
         rows = [row for _, row in sorted(chain.from_iterable(self._rows.values()), key=itemgetter(0))]
         videos = {number: self._videos[key] for number, key in enumerate(self._keys, 1)}
@@ -152,7 +154,7 @@ class HoldingsTally:
         )
 
     def _may_be_kept(self, kind: str, key: object) -> bool:
-        """Whether a row of this kind belongs to a video of this key that is, or would be, one of the first."""
+        """Return whether a row of this kind is about a video that is, or would be, one of the first."""
         if not isinstance(key, str):
             return False
         if kind == "video":
@@ -160,7 +162,7 @@ class HoldingsTally:
         return kind in _ABOUT_VIDEOS and key in self._videos
 
     def _keep_video(self, row: VideoRow) -> None:
-        """Keep a video, and forget the one that is none of the first any more."""
+        """Keep a video, and drop the one that is no longer one of the first."""
         insort(self._keys, row.video_id)
         self._videos[row.video_id] = row
         self._rows[row.video_id] = []
@@ -170,7 +172,7 @@ class HoldingsTally:
 
 
 def _build_samples(videos: Mapping[int, VideoRow], rows: Collection[_AboutVideo]) -> Iterator[PendingSample]:
-    """The samples among the rows about these videos, with the inputs that ingest gives them if it decodes every file.
+    """Build the samples from the rows about these videos, with the inputs that ingest gives them if every file decodes.
 
     Captions come before questions, and both in the order of the rows.
     """
@@ -211,7 +213,7 @@ def _build_samples(videos: Mapping[int, VideoRow], rows: Collection[_AboutVideo]
 
 
 def _group_by_video(rows: Iterable[CaptionRow | KeypointRow], key: str) -> dict[str, list[dict[str, Any]]]:
-    """The fields of rows by the key of their video, in the order of their own keys."""
+    """Group the fields of rows by the key of their video, sorted by their own key."""
     by_video: dict[str, list[dict[str, Any]]] = {}
     for row in sorted((row.content for row in rows), key=itemgetter(key)):
         by_video.setdefault(row["video_id"], []).append(row)
@@ -219,7 +221,9 @@ def _group_by_video(rows: Iterable[CaptionRow | KeypointRow], key: str) -> dict[
 
 
 def measure_file_size(folder: Path, path: str) -> int:
-    """The bytes of the file at a path of a manifest; 0 for one elsewhere, and for one that ingest will refuse."""
+    """Return the size in bytes of the file at a manifest's path; 0 for an address elsewhere and for a path that ingest
+    refuses.
+    """
     try:
         return 0 if is_address(path) else resolve_inside(folder, path).stat().st_size
     except (PathRejected, OSError):

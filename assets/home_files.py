@@ -1,4 +1,4 @@
-"""What a home folder holds, and who else may read it."""
+"""The folders in a home folder, and which other accounts may read them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 
 def create_home_folder(home: Path, name: str) -> Path:
-    """Return a folder in the home, made for this account only where it is missing."""
+    """Return the folder of this name in the home, created for this account only where it is missing."""
     folder = home / name
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 def is_readable_by_others(home: Path) -> bool:
-    """Return whether other accounts may list the home, or read or list something that stands in it."""
+    """Return whether other accounts of this machine may list the home, or read or list anything directly in it."""
     mode = home.stat().st_mode & 0o077
-    # Who may only pass through, as the server of root's home must, reads what is open below.
+    # An account that may only pass through, as the server of root's home must, can read entries that are open to it.
     may_pass = bool(mode & 0o011)
     return bool(mode & ~0o011) or (may_pass and any(_is_open(entry) for entry in os.scandir(home)))
 
@@ -29,7 +29,7 @@ def _is_open(entry: os.DirEntry[str]) -> bool:
 
 @contextmanager
 def keep_files_private() -> Iterator[None]:
-    """Keep what this process and those that it starts write during the block from all other accounts."""
+    """Let all files that this process and its children create during the block be readable by this account only."""
     before = os.umask(0o077)
     try:
         yield

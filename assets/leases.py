@@ -1,7 +1,7 @@
-"""Leases of who computes, whoever started the run and wherever: of an asset on a shard, and of all work on a dataset.
+"""Leases: an asset on a shard is computed by one process at a time, and no dataset is dropped while it is worked on.
 
-An asset has the lease on a shard for itself while it works on it. Those who work on a dataset share a lease on its
-name; a drop or a renaming has that one for itself.
+A process that computes an asset holds the lease on the shard for itself. All processes that work on a dataset share a
+lease on its name; a drop or a renaming takes that lease for itself.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ def lease_partitions(
     tell: LineWriter,
     choose_group_size: Callable[[int], int] = take_one,
 ) -> Iterator[tuple[list[str], LineWriter]]:
-    """Yield every partition while no other process can compute this asset there; those that are free come first.
+    """Yield groups of partitions in which only this process may compute the asset, with a function that logs a line for
+    them; free ones come first, and for others it waits.
 
-    Nobody can drop or rename their datasets meanwhile: also not where this process is an actor whose run is gone.
-    Partitions come in groups. at_once: the most that a group has, of so many that are left. waits: told for whom this
-    process waits when the others have all that is left. With each group comes a `tell`, which makes sure that the
-    leases are still held before it passes a line on to the given one. It raises LeaseLost where another process took a
-    partition over after the connection was lost.
+    Every partition comes once. It waits for partitions that another process works on. A group comes with a function
+    that passes a line on to `tell` after a check that the leases are still held; it raises LeaseLost where another
+    process took a partition over after the connection was lost. Nobody can drop or rename the datasets meanwhile.
+
+    tell_waiting: called with a line that names the process this one waits for. choose_group_size: the most partitions
+    of a group, for the number that is left.
     """
     names = {format_lease_name(asset, partition): partition for partition in partitions}
     datasets = {partition.rpartition(":")[0] or partition for partition in names.values()}
@@ -48,15 +50,16 @@ def lease_partitions(
 
 
 def format_lease_name(asset: str, partition: str) -> str:
-    """The name of the lease of who computes an asset of a partition."""
+    """Return the name of the lease that a process holds while it computes an asset of a partition."""
     return f"{asset} of {partition}"
 
 
 @contextmanager
 def hold_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
-    """Keep others from dropping or renaming datasets until the block ends. names: there may be no such dataset yet.
+    """Keep others from dropping or renaming datasets until the block ends; yields the leases, for more on the same
+    connection.
 
-    Yields the leases that do so, for others on the same connection. Waits while a drop or a renaming is under way.
+    names: there may be no such dataset yet. Waits while a drop or a renaming is under way.
     """
     with Leases(engine.url) as leases:
         for name in names:
@@ -65,5 +68,5 @@ def hold_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
 
 
 def format_dataset_lease_name(name: str) -> str:
-    """Return the name of the lease on a dataset."""
+    """Return the name of the lease on a dataset, which its users share and a drop or renaming has for itself."""
     return f"dataset {name}"

@@ -1,4 +1,4 @@
-"""Which assets hold what scores depend on, and how an asset of one partition set rests on one of another."""
+"""Dependencies between assets: which asset holds an input of scores, and how datasets depend on their shards."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ _DATASET_ASSETS = frozenset({"ecs_thresholds"})
 
 
 def list_input_assets(inputs: Collection[Input[Any]]) -> list[str | dg.AssetDep]:
-    """The assets that hold the inputs; an input that is not listed above is held by the asset of its own name."""
-    names = dict.fromkeys(_ASSETS.get(each.name, each.name) for each in inputs)
+    """List the assets that hold these inputs, once each, as Dagster's dependencies in the order of the inputs.
+
+    An input without a table of ours is held by the asset of its own name.
+    """
+    names = dict.fromkeys(_ASSETS.get(needed.name, needed.name) for needed in inputs)
     return [depend_on_all_partitions(name) if name in _DATASET_ASSETS else name for name in names]
 
 
 def depend_on_all_partitions(asset: str) -> dg.AssetDep:
-    """A dependency across partition sets: a dataset's shards and the dataset have different keys.
+    """Build a dependency on all partitions of an asset, since a dataset and its shards have different partition keys.
 
     Dagster has no mapping from one dynamic set to another, and its interface ignores mappings of others' making. So the
-    graph says that a dataset rests on all shards; the sensor `conclusions` knows which are its own.
+    graph says that a dataset needs all shards; the sensor `conclusions` knows which are its own.
     """
     return dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping())

@@ -1,4 +1,4 @@
-"""The assets of a single dataset without partitions, as somebody declares it in a Dagster project of their own."""
+"""The assets of a single dataset without partitions, which other people declare in a Dagster project of their own."""
 
 import re
 from collections.abc import Sequence
@@ -31,23 +31,24 @@ SAMPLES, SUBSET = "sample", "training_subset"
 def build_dataset_assets(
     dataset: str, folder: Path, metrics: Sequence[str], recipe: Recipe | None
 ) -> list[dg.AssetsDefinition]:
-    """The captions of a manifest folder, the evidence and the scores of these metrics, and the subset of a recipe.
+    """Build Dagster assets for one dataset: its samples, the evidence and scores of these metrics, and a recipe's
+    subset.
 
-    Each has the name of the platform's asset behind that of the dataset, and does what that one does on all shards.
-    Simple scores that ask no model anything more are made along with the metrics.
+    Their keys are [dataset, asset name]; each does what the platform's asset of that name does, on all shards. Simple
+    scores that need no other model are computed with the metrics. Without a recipe there is no subset.
     """
-    of = _DatasetAssetBuilder(dataset, (*metrics, *list_accompanying_scores(metrics)))
-    made = [
-        of.build_samples(folder),
-        *map(of.build_evidence, list_source_classes(metrics)),
-        *map(of.build_scores, of.metrics),
+    builder = _DatasetAssetBuilder(dataset, (*metrics, *list_accompanying_scores(metrics)))
+    assets = [
+        builder.build_samples(folder),
+        *map(builder.build_evidence, list_source_classes(metrics)),
+        *map(builder.build_scores, builder.metrics),
     ]
-    return made if recipe is None else [*made, of.build_subset(recipe)]
+    return assets if recipe is None else [*assets, builder.build_subset(recipe)]
 
 
 @dataclass(frozen=True)
 class _DatasetAssetBuilder:
-    """Builds the assets of one dataset."""
+    """The builder of one dataset's assets."""
 
     dataset: str
     metrics: tuple[str, ...]
@@ -74,11 +75,11 @@ class _DatasetAssetBuilder:
     def build_evidence(self, source: str) -> dg.AssetsDefinition:
         kind = list_source_classes()[source]
         resting = tuple(metric for metric in self.metrics if source in list_source_classes([metric]))
-        below = [SAMPLES, *(each.asset for each in kind.rests_on)]
+        upstream = [SAMPLES, *(needed.asset for needed in kind.rests_on)]
 
         @dg.asset(
             **self._build_asset_options(source, *kind.kinds),
-            deps=[self._build_key(each) for each in below],
+            deps=[self._build_key(name) for name in upstream],
             pool=MODEL_POOL,
             description=kind.description,
         )
@@ -89,18 +90,18 @@ class _DatasetAssetBuilder:
             ):
                 counts[metric] = add_counts(counts[metric], made)
             return dg.MaterializeResult(
-                metadata={f"for {metric}": format_items(each) for metric, each in counts.items()}
+                metadata={f"for {metric}": format_items(count) for metric, count in counts.items()}
             )
 
         return evidence
 
     def build_scores(self, metric: str) -> dg.AssetsDefinition:
         key = self._build_key(build_score_asset_name(metric))
-        below = [SAMPLES, *(kind.asset for kind in SCORERS[metric].rests_on)]
+        upstream = [SAMPLES, *(kind.asset for kind in SCORERS[metric].rests_on)]
 
         @dg.asset(
             **self._build_asset_options(build_score_asset_name(metric), "postgres", "numpy"),
-            deps=[self._build_key(each) for each in below],
+            deps=[self._build_key(name) for name in upstream],
             check_specs=build_check_specs(metric, key),
             description=f"Scores of the dataset {self.dataset} by {metric}.",
         )
@@ -112,9 +113,9 @@ class _DatasetAssetBuilder:
                     raise done
                 n_written += done.n_written
             with curation.engine.connect() as connection:
-                told = load_mean_metadata(connection, step.shards[0].dataset.dataset_id, [metric])
+                means = load_mean_metadata(connection, step.shards[0].dataset.dataset_id, [metric])
             return dg.MaterializeResult(
-                metadata={**told, "scores written by this run": f"{n_written:,}"},
+                metadata={**means, "scores written by this run": f"{n_written:,}"},
                 check_results=[*run_score_checks(metric, key, step.shards, curation, context.log.warning)],
             )
 
@@ -124,7 +125,7 @@ class _DatasetAssetBuilder:
         @dg.asset(
             **self._build_asset_options(SUBSET, "postgres", "parquet"),
             deps=[self._build_key(build_score_asset_name(metric)) for metric in self.metrics],
-            description=f"Captions of the dataset {self.dataset} that a recipe takes, frozen and written as Parquet.",
+            description=f"Captions of the dataset {self.dataset} that a recipe selects, frozen and written as Parquet.",
         )
         def subset(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
             with hold_datasets(curation.engine, self.dataset):
@@ -144,7 +145,7 @@ class _DatasetAssetBuilder:
     def _build_step(
         self, asset: str, metrics: tuple[str, ...], context: dg.AssetExecutionContext, curation: Curation
     ) -> Step:
-        """What to do: all shards of the dataset."""
+        """Build the step that computes an asset on all shards of the dataset."""
         dataset = require_dataset(curation.engine, self.dataset)
         shards = tuple(RunShard(key, dataset, number) for key, number in choose_shards(dataset, None).items())
         return Step(asset, shards, metrics, context.run.run_id)

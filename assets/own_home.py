@@ -1,4 +1,4 @@
-"""Whether a home is this account's: a file in the home and the list of trusted files tell it together."""
+"""Whether this account trusts a home folder: a file in the home and the list of trusted files show it together."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _BEFORE_FIRST_COMMAND = {"inbox", "reelsieve.toml"}
 
 
 class UntrustedHome(SettingsError):
-    """A home that neither this account made nor its user named; the message says how to trust it."""
+    """Raised for a home that neither this account made nor its user named; the message says how to trust it."""
 
 
 def open_home(home: Path, *, is_named_by_user: bool) -> str | None:
-    """Make a home that is new and mark it as this account's; raise UntrustedHome for one that is somebody else's.
+    """Create a home that does not exist yet and mark it as this account's; raise UntrustedHome for one that another
+    account made. Return None, or a sentence for the user if a new home could not be marked.
 
-    is_asked: whether the user named the home outside of any folder's file, so that it counts whoever made it. Returns a
-    sentence for the user where a new home could not be marked, else None.
+    is_named_by_user: whether the user named the home outside of any folder's file, which makes any home count. Returns
+    None, or a sentence for the user where a new home could not be marked.
     """
     if is_own_home(home) or (is_named_by_user and not _is_new(home)):
         return None
@@ -56,9 +57,11 @@ def open_home(home: Path, *, is_named_by_user: bool) -> str | None:
 
 
 def is_own_home(home: Path) -> bool:
-    """Return whether this account made the home, or trusted it by name, and nobody has put another in its place."""
+    """Return whether this account made or trusted this home, and it was not replaced since; False where it does not
+    exist.
+    """
     try:
-        # In somebody else's home it may be a pipe, which nobody writes to, or a link to an endless file.
+        # In another account's home it may be a pipe that stays empty, or a link to an endless file.
         descriptor = os.open(home / IDENTITY, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return False
@@ -68,7 +71,10 @@ def is_own_home(home: Path) -> bool:
 
 
 def trust_home(home: Path) -> None:
-    """Let a home count as this account's from now on. Raises SettingsError where it cannot be marked."""
+    """Mark a home as this account's: write a new identity into it and add that to the account's list of trusted files.
+
+    Raises SettingsError where it cannot be written.
+    """
     fresh = home / f"{IDENTITY}-{secrets.token_hex(4)}.new"
     # Nobody can guess it, so a folder that takes the home's place later has another one.
     content = f"{secrets.token_hex(16)}\n".encode()
@@ -86,7 +92,10 @@ def trust_home(home: Path) -> None:
 
 
 def _is_new(home: Path) -> bool:
-    """Whether nobody has worked in the home. A link in it may lead to any file of the user, so it counts as work."""
+    """Return whether the home is missing, or holds only what people may put there before the first command.
+
+    A link in it may lead to any file of the user, so a home with a link is not new.
+    """
     try:
         entries = list(os.scandir(home))
         is_mine = home.stat().st_uid == os.geteuid()

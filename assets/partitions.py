@@ -1,4 +1,4 @@
-"""How the work is cut: scores by shard of a dataset, thresholds, selections and reports by dataset."""
+"""Dagster's partitions: scores by shard of a dataset; thresholds, selections and reports by dataset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_p
 
 
 def list_tagged_partitions(tags: Mapping[str, str], known: Mapping[str, int]) -> list[str]:
-    """Return the partitions that a run's tags name, one or a range; none where they name none, or an unknown one.
+    """List the partitions that a run's tags name, one or a range; empty where they name none, or an unknown one.
 
     known: the place of every partition in Dagster's order.
 
@@ -36,7 +36,7 @@ def list_tagged_partitions(tags: Mapping[str, str], known: Mapping[str, int]) ->
 
 
 def format_tagged_partitions(tags: Mapping[str, str]) -> str:
-    """Say which partitions a run's tags name.
+    """Return the partition or the range that a run's tags name, as text; "no partition" for none.
 
     >>> format_tagged_partitions(build_range_tags("d:0000", "d:0007")), format_tagged_partitions({})
     ('d:0000 to d:0007', 'no partition')
@@ -45,7 +45,8 @@ def format_tagged_partitions(tags: Mapping[str, str]) -> str:
 
 
 def build_range_tags(first: str, last: str) -> dict[str, str]:
-    """Return the tags that make a run one over a range of partitions of a dataset, with the one that people look for.
+    """Build the tags of a run over a range of a dataset's partitions, both ends included, and the tag that names the
+    dataset.
 
     >>> build_range_tags("d:0000", "d:0000")
     {'dagster/partition': 'd:0000', 'dataset': 'd'}
@@ -55,6 +56,6 @@ def build_range_tags(first: str, last: str) -> dict[str, str]:
 
 
 def register_partitions(instance: dg.DagsterInstance, dataset: Dataset) -> None:
-    """Tell Dagster of a dataset and its shards; known ones stay as they are."""
+    """Add a dataset and its shards to Dagster's dynamic partitions; those that exist stay as they are."""
     instance.add_dynamic_partitions(str(DATASETS.name), [dataset.name])
     instance.add_dynamic_partitions(str(SHARDS.name), list_shard_keys(dataset))

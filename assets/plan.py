@@ -1,4 +1,4 @@
-"""The plan of a dataset, before anything is computed: what is there, which columns that gives, what else would need."""
+"""The plan of a dataset before anything is computed: what it holds, what can be scored, and what is missing."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from typing import Any
 
 from assets.holdings import Holdings
 from assets.home import DEMO_DATASET
-from assets.models.settings import DEMO_ENCODER
-from assets.reports.labels import STAND_INS
+from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
 from assets.reports.text import format_count
 from assets.scores.base import Refusing, Scorer
 from assets.scores.pending import count_refusals, format_refusals
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
 from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO, Input
 
-_NOTHING_TO_SCORE = "captions that are no references"
+# What a metric needs in place of a model that cannot see the videos; by that model.
+_BETTER_MODELS = {
+    DEMO_ENCODER: "another encoder, since the built-in one only works on the demo: set "
+    "REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
+    HUMAN_NOTES: "a model that sees videos, in place of captions by people: set REELSIEVE_QEVA_VIDEO_MODEL",
+}
+_NOTHING_TO_SCORE = "candidate captions"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What can be made of holdings. metrics: those that can score some sample. needs: by other metric, what it lacks.
+    """The plan of a dataset or manifest: which metrics can score some of its samples, and what the others lack.
 
-    A metric that needs something gives none of the samples a value that it was asked about. One that can score may
-    still give none where models find nothing good enough, such as questions for QEVA.
+    `needs`: by metric that can score none of the first samples, what is missing. A metric that can score may still give
+    no value where models find nothing good enough, such as questions for QEVA.
     """
 
     holdings: Holdings
@@ -32,69 +37,74 @@ class Plan:
     needs: Mapping[str, str]
 
     def format_lines(self) -> Iterator[str]:
-        """The plan in sentences."""
-        yield f"there: {_format_counts(self.holdings)}"
+        """Yield the sentences of the plan: counts, facts, metrics that can score, and a line for every metric that
+        cannot.
+        """
+        yield f"holds: {_format_counts(self.holdings)}"
         texts, videos = self.holdings.samples > 0, self.holdings.files > 0
-        columns = [f"{len(TEXT_FACTS)} of texts"] * texts + [f"{len(VIDEO_FACTS)} of videos"] * videos
-        if columns:
-            yield f"facts: {' and '.join(columns)}, without a model"
+        facts = [f"{len(TEXT_FACTS)} about each caption"] * texts + [f"{len(VIDEO_FACTS)} about each video"] * videos
+        if facts:
+            yield f"facts: {' and '.join(facts)}; no model needed"
         yield f"scores: {', '.join(self.metrics) or 'no metric can score this yet'}"
         for metric, needs in self.needs.items():
             yield f"{metric} needs {needs}"
 
 
 def build_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:
-    """The plan of what is there: each scorer is asked what it would say of the first samples. Loads no model."""
+    """Build the plan for these holdings: every scorer is asked whether it would refuse the first samples. Loads no
+    model.
+    """
     needs = {metric: lacks for metric, scorer in scorers.items() if (lacks := _explain_missing(holdings, scorer))}
     metrics = tuple(metric for metric in scorers if metric not in needs)
     return Plan(holdings, metrics, needs)
 
 
 def list_scorer_inputs(scorers: Iterable[Scorer]) -> list[Input[Any]]:
-    """The inputs of several scorers, each once."""
-    return list({each.name: each for scorer in scorers for each in scorer.inputs}.values())
+    """List the inputs that any of the scorers needs, one of each name, in the order in which they first occur."""
+    return list({needed.name: needed for scorer in scorers for needed in scorer.inputs}.values())
 
 
 def _explain_missing(holdings: Holdings, scorer: Scorer) -> str | None:
-    """What the scorer would need to score one of the samples; None where it can."""
+    """Explain what the scorer would need to score one of the samples; None where it can."""
     if not holdings.samples:
         return _NOTHING_TO_SCORE
     known = holdings.first_samples[0].inputs if holdings.first_samples else {}
-    if not isinstance(scorer, Refusing) or any(each.name not in known for each in scorer.inputs):
+    if not isinstance(scorer, Refusing) or any(needed.name not in known for needed in scorer.inputs):
         return _explain_missing_inputs(holdings, scorer)
     if (reasons := count_refusals(scorer, holdings.first_samples)) is None:
         return None
     n, why = format_refusals(reasons)
     these = f"these {n:,}" if n > 1 else "this one"
     if len(holdings.first_samples) < holdings.samples:
-        these = f"the {n:,} of the first {format_count(len({sample.video_id for sample in holdings.first_samples}), 'video')}"
+        n_videos = len({sample.video_id for sample in holdings.first_samples})
+        these = f"the {n:,} of the first {format_count(n_videos, 'video')}"
     return _explain_missing_inputs(holdings, scorer) or f"other samples than {these}: {why}"
 
 
 def _explain_missing_inputs(holdings: Holdings, scorer: Scorer) -> str | None:
-    """Which inputs the whole dataset lacks, where the scorer has use for none of those that it has; else None."""
+    """Name the inputs that the dataset lacks, where the scorer can use none of those that it has; else None."""
     has = {REFERENCES: holdings.references, KEYPOINTS: holdings.keypoints, VIDEO: holdings.files}
-    wanted = [each for each in has if each in scorer.inputs]
-    stand_in = _find_stand_in(holdings, scorer) if VIDEO in wanted else None
-    if not wanted or any(has[each] and not (each is VIDEO and stand_in) for each in wanted):
+    used = [name for name in has if name in scorer.inputs]
+    stand_in = _find_stand_in(holdings, scorer) if VIDEO in used else None
+    if not used or any(has[needed] and not (needed is VIDEO and stand_in) for needed in used):
         return None
-    missing = [f"{each.label}s" for each in wanted if not has[each]]
-    model = [f"another model than {stand_in!r}, since {STAND_INS[stand_in]}"] if stand_in else []
-    # A model that sees the video helps nobody without one.
-    if missing and model and VIDEO in wanted and not has[VIDEO]:
+    missing = [f"{needed.label}s" for needed in used if not has[needed]]
+    model = [_BETTER_MODELS[stand_in]] if stand_in else []
+    # A model that sees the video is of no use without one.
+    if missing and model and VIDEO in used and not has[VIDEO]:
         missing, model = missing[:-1], [f"{missing[-1]} and {model[0]}"]
     return " or ".join([*missing, *model]) + ("" if model else ": none found")
 
 
 def _find_stand_in(holdings: Holdings, scorer: Scorer) -> str | None:
-    """The model of the scorer that only stands in for one that sees these videos."""
+    """Find the scorer's model that replaces one that sees these videos; None where there is none."""
     known: Collection[str] = {DEMO_ENCODER} if holdings.dataset == DEMO_DATASET else ()
     names = (model["model_id"] for model in scorer.models().values())
-    return next((name for name in names if name in STAND_INS and name not in known), None)
+    return next((name for name in names if name in _BETTER_MODELS and name not in known), None)
 
 
 def _format_counts(holdings: Holdings) -> str:
-    """The counts in words, then what is not there.
+    """Format the counts as a sentence, then what is missing.
 
     >>> _format_counts(Holdings(videos=2, files=2, captions=1))
     '2 videos, 1 caption; no references, keypoints, ratings'
@@ -109,10 +119,10 @@ def _format_counts(holdings: Holdings) -> str:
         "questions": holdings.questions,
     }
     without = holdings.videos - holdings.files
-    there = [_format_number(holdings.videos, "videos") + (f" ({without:,} without a file)" if without else "")]
-    there += [_format_number(n, name) for name, n in counts.items() if n]
+    contents = [_format_number(holdings.videos, "videos") + (f" ({without:,} without a file)" if without else "")]
+    contents += [_format_number(n, name) for name, n in counts.items() if n]
     missing = [name for name, n in counts.items() if not n and name != "questions"]
-    return ", ".join(there) + (f"; no {', '.join(missing)}" if missing else "")
+    return ", ".join(contents) + (f"; no {', '.join(missing)}" if missing else "")
 
 
 def _format_number(n: int, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Progress of long work as log lines: soon enough for a person, few enough for Dagster's event log."""
+"""Progress of long work as log lines: often enough for a person, rarely enough for Dagster's event log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ SECONDS_BETWEEN = 2.0
 
 
 def throttle_lines(say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
-    """`say`, but with at least two seconds between two lines; the lines in between are dropped.
+    """Return a function that passes a line on to `say` unless it passed one in the last two seconds; other lines are
+    dropped.
 
     >>> times, lines = iter([0.0, 0.5, 2.5]), []
     >>> tell = throttle_lines(lines.append, clock=lambda: next(times))

@@ -1,4 +1,4 @@
-"""What a run has come to, shard by shard: for its later steps, and for the command that started it."""
+"""The results of a run, shard by shard, for its later steps and for the command that started it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class CheckFailed(RuntimeError):
-    """Blocking checks failed; the scores are kept, and the message says where to look."""
+    """Raised when blocking checks failed; the scores are kept, and the message names checks and shards."""
 
     plain = True
 
 
 class ShardsFailed(RuntimeError):
-    """A step did not get through all shards of its run; the message says why, and the others are done."""
+    """Raised when a step failed on some shards of its run; the message has the reason, the other shards are done."""
 
     plain = True
 
@@ -27,10 +27,10 @@ R = TypeVar("R")
 
 
 class RunResults:
-    """What the assets of a run report, the scores of a run by shard, and the shards that failed.
+    """The reports of a run's assets, the scores that it wrote by shard, and the shards that failed.
 
-    One bad shard keeps no other one from being scored: it is noted here, what rests on the asset where it failed leaves
-    it out, and the run fails at its end.
+    One bad shard keeps no other one from being scored: its error is kept here, later assets leave it out, and the run
+    fails at its end.
     """
 
     def __init__(self) -> None:
@@ -39,59 +39,65 @@ class RunResults:
         self._failed: dict[str, dict[str, RuntimeError]] = {}
 
     def keep_report(self, asset: str, report: object) -> None:
-        """Keep the report of an asset for the command that started the run."""
+        """Keep the report of an asset for the command that started the run; it replaces an earlier one."""
         self._reports[asset] = report
 
     def find_report(self, asset: str, kind: type[R]) -> R | None:
-        """The report of an asset, which is of this kind; None where the run did not get so far."""
+        """Return the report that an asset kept; None where the run did not get so far, or the report is of another
+        kind.
+        """
         report = self._reports.get(asset)
         return report if isinstance(report, kind) else None
 
     def add_scores(self, metric: str, shard: str, scores: ShardScores) -> None:
-        """Note what was scored on a shard; counts of an earlier run are added."""
+        """Keep the counts of what was scored on a shard; counts of an earlier call for it are added."""
         if before := self._scores.get((metric, shard)):
             n_pending, n_written = before.n_pending + scores.n_pending, before.n_written + scores.n_written
             scores = replace(scores, n_pending=n_pending, n_written=n_written)
         self._scores[metric, shard] = scores
 
     def find_scores(self, metric: str, shard: str) -> ShardScores | None:
-        """What was scored on a shard; None where the run did not get so far."""
+        """Return the counts of what a metric scored on a shard; None where the run did not get so far."""
         return self._scores.get((metric, shard))
 
     def add_errors(self, asset: str, errors: Mapping[str, RuntimeError]) -> None:
-        """Note shards that failed at an asset, each with the reason. The first reason of a shard counts."""
+        """Keep the errors of shards that failed at an asset, by partition key. The first error of a shard stays."""
         self._failed[asset] = {**errors, **self._failed.get(asset, {})}
 
     def collect_errors(self, assets: Iterable[str] | None = None) -> dict[str, RuntimeError]:
-        """The shards that failed at one of these assets, or with None at any, each with the first reason."""
-        found: dict[str, RuntimeError] = {}
+        """Return the first error of every shard that failed at one of these assets, by partition key; None means all
+        assets.
+        """
+        errors: dict[str, RuntimeError] = {}
         for asset in self._failed if assets is None else assets:
-            found = {**self._failed.get(asset, {}), **found}
-        return found
+            errors = {**self._failed.get(asset, {}), **errors}
+        return errors
 
     def list_unfailed_shards(self, shards: Sequence[RunShard], assets: Collection[str]) -> list[RunShard]:
-        """The shards that failed at none of these assets."""
+        """List the shards, in order, that failed at none of these assets."""
         failed = self.collect_errors(assets)
         return [shard for shard in shards if shard.key not in failed]
 
     def forget_errors(self, shards: Collection[str]) -> None:
-        """Forget why shards failed, since they are tried again."""
+        """Forget the errors of these shards, by partition key, since they are tried again."""
         self._failed = {
             asset: {key: error for key, error in errors.items() if key not in shards}
             for asset, errors in self._failed.items()
         }
 
     def build_error(self) -> RuntimeError | None:
-        """One error for all shards that failed; None where none did."""
+        """Build one error that names all shards that failed; return the error itself where one failed, None where none
+        did.
+        """
         failed = self.collect_errors()
         first = next(iter(failed.values()), None)
         if len(failed) < 2:
             return first
-        return CheckFailed(f"{first}; it is one of {len(failed)} shards that failed: {', '.join(sorted(failed))}")
+        return CheckFailed(f"{len(failed)} shards failed: {', '.join(sorted(failed))}; the first error: {first}")
 
 
 def build_check_errors(asset: str, failed: Mapping[str, Collection[str]]) -> dict[str, RuntimeError]:
-    """An error for each shard in which blocking checks of an asset failed.
+    """Build one CheckFailed for every shard in which blocking checks of an asset failed, by partition key.
 
     failed: by check, the shards in which it failed.
 
@@ -103,4 +109,6 @@ def build_check_errors(asset: str, failed: Mapping[str, Collection[str]]) -> dic
         for key in keys:
             names.setdefault(key, []).append(name)
     lead, remedy = "a blocking check failed, the scores are kept", "look at it with reelsieve ui"
-    return {key: CheckFailed(f"{lead}: {', '.join(of)} of {asset} in {key}; {remedy}") for key, of in names.items()}
+    return {
+        key: CheckFailed(f"{lead}: {', '.join(checks)} of {asset} in {key}; {remedy}") for key, checks in names.items()
+    }

@@ -1,4 +1,4 @@
-"""Search for captions and frames by what they show: a text is encoded and compared with the stored vectors."""
+"""Search for captions and videos by what they show: a text is encoded and compared with the stored vectors."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from metrics_core.models.clip_encoder import ClipTextEncoder
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import TextEncoder
 
-# Measured on the demo: of 150 facts, each looked for among the 60 clips, half find their clip at place 29 or later.
-TOO_SMALL = "it is too small to find one clip among others, so the order is hardly better than chance"
+# Measured on the demo: of 150 facts, searched among the 60 videos, half have their video at place 29 or later.
+TOO_SMALL = "it is too small to find one video among others, so the order is hardly better than chance"
 
 
 class NothingToSearch(RuntimeError):
-    """No stored vector that the text could be compared with, or a text that the encoder cannot place."""
+    """Raised when no stored vector can be compared with the text, or when the encoder knows no word of it."""
 
     plain = True
 
 
 class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
-    """The settings of the encoders whose vectors are searched."""
+    """The settings of the text encoder, the image-text encoder and the frame sampling whose vectors are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What is nearest to a text, the nearest first, the encoder that says so, and what to know of the answer.
+    """The rows that are nearest to a text, nearest first, the name of the encoder, and notes about the answer's limits.
 
-    rows: of texts dataset, video, sample, system, similarity and text; of frames dataset, video, time_s and similarity.
-    The similarity is a cosine in [-1, 1]; it orders, and says nothing by itself.
+    rows: for captions dataset, video, sample, system, similarity and text; for frames dataset, video, time_s and
+    similarity. The similarity is a cosine in [-1, 1]; it orders the rows and is no score.
     """
 
     rows: list[dict[str, Any]]
@@ -55,9 +55,10 @@ class SearchResult:
 def search_captions(
     engine: Engine, settings: TextEncoderSettings, text: str, dataset: Dataset | None, limit: int
 ) -> SearchResult:
-    """Find the captions whose whole text is nearest to a text, by the text encoder of the settings.
+    """Find the captions whose stored vectors are nearest to a text, at most `limit`, by the text encoder of the
+    settings. Raises NothingToSearch where no caption has a vector of it.
 
-    Raises NothingToSearch where no caption has a vector of this encoder.
+    dataset: None for all. Loads the encoder. Raises NothingToSearch where no caption has a vector of it.
     """
     encoder = settings.make_text_encoder()
     name = encoder.identity.model_id
@@ -67,23 +68,25 @@ def search_captions(
         n_stored, n = count_captions_with_vectors(connection, model_id, dataset_id)
     if model_id is None or not n_stored:
         raise NothingToSearch(
-            f"no caption{_format_dataset(dataset)} has a vector of {name} yet: run reelsieve score{_format_dataset_option(dataset)} --metric vcs, "
-            "which makes them for captions with references"
+            f"no caption{_format_dataset(dataset)} has a vector of {name} yet: "
+            f"run reelsieve score{_format_dataset_option(dataset)} --metric vcs, which makes them for captions with "
+            "references"
         )
     vector = _encode_text(encoder, text)
     with engine.connect() as connection:
         rows = list_nearest_captions(connection, model_id, vector, dataset_id, limit)
-    unseen = f"{n - n_stored} of {n} captions have no vector of {name} and were not looked at"
+    unseen = f"{n - n_stored} of {n} captions have no vector of {name} and were not searched"
     return SearchResult(rows, name, (unseen,) if n_stored < n else ())
 
 
 def search_frames(
     engine: Engine, settings: SearchSettings, text: str, dataset: Dataset | None, limit: int
 ) -> SearchResult:
-    """Find the videos with the frame nearest to a text, by the image-text encoder of the settings.
+    """Find the videos that have the frames nearest to a text, at most `limit`, by the image-text encoder of the
+    settings. Raises NothingToSearch where no frame has a vector of it.
 
-    Raises NothingToSearch where no frame has a vector of this encoder with this sampling, and where the demo's encoder
-    knows no word of the text.
+    dataset: None for all. Loads the encoder. Raises NothingToSearch where no frame has a vector of it with this
+    sampling, and where the demo's encoder knows no word of the text.
     """
     images = settings.make_image_text_encoder()
     frames = FrameEncoder(images, settings.frames_every, settings.frames_cap).identity
@@ -109,7 +112,9 @@ def search_frames(
 def _explain_no_frames(encoder: str, dataset: Dataset | None) -> str:
     if encoder == DEMO_ENCODER and (dataset is None or dataset.name != DEMO_DATASET):
         remedy = "set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT to a real encoder and score the metric evqa"
-        return f"no frame{_format_dataset(dataset)} has a vector of the {encoder}, which knows the demo's clips alone: {remedy}"
+        return (
+            f"no frame{_format_dataset(dataset)} has a vector of the {encoder}, which only works on the demo: {remedy}"
+        )
     return (
         f"no frame{_format_dataset(dataset)} has a vector of {encoder} with this sampling yet: run reelsieve score"
         f"{_format_dataset_option(dataset)} --metric evqa, which makes them for videos that decode"
@@ -119,7 +124,7 @@ def _explain_no_frames(encoder: str, dataset: Dataset | None) -> str:
 def _encode_text(encoder: TextEncoder, text: str) -> NDArray[np.float32]:
     (vector,) = encoder.encode([text])
     if not vector.any():
-        raise NothingToSearch(f"{encoder.identity.model_id} makes nothing of {text!r}: use other words")
+        raise NothingToSearch(f"{encoder.identity.model_id} has no vector for {text!r}: use other words")
     return np.asarray(vector)
 
 

@@ -1,4 +1,4 @@
-"""How settings are read: every group of them from the environment, behind which a settings file may stand."""
+"""How groups of settings are read from environment variables, which a settings file may have filled in."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ _applied: dict[str, tuple[str, str]] = {}
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the message names the variable, or the key and its file."""
+    """Raised for a setting that cannot be used; the message names the variable, or the key and its file."""
 
     plain = True
 
 
 def format_variable_name(field: str) -> str:
-    """The variable of a field.
+    """Return the name of the environment variable of a settings field: REELSIEVE_ and the field in capitals, except for
+    CURATION_DB_URL.
 
     >>> format_variable_name("frames_cap"), format_variable_name("curation_db_url")
     ('REELSIEVE_FRAMES_CAP', 'CURATION_DB_URL')
@@ -32,9 +33,10 @@ def format_variable_name(field: str) -> str:
 
 
 def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
-    """Set the variables that the environment lacks, for this process and those that it starts.
+    """Set the environment variables that are unset to the values of a settings file, for this process and its children;
+    values of an earlier call are removed first.
 
-    values: by variable, the text and its place in the settings file. What an earlier call gave is taken back first.
+    values: by variable, the text and its place in the file. The values of an earlier call are removed first.
     """
     for variable in [name for name in _applied if find_setting_place(name)]:
         del os.environ[variable]
@@ -47,16 +49,19 @@ def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
 
 
 def find_setting_place(variable: str) -> str | None:
-    """Return the place that gave a variable its value: a line of a settings file, or a key of a profile.
+    """Return the line of a settings file, or the key of a profile, that gave a variable its value; None where the
+    environment did, or it is the default.
 
-    A built-in profile has a place without a file. None where the value is of the environment, and for a default.
+    A built-in profile has a place without a file. None where the value comes from the environment, or is the default.
     """
     text, place = _applied.get(variable, (None, None))
     return place if text is not None and os.environ.get(variable) == text else None
 
 
 def read_settings(group: type[S]) -> S:
-    """Read a group of settings as the environment has them now. Raises SettingsError for the first wrong one."""
+    """Read the settings of this class from the environment as it is now. Raises SettingsError for the first wrong
+    value.
+    """
     try:
         return group()
     except ValidationError as error:
@@ -64,11 +69,11 @@ def read_settings(group: type[S]) -> S:
         raise SettingsError(_explain_fault(group, field.lower(), why)) from None
     except UnreadableSetting as error:
         # It names the field in quotes. The value is not quoted: it may hold what it should not.
-        raise SettingsError(_explain_fault(group, str(error).split('"')[1], "it is no JSON")) from None
+        raise SettingsError(_explain_fault(group, str(error).split('"')[1], "it is not valid JSON")) from None
 
 
 def parse_first_fault(error: ValidationError) -> tuple[str, str]:
-    """The field of the first wrong value, and what is wrong with it, without the value."""
+    """Return the field of the first wrong value in a pydantic error, and what is wrong with it, without the value."""
     first = error.errors(include_url=False)[0]
     why = first["msg"].removeprefix("Value error, ")
     return str(first["loc"][0]), f"{why[0].lower()}{why[1:]}"

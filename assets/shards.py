@@ -1,4 +1,4 @@
-"""The shards that a run works on: one, or a range of them. Both look the same to an asset and to a check."""
+"""The shards that a run works on, one or a range, which look the same to an asset and to a check."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ MAX_NAMED_SHARDS = 10
 def load_run_shards(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, engine: Engine
 ) -> list[RunShard]:
-    """Return the shards of the run in order; all shards for a check that was started without any.
+    """Load the shards that the run's tags name, in Dagster's order; all shards for a check that was started without
+    any.
 
-    Raises UnknownDataset.
+    Reads Dagster's partitions and the curation database. Raises UnknownDataset.
     """
     known = context.instance.get_dynamic_partitions(str(SHARDS.name))
     keys = list_tagged_partitions(context.run.tags, {key: place for place, key in enumerate(known)})
-    named = [key.rpartition(":") for key in keys or known]
-    datasets = {name: require_dataset(engine, name) for name in dict.fromkeys(name for name, _, _ in named)}
-    return [RunShard(f"{name}:{number}", datasets[name], int(number)) for name, _, number in named]
+    parts = [key.rpartition(":") for key in keys or known]
+    datasets = {name: require_dataset(engine, name) for name in dict.fromkeys(name for name, _, _ in parts)}
+    return [RunShard(f"{name}:{number}", datasets[name], int(number)) for name, _, number in parts]
 
 
 def build_check_result(
@@ -39,10 +40,11 @@ def build_check_result(
     bad: str,
     metadata: Mapping[str, str] | None = None,
 ) -> dg.AssetCheckResult:
-    """The result of a check over all shards of a run, in a sentence; it passes where it fails in none.
+    """Build the one result of a check over all shards of a run; it passes if no shard failed.
 
-    good: what holds where the check passes. bad: what does not, to which the first shards that fail are added; neither
-    has a full stop. One result for the run: a result for each shard would be most of what Dagster stores.
+    warns: whether a failure only warns. good, bad: the sentence for either outcome without a full stop; the first
+    failed shards are added to `bad`. One result for the run: a result for each shard would be most of what Dagster
+    stores.
     """
     return dg.AssetCheckResult(
         asset_key=asset,
@@ -56,11 +58,12 @@ def build_check_result(
 
 
 def format_shards(keys: Sequence[str], n_shards: int) -> str:
-    """Say in which of all shards something holds; of very many the first are named.
+    """Return text that says in which shards, out of all, something holds; of many keys only the first ten are named.
 
     >>> format_shards(["mine:0003", "mine:0017"], 250), format_shards(["mine:0003"], 1)
     ('in 2 of 250 shards: mine:0003, mine:0017', 'in shard mine:0003')
     """
     if n_shards == 1:
         return f"in shard {keys[0]}"
-    return f"in {len(keys):,} of {n_shards:,} shards: {', '.join(keys[:MAX_NAMED_SHARDS])}{', …' if len(keys) > MAX_NAMED_SHARDS else ''}"
+    more = ", …" if len(keys) > MAX_NAMED_SHARDS else ""
+    return f"in {len(keys):,} of {n_shards:,} shards: {', '.join(keys[:MAX_NAMED_SHARDS])}{more}"

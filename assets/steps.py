@@ -1,4 +1,4 @@
-"""A step: what an asset does on the shards of a run, without Dagster, so that other processes can do it too."""
+"""A step: the computation of an asset on shards of a run, without Dagster, so that other processes can do it too."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MIN_SHARDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An asset to compute on these shards for these metrics; run_id names the run that the results are stored under.
+    """One asset to compute on these shards for these metrics.
 
-    options: values of a source's options, by name.
+    run_id: the run that the results are stored under. options: values of a source's options, by name.
     """
 
     asset: str
@@ -38,7 +38,7 @@ class Step:
 
 
 class StepAbandoned(RuntimeError):
-    """Those who took a step of these shards died again and again; the other shards of the step are done."""
+    """Raised when the processes that computed a step died repeatedly on these shards; its other shards are done."""
 
     plain = True
 
@@ -52,19 +52,21 @@ StepRunner = Callable[[Step, LineWriter], Iterator[tuple[str, Any]]]
 
 
 def run_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
-    """Have a step taken, by this process or by those that `curation` names; yields what `compute_step` yields.
+    """Compute a step in this process, or by `curation.step_runner` if that is set. Yields a metric and its counts of
+    evidence, or a shard's key and its ShardScores, as they are stored.
 
-    Raises what it raises, and GivenUp.
+    Raises what it raises, and StepAbandoned.
     """
     return curation.step_runner(step, tell) if curation.step_runner else compute_step(curation, step, tell)
 
 
 def compute_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
-    """Compute what is missing of an asset on the shards, while no other process can.
+    """Compute and store what an asset lacks on the shards of a step. Yields a metric and its counts of evidence, or a
+    shard's key and its ShardScores, as they are stored.
 
-    Yields of a source the counts of a metric's evidence by the name of the metric, once for each group of shards; of
-    scores the ShardScores of a shard by its key, or MissingEvidence where an ingest changed the shard meanwhile.
-    Raises the errors of sources and scorers, and LeaseLost.
+    For a source it yields a metric's name and its counts of evidence, once for each group of shards; for scores a
+    shard's key and its ShardScores, or MissingEvidence where an ingest changed the shard meanwhile. Holds the lease on
+    every shard while it works there. Raises the errors of sources and scorers, and LeaseLost.
     """
     return (_make_evidence if step.asset in list_source_classes() else _score_shards)(curation, step, tell)
 
@@ -72,21 +74,24 @@ def compute_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[t
 def _make_evidence(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
     scorers = {metric: curation.scorers[metric] for metric in step.metrics}
     ids = {metric: store_scorer(curation.engine, scorer) for metric, scorer in scorers.items()}
-    for _, of_dataset in groupby(step.shards, key=lambda shard: shard.dataset):
-        shards = {shard.key: shard for shard in of_dataset}
-        for keys, told in lease_partitions(
+    for _, dataset_shards in groupby(step.shards, key=lambda shard: shard.dataset):
+        shards = {shard.key: shard for shard in dataset_shards}
+        for keys, tell_held in lease_partitions(
             curation.engine, step.asset, shards, tell, throttle_lines(tell), _choose_group_size
         ):
             for metric, scorer in scorers.items():
                 orders = [
-                    Order(curation.engine, where.dataset, where.number, ids[metric], step.run_id, told, step.options)
+                    Order(
+                        curation.engine, where.dataset, where.number, ids[metric], step.run_id, tell_held, step.options
+                    )
                     for where in (shards[key] for key in keys)
                 ]
                 yield metric, make_evidence(scorer, list_source_classes()[step.asset], orders)
 
 
 def _choose_group_size(n_left: int) -> int:
-    """How many of so many shards a process takes at once: a part, so that others find some too, but no few small ones.
+    """Choose how many of the remaining shards a process takes at a time: a fraction, so that others get some, but at
+    least 8.
 
     >>> _choose_group_size(3), _choose_group_size(24), _choose_group_size(100), _choose_group_size(1000)
     (8, 8, 25, 32)
@@ -97,8 +102,8 @@ def _choose_group_size(n_left: int) -> int:
 def _score_shards(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
     (metric,) = step.metrics
     scorer, shards = curation.scorers[metric], {shard.key: shard for shard in step.shards}
-    for (key,), told in lease_partitions(curation.engine, step.asset, shards, tell, throttle_lines(tell)):
-        where, progress = shards[key], partial(_tell_progress, told, metric, key)
+    for (key,), tell_held in lease_partitions(curation.engine, step.asset, shards, tell, throttle_lines(tell)):
+        where, progress = shards[key], partial(_tell_progress, tell_held, metric, key)
         try:
             done: Any = score_shard(
                 curation.engine, scorer, where.dataset, where.number, run_id=step.run_id, progress=progress

@@ -1,4 +1,4 @@
-"""How long ingest, facts and scores of a manifest will take, measured by doing all of it for the first rows."""
+"""An estimate of how long ingest, facts and scores of a manifest will take, measured on its first rows."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ Clock = Callable[[], float]
 MEASURED_S = 1.0
 # Runs work on many rows at once; on a busy machine a call for one row takes many times its share.
 SECOND_CHUNK = 4
-# What the runs of a command and its page cost beside the work on rows, on two cores.
+# Seconds that the runs of a command and its page take in addition to the work on rows, on two cores.
 START_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
-    """About how long everything takes, in seconds, once the models are loaded.
+    """The estimated seconds for everything once the models are loaded, with the numbers of videos and scores measured
+    for it.
 
-    videos, scores: how many were done to measure it. not_timed: metrics whose time is not in it, as servers answer.
+    untimed_metrics: metrics whose time is not included, since model servers answer for them.
     """
 
     seconds: float
@@ -48,7 +49,7 @@ class TimeEstimate:
     untimed_metrics: tuple[str, ...] = ()
 
     def format_line(self) -> str:
-        """The estimate as a sentence of the plan.
+        """Format the estimate as a sentence of the plan.
 
         >>> TimeEstimate(66, 1, 9).format_line()
         'time: about 70 s for all of it, measured on 1 video and 9 scores of the first captions'
@@ -65,7 +66,7 @@ class TimeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRate:
-    """Seconds for a unit of work, and how many things were done to measure it."""
+    """The measured seconds per unit of work, and the number of things that were done to measure it."""
 
     seconds: float
     n_measured: int
@@ -74,10 +75,11 @@ class MeasuredRate:
 def estimate_time(
     folder: Path, holdings: Holdings, scorers: Collection[Scorer], clock: Clock = time.perf_counter
 ) -> TimeEstimate:
-    """Estimate how long everything takes for the holdings of a manifest in this folder, with these scorers.
+    """Estimate how long ingest, facts and scores take for a manifest with these holdings, by doing each for about a
+    second on its first rows; nothing is stored.
 
-    Decodes the first files, describes the first texts and scores the first samples that can be scored, each for about a
-    second beside the loading of models, which then stay loaded. Stores nothing and asks no server.
+    Decodes the first files, computes facts of the first texts and scores the first samples, each for about a second
+    after the models have loaded, which then stay loaded. Stores nothing and asks no server.
     """
     videos = _measure_videos(folder, holdings, clock)
     texts = measure_rate(_compute_facts, [sample.text for sample in holdings.first_samples], clock)
@@ -85,9 +87,9 @@ def estimate_time(
     scores = [_measure_scores(folder, holdings, scorer, clock) for scorer in timed]
     seconds = START_S + videos.seconds * holdings.size_bytes + holdings.samples * texts.seconds
     return TimeEstimate(
-        seconds + sum(each.seconds for each in scores) * holdings.samples,
+        seconds + sum(rate.seconds for rate in scores) * holdings.samples,
         videos.n_measured,
-        sum(each.n_measured for each in scores),
+        sum(rate.n_measured for rate in scores),
         tuple(scorer.metric for scorer in scorers if scorer not in timed),
     )
 
@@ -95,28 +97,30 @@ def estimate_time(
 def measure_rate(
     work: Callable[[Sequence[T]], object], things: Sequence[T], clock: Clock, size: Callable[[T], float] = lambda _: 1.0
 ) -> MeasuredRate:
-    """Measure how long the work takes for each unit of size.
+    """Measure the seconds that `work` takes for each unit of size, by doing the first things for about a second; 0
+    without things.
 
-    The first thing pays for whatever is loaded, and counts only if it is the only one. Then SECOND_LOT of the others
-    are done at once, then twice as many, until they have taken LONG_ENOUGH_S or all are done.
+    The first thing pays for whatever is loaded, and counts only if it is the only one. Then SECOND_CHUNK of the others
+    are done at once, then twice as many, until they have taken MEASURED_S or all are done. Without things the rate is
+    0.
     """
     spans: list[float] = []
     sizes: list[float] = []
-    place, wanted = 0, 1
+    place, n_next = 0, 1
     while place < len(things) and sum(spans[1:]) < MEASURED_S:
-        chunk = things[place : place + wanted]
+        chunk = things[place : place + n_next]
         began = clock()
         work(chunk)
         spans.append(clock() - began)
         sizes.append(sum(map(size, chunk)))
-        wanted = 2 * wanted if place else SECOND_CHUNK
+        n_next = 2 * n_next if place else SECOND_CHUNK
         place += len(chunk)
-    seconds, units = (sum(each[1:] or each) for each in (spans, sizes))
+    seconds, units = (sum(values[1:] or values) for values in (spans, sizes))
     return MeasuredRate(seconds / units if units else 0.0, place)
 
 
 def _measure_videos(folder: Path, holdings: Holdings, clock: Clock) -> MeasuredRate:
-    """Seconds for each byte of the files: to examine them as ingest does, and to measure them for facts."""
+    """Measure the seconds for each byte of the files: to inspect them as ingest does, and to compute facts."""
     rows = [
         (row, size) for row in holdings.first_videos.values() if (size := measure_file_size(folder, row.path or ""))
     ]
@@ -128,7 +132,7 @@ def _measure_videos(folder: Path, holdings: Holdings, clock: Clock) -> MeasuredR
                     worker.measure_video(Path(video.uri))
 
     with DecodingWorker() as worker:
-        return measure_rate(look, rows, clock, lambda of_row: of_row[1])
+        return measure_rate(look, rows, clock, lambda sized_row: sized_row[1])
 
 
 def _compute_facts(texts: Sequence[str]) -> None:
@@ -137,8 +141,10 @@ def _compute_facts(texts: Sequence[str]) -> None:
 
 
 def _measure_scores(folder: Path, holdings: Holdings, scorer: Scorer, clock: Clock) -> MeasuredRate:
-    """Seconds of a scorer for each sample of the holdings; one that it refuses takes none."""
-    samples = [each for each in holdings.first_samples if not (isinstance(scorer, Refusing) and scorer.refusal(each))]
+    """Measure the seconds of a scorer for each sample of the holdings; a sample that it refuses takes none."""
+    samples = [
+        sample for sample in holdings.first_samples if not (isinstance(scorer, Refusing) and scorer.refusal(sample))
+    ]
 
     def files(video_ids: Collection[int]) -> list[StoredVideo]:
         known = holdings.first_videos
@@ -148,21 +154,21 @@ def _measure_scores(folder: Path, holdings: Holdings, scorer: Scorer, clock: Clo
         score_without_database(scorer, chunk, files)
 
     try:
-        found = measure_rate(work, samples, clock)
+        rate = measure_rate(work, samples, clock)
     except (NeedsDatabase, ModelUnusable):
-        # The scoring says so, or can do what cannot be done here.
+        # The scoring itself reports this, or can do what is not possible here.
         return MeasuredRate(0.0, 0)
-    return MeasuredRate(found.seconds * len(samples) / max(1, len(holdings.first_samples)), found.n_measured)
+    return MeasuredRate(rate.seconds * len(samples) / max(1, len(holdings.first_samples)), rate.n_measured)
 
 
 def _inspect_files(folder: Path, row: VideoRow, number: int) -> Iterator[StoredVideo]:
-    found = inspect_unstored_video(folder, row, number)
-    if not isinstance(found, Reject):
-        yield from found[1]
+    inspected = inspect_unstored_video(folder, row, number)
+    if not isinstance(inspected, Reject):
+        yield from inspected[1]
 
 
 def format_duration(seconds: float) -> str:
-    """A duration as one says it.
+    """Format a number of seconds as people say it, such as "about 2 minutes".
 
     >>> [format_duration(s) for s in (22, 100, 5000, 20_000)]
     ['about 30 s', 'about 2 minutes', 'about 83 minutes', 'about 6 hours']

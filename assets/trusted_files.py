@@ -1,4 +1,4 @@
-"""What this account trusts: the homes that it made and the settings files that it allowed, listed outside of them.
+"""The list of files that this account trusts: identities of homes that it made, and settings files that it allowed.
 
 A folder may come from somebody else, with a home whose server runs programs, or with settings that send data away. So
 the list is kept where no such folder reaches: in the folder of this account's own configuration.
@@ -21,7 +21,8 @@ TRUSTED_LIST = "trusted.json"
 
 
 def find_config_folder() -> Path | None:
-    """Return the folder of this account's own configuration, which may not exist; None for an account without a home.
+    """Return the path of this account's configuration folder, which may not exist; None for an account without a home
+    folder.
 
     It is `reelsieve` in XDG_CONFIG_HOME, or in `.config` of the account's home folder where that is not set.
     """
@@ -35,21 +36,25 @@ def find_config_folder() -> Path | None:
 
 
 def is_trusted(file: Path, content: bytes) -> bool:
-    """Return whether this account trusts the file with this content. The path must be absolute and without links."""
+    """Return whether the account's list has this file with this content. The path must be absolute, without links."""
     return _read_list().get(str(file)) == _digest(content)
 
 
 def trust_file(file: Path, content: bytes) -> None:
-    """Add a file with its present content to the list. Raises SettingsError where the list cannot be written."""
+    """Add a file with its present content to the account's list of trusted files.
+
+    The path must be absolute and without links. Raises SettingsError where the list cannot be written.
+    """
     with hold_account_lock("trusted") as folder, _explain_write_errors(folder):
         _write_list(folder, _read_list() | {str(file): _digest(content)})
 
 
 @contextmanager
 def hold_account_lock(name: str) -> Iterator[Path]:
-    """Keep other processes of this account out of a block of this name, and give the folder of its configuration.
+    """Let only one process of this account at a time run a block of this name; yields the account's configuration
+    folder.
 
-    Makes the folder. On a file system without locks nobody is kept out. Raises SettingsError for a folder that cannot
+    Creates the folder. A file system without locks excludes no process. Raises SettingsError for a folder that cannot
     be written to.
     """
     folder = find_config_folder()
@@ -82,7 +87,7 @@ def _digest(content: bytes) -> str:
 
 
 def _read_list() -> dict[str, str]:
-    """The digests by file. A list that is missing, broken or of another account trusts nothing."""
+    """Read the digests by file. A list that is missing, broken or owned by another account counts as empty."""
     folder = find_config_folder()
     if folder is None:
         return {}

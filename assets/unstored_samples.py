@@ -1,4 +1,4 @@
-"""Samples and videos that are in no database: the inputs of scorers, and files to decode, from rows of a manifest."""
+"""Inputs of scorers, and files to decode, built from rows of a manifest that is in no database."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ def build_unstored_inputs(
     keypoints: Sequence[Mapping[str, Any]],
     state: VideoState,
 ) -> dict[str, Any]:
-    """The inputs of all our metrics by name, as scorers read them from the database; thresholds are the default ones.
+    """Build the inputs of the built-in metrics, by name, for a sample that is in no database; thresholds are the
+    default ones.
 
     sample: the fields of its row. references, keypoints: the fields of the rows about its video, by order of their
     keys. state: of the video.
 
-    >>> told = {"caption_id": "r", "text": "A dog runs.", "segments": [{"start_s": 0, "end_s": 2}]}
-    >>> inputs = build_unstored_inputs({"text": "A dog."}, [told], [], VideoState("text_only"))
+    >>> reference = {"caption_id": "r", "text": "A dog runs.", "segments": [{"start_s": 0, "end_s": 2}]}
+    >>> inputs = build_unstored_inputs({"text": "A dog."}, [reference], [], VideoState("text_only"))
     >>> inputs["references"][0].text, inputs["segments"].references[0][0].end_s, inputs["keypoints"]
     ('A dog runs.', 2.0, ())
     """
@@ -57,9 +58,11 @@ def build_unstored_inputs(
 
 
 def inspect_unstored_video(folder: Path, row: VideoRow, number: int) -> tuple[VideoState, list[StoredVideo]] | Reject:
-    """The state that ingest would give a video, and its file under this video_id where it decodes; else the refusal.
+    """Read and probe, or fetch, a row's video; return the state that ingest would give it and a list with its file if
+    that decodes, or a Reject where ingest refuses it.
 
-    folder: that of the manifest. A file is read and probed, and one at an address is fetched.
+    folder: that of the manifest. number: the video_id that the file gets. The file is read and probed; one at an
+    address is fetched.
     """
     columns = inspect_video(folder, row, None)
     if isinstance(columns, Reject):
@@ -68,4 +71,4 @@ def inspect_unstored_video(folder: Path, row: VideoRow, number: int) -> tuple[Vi
     if state.status not in ("ok", "damaged"):
         return state, []
     known: dict[str, Any] = {"video_id": number, "key": row.video_id, **columns}
-    return state, [StoredVideo(**{each.name: known[each.name] for each in fields(StoredVideo)})]
+    return state, [StoredVideo(**{column.name: known[column.name] for column in fields(StoredVideo)})]

@@ -1,4 +1,4 @@
-"""The SQL views as virtual assets: Dagster shows where they stand in the lineage, Postgres computes them."""
+"""The SQL views as virtual assets: Dagster shows their lineage, Postgres computes them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ views = [
         "One row per sample, one column per metric and simple score; active scorers only.",
         ["sample", *_SCORES],
     ),
-    _build_view("current_score", "Every score beside what its inputs are now; a stale one has no value.", _SCORES),
+    _build_view(
+        "current_score", "Every score with the present state of its inputs; a stale one has no value.", _SCORES
+    ),
     _build_view(
         "score_history",
-        "Every score of every scorer, the retired and replaced ones included, with the reason of each change.",
+        "Every score of every scorer, the retired and replaced ones included, with the reason for every change.",
         _SCORES,
     ),
     _build_view(
@@ -56,7 +58,7 @@ views = [
     ),
     _build_view(
         "dataset_summary",
-        "One row per dataset: how much of everything there is.",
+        "One row per dataset: the counts of its videos, captions, ratings, rejects and scores.",
         ["sample", "reference", *_SCORES],
     ),
 ]

@@ -1,1 +1,1 @@
-"""Ingest: manifests and media in, checked rows out; what is refused is kept with its reason."""
+"""Ingest: reads manifests and their videos into the database, and keeps every refused row with its reason."""

@@ -1,4 +1,4 @@
-"""The database tables that ingest fills, as assets with one partition per dataset."""
+"""The database tables that ingest fills, as Dagster assets with one partition per dataset."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,16 +24,16 @@ class _DatabaseTable(NamedTuple):
 
 
 _DATABASE_TABLES = (
-    _DatabaseTable("video", "Clips with the results of probing: duration, frames, codec, hash, status."),
-    _DatabaseTable("reference", "Captions that annotators wrote, timed where they gave times.", ("video",)),
-    _DatabaseTable("keypoint", "Facts that a good caption states, by dimension.", ("video", "reference")),
+    _DatabaseTable("video", "Videos with the results of probing: duration, frames, codec, hash, status."),
+    _DatabaseTable("reference", "Captions that people wrote, with the times of their parts where given.", ("video",)),
+    _DatabaseTable("keypoint", "Short statements that a good caption covers, by dimension.", ("video", "reference")),
     _DatabaseTable("sample", "Candidate captions and question-answer pairs: the things that are scored.", ("video",)),
     _DatabaseTable(
         "keypoint_label",
-        "Decisions of people or judges whether a caption covers a keypoint.",
+        "Decisions of people or chat models whether a caption covers a keypoint.",
         ("keypoint", "sample"),
     ),
-    _DatabaseTable("rating", "People's numbers for captions.", ("sample",)),
+    _DatabaseTable("rating", "Numbers that people gave to captions, by aspect.", ("sample",)),
     _DatabaseTable("ingest_reject", "Rows that were refused, with the reason."),
 )
 
@@ -41,7 +41,9 @@ NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 
 
 class IngestConfig(dg.Config):
-    """What to ingest: a manifest folder, a file of mixed rows, and the number of shards of a new dataset."""
+    """The configuration of an ingest: the manifest folder, a file of mixed rows, and the number of shards of a new
+    dataset.
+    """
 
     folder: str
     rows: str | None = None
@@ -66,7 +68,7 @@ class IngestConfig(dg.Config):
 def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.MaterializeResult]:
-    """Read a manifest folder into the database, row by row. Table ingest_reject has the refused rows and why."""
+    """Read a manifest folder into the database, row by row. Table ingest_reject gets the refused rows with reasons."""
     # Someone who adds a partition in the web interface may give it any name.
     check_dataset_name(context.partition_key, Path(config.folder), curation.home)
     log_sparsely = throttle_lines(context.log.info)
@@ -89,7 +91,7 @@ def ingest(
 
 
 def _build_metadata(name: str, report: IngestReport) -> dict[str, Any]:
-    # As text: of numbers Dagster draws plots, and what is new in one ingest is no course.
+    # As text: Dagster draws plots of numbers, and the new rows of single ingests are no time series.
     if name == "ingest_reject":
         remedy = {"why": f"reelsieve rejects --dataset {report.dataset} says why"} if report.rejected else {}
         return {REFUSED: report.rejected, **remedy}

@@ -25,11 +25,11 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 def read_csv_rows(
     file: ByteReader, name: str, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """For every record its line, its fields or refusal, and its beginning as text that Postgres can store.
+    """Yield for every record of a CSV file its line, its fields or Reject, and its first 2,000 characters as text that
+    Postgres can store.
 
-    name: that of the file, for messages. field_types: of the fields that are no text, int, float, bool, or list for
-    JSON. may_be_unnamed: whether columns without a name are passed over. Raises ManifestError if the header cannot be
-    used.
+    name: of the file, for messages. field_types: by field that is not text, its type: int, float, bool, or list for
+    JSON. may_be_unnamed: whether columns without a name are skipped. Raises ManifestError if the header cannot be used.
     """
     records = _read_records(file, separator)
     header = _read_header(name, records, may_be_unnamed=may_be_unnamed)
@@ -38,12 +38,16 @@ def read_csv_rows(
 
 
 def read_csv_header(file: ByteReader, name: str, separator: str) -> list[str]:
-    """The names of the columns, "" for one without a name. Raises ManifestError if the header cannot be used."""
+    """Read the names of the columns, in order, "" for one without a name. Raises ManifestError if the header cannot be
+    used.
+    """
     return _read_header(name, _read_records(file, separator), may_be_unnamed=True)
 
 
 def guess_separator(file: ByteReader) -> str:
-    """The character that stands most often in the first line outside quotes, of comma, semicolon, tab and bar."""
+    """Return the separator of a CSV file: of comma, semicolon, tab and bar the most frequent in its first line outside
+    quotes.
+    """
     line = next(read_lines(file), None)
     text = "" if line is None else _QUOTED.sub("", line.data.decode("utf-8", "replace"))
     return max(",;\t|", key=text.count)
@@ -52,21 +56,28 @@ def guess_separator(file: ByteReader) -> str:
 def _read_header(
     file: str, records: Iterator[tuple[int, list[str] | Reject, str]], *, may_be_unnamed: bool
 ) -> list[str]:
-    _, header, _ = next(records, (1, Reject("csv_invalid", "the file has no header line"), ""))
+    _, header, _ = next(
+        records, (1, Reject("csv_invalid", "it is missing: write the names of the columns into the first line"), "")
+    )
     if isinstance(header, Reject):
-        raise ManifestError(f"{file}: the header cannot be read: {header.reason}")
+        place, is_bad_text, _ = header.reason.partition(" is not valid UTF-8")
+        raise ManifestError(
+            f"{file} is not UTF-8 ({place}): save it as UTF-8"
+            if is_bad_text
+            else f"{file}, header line: {header.reason}"
+        )
     if len(header) == 1 and (separator := _OTHER_SEPARATOR.search(header[0])):
         raise ManifestError(
             f"{file}: the columns seem to be separated by {separator.group()!r}: save the file with commas"
         )
-    named = [name for name in header if name] if may_be_unnamed else header
-    if "" in named or len(set(named)) != len(named):
-        raise ManifestError(f"{file}: the header must name every column once")
+    names = [name for name in header if name] if may_be_unnamed else header
+    if "" in names or len(set(names)) != len(names):
+        raise ManifestError(f"{file}: the header must name every column once: give every column its own name")
     return header
 
 
 class _Feed:
-    """The lines of a file as text for csv.reader. It remembers the lines of the current record."""
+    """The lines of a file as text for csv.reader, which can give the lines of the current record back."""
 
     def __init__(self, file: ByteReader) -> None:
         self._lines = read_lines(file)
@@ -81,7 +92,7 @@ class _Feed:
         self.fault: Reject | None = None
 
     def give_back(self) -> bool:
-        """Let all lines of the record but the first be read again; False where they were read again too often.
+        """Let all lines of the record but the first be read again; return False where they were read again too often.
 
         A quote that is never closed makes the rows after it part of its record.
         """
@@ -113,7 +124,7 @@ class _Feed:
             where = f"byte {error.start + 1} of line {line.number}"
             self.fault = Reject("invalid_utf8", f"{where} is not valid UTF-8: save the file as UTF-8")
             text = line.data.decode("utf-8", "replace")
-        # UTF-16 is both; its NULs are nothing that could be removed.
+        # UTF-16 is both; advice to remove its NULs would not help.
         if "\x00" in text and self.fault is None:
             self.fault = Reject("nul_character", f"line {line.number} contains the character NUL: remove it")
         # Python 3.10 cannot parse NUL and 3.11 can.
@@ -163,7 +174,7 @@ def _parse_fields(field_types: Mapping[str, type], header: list[str], cells: lis
 
 
 def _convert_cell(cell: str, field_type: type | None) -> Any:
-    """The cell as a value of this type. A cell that does not fit stays text, which validation then refuses."""
+    """Convert a cell to a value of this type. A cell that does not fit stays text, which validation then refuses."""
     if field_type in (int, float):
         if _NUMBER.fullmatch(cell) is None:
             return cell

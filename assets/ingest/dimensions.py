@@ -1,4 +1,4 @@
-"""The dimensions that the keypoints of a manifest folder may have."""
+"""The dimensions that the keypoints of a manifest may have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def read_dimensions(folder: Path) -> tuple[str, ...]:
-    """The names in the folder's dimensions.json, in its order. Without that file they are the six of OmniDCBench.
+    """Read the names in a folder's dimensions.json, in its order; without that file, the six of OmniDCBench.
 
     Raises ManifestError if dimensions.json is not a regular file inside the folder, or not a list of distinct names.
     """
@@ -36,9 +36,9 @@ def read_dimensions(folder: Path) -> tuple[str, ...]:
         raise _unusable(path, "it holds no list of names")
     for name in names:
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-            raise _unusable(path, f"{format_value(name)} is no name")
+            raise _unusable(path, f"{format_value(name)} is not a valid name")
         if names.count(name) > 1:
-            raise _unusable(path, f"{format_value(name)} is there twice")
+            raise _unusable(path, f"{format_value(name)} occurs twice")
     return tuple(names)
 
 

@@ -1,4 +1,4 @@
-"""The one opener of other people's files: only regular ones, no open waits, and none may change while it is read."""
+"""Opens other people's files: only regular ones, without waiting, and with an error if they change meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMEDIES: dict[Code, str] = {
 
 
 class FileVersion(NamedTuple):
-    """What tells the content of a file at one moment from a later one: a write or a replacement changes it."""
+    """The device, inode, size and writing time of a file at one moment; a later write or replacement changes them."""
 
     device: int
     inode: int
@@ -29,20 +29,20 @@ class FileVersion(NamedTuple):
     mtime_ns: int
 
     @classmethod
-    def from_stat(cls, status: os.stat_result) -> FileVersion:
-        """Return the version that `stat` shows."""
+    def build_from_stat(cls, status: os.stat_result) -> FileVersion:
+        """Build the version of a file from what `os.stat` returns."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 class OpenFile:
-    """An open file up to the size that it had when it was opened: bytes that someone appends meanwhile are not read.
+    """An open file that ends at the size that it had when it was opened, so that bytes appended later are not read.
 
     file: the file itself, for readers that go back and forth. version: that of the file when it was opened.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
-        self.version = FileVersion.from_stat(os.fstat(file.fileno()))
+        self.version = FileVersion.build_from_stat(os.fstat(file.fileno()))
         self._left = self.version.size
 
     def read(self, size: int, /) -> bytes:
@@ -59,10 +59,10 @@ class OpenFile:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[OpenFile]:
-    """Open a regular file for reading.
+    """Open a regular file for reading; at the end of the block, raise ManifestError if it was changed or replaced
+    meanwhile.
 
-    Raises ManifestError, which names the file, where it cannot be opened or read, and at the end of the block where it
-    was written to or replaced meanwhile.
+    Raises ManifestError, which names the file, also where it cannot be opened or read.
     """
     with convert_os_errors(path), open_regular(path) as file:
         opened = OpenFile(file)
@@ -71,13 +71,13 @@ def open_file(path: Path) -> Iterator[OpenFile]:
 
 
 def is_unchanged(path: Path, version: FileVersion) -> bool:
-    """Whether the file is as it was in this version. Raises ManifestError if it is gone."""
+    """Return whether the file still has this version. Raises ManifestError if it is gone."""
     with convert_os_errors(path):
-        return FileVersion.from_stat(path.stat()) == version
+        return FileVersion.build_from_stat(path.stat()) == version
 
 
 def check_unchanged(path: Path, version: FileVersion) -> None:
-    """Raise ManifestError unless the file is as it was in this version."""
+    """Raise ManifestError, which advises another run, unless the file still has this version."""
     if not is_unchanged(path, version):
         raise ManifestError(
             f"{path.name}: it changed while it was read: run the same command again when nothing writes to it any more"
@@ -85,7 +85,7 @@ def check_unchanged(path: Path, version: FileVersion) -> None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading. Raises OSError, for a pipe or a device too, and never waits for one."""
+    """Open a regular file for reading; for a pipe or a device raise OSError rather than wait."""
     return open(path, "rb", opener=_regular_only)
 
 
@@ -100,16 +100,16 @@ def _regular_only(path: str, flags: int) -> int:
 
 
 def open_file_inside(folder: Path, relative: str) -> BinaryIO:
-    """Open a regular file inside a folder. A link may lead to one.
+    """Open a regular file inside a folder, by its relative path; a link may lead to it if that also lies inside.
 
-    Raises PathRejected for whatever else has this name, and OSError where the file cannot be read.
+    Raises PathRejected for anything else under this name, and OSError where the file cannot be read.
     """
     return open_regular(resolve_inside(folder, relative))
 
 
 @contextmanager
 def convert_os_errors(path: Path) -> Iterator[None]:
-    """Turn an error of the file system into a ManifestError that names the file."""
+    """Turn any OSError of the block into a ManifestError that names the file."""
     try:
         yield
     except OSError as error:
@@ -117,7 +117,7 @@ def convert_os_errors(path: Path) -> Iterator[None]:
 
 
 def find_manifest_file(folder: Path, name: str) -> Path | None:
-    """The path of the file of this name in a manifest folder, or None if there is none.
+    """Return the path of the file of this name in a manifest folder, or None where there is none.
 
     Raises ManifestError if the name belongs to something other than a regular file inside the folder. A link may lead
     to such a file.
@@ -136,7 +136,7 @@ def find_manifest_file(folder: Path, name: str) -> Path | None:
 
 
 def check_regular_file(path: Path) -> None:
-    """Raise ManifestError unless the path, in any folder, names a regular file whose name is valid UTF-8."""
+    """Raise ManifestError unless the path, in any folder, names a readable regular file whose name is valid UTF-8."""
     with convert_os_errors(path):
         open_regular(path).close()
     try:

@@ -1,4 +1,4 @@
-"""Rules for every value of a row, in known and unknown fields: Postgres, UTF-8 and people must be able to read it."""
+"""Rules for every value of a row, in known and unknown fields, so that Postgres, UTF-8 and people can read it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
 def has_safe_text(line: bytes) -> bool:
-    """Whether no text in a line of valid JSON can break a rule: only printable ASCII, no escape, and not too long.
+    """Return whether a line of valid JSON holds only printable ASCII without escapes, and is short, so that no text
+    needs a check.
 
     >>> has_safe_text(b'{"text": "A pan"}'), has_safe_text('{"text": "café"}'.encode())
     (True, False)
@@ -34,9 +35,9 @@ def has_safe_text(line: bytes) -> bool:
 
 
 def find_fault(payload: dict[str, Any], *, texts_are_safe: bool = False) -> Reject | None:
-    """The refusal for the first rule that a value or a key anywhere in the row breaks, or None.
+    """Return the Reject for the first rule that a value or key anywhere in the row breaks; None for a good row.
 
-    texts_are_safe: whether `has_safe_text` is known of the row.
+    texts_are_safe: whether `has_safe_text` holds for the row.
 
     >>> find_fault({"text": "A pan is tossed.", "tags": ["pan", "kitchen"]}) is None
     True
@@ -54,7 +55,7 @@ def find_fault(payload: dict[str, Any], *, texts_are_safe: bool = False) -> Reje
 
 
 def _find_value_fault(value: Any, *, texts_are_safe: bool = False) -> Reject | None:
-    """The refusal for the first rule that the value breaks, without the name of a field.
+    """Return the Reject for the first rule that the value breaks, without the name of a field; None for a good value.
 
     The value is walked level by level: a hostile row cannot exhaust the recursion, and the depth is known.
     """
@@ -103,12 +104,14 @@ def _explain_number(number: float) -> Reject:
 
 
 def drop_zero_sign(number: float | str) -> float:
-    """The number, or 0.0 for -0.0: JSON in Postgres has one zero, and a row is hashed as Postgres stores it."""
+    """Return the number as a float, with 0.0 for -0.0: JSON in Postgres has one zero, and rows are hashed as Postgres
+    stores them.
+    """
     return float(number) + 0.0
 
 
 def is_blank_text(text: str) -> bool:
-    """Whether a text is empty or has only white space and invisible characters.
+    """Return whether a text is empty or has only white space and invisible characters.
 
     >>> is_blank_text(" \\u200b\\ufeff\\u0301"), is_blank_text("\\u200ba")
     (True, False)
@@ -120,12 +123,12 @@ def is_blank_text(text: str) -> bool:
 
 
 def format_value(value: object) -> str:
-    """The value as a message quotes it: at most 60 characters of a text, with unprintable characters escaped."""
+    """Quote a value for a message: at most 60 characters of a text, with unprintable characters escaped."""
     return repr(value[:60] if isinstance(value, str) else value)[:80]
 
 
 def is_storable(text: str) -> bool:
-    """Whether Postgres can store a text: it has no NUL and no half of a surrogate pair.
+    """Return whether Postgres can store a text: it has no NUL and no half of a surrogate pair.
 
     >>> is_storable("café"), is_storable("a\\x00"), is_storable("a\\ud800")
     (True, False, False)
@@ -134,7 +137,7 @@ def is_storable(text: str) -> bool:
 
 
 def format_raw_row(raw: bytes) -> str:
-    """The first 2,000 characters of a row as text that Postgres can store, with invalid bytes and NUL escaped.
+    """Return the first 2,000 characters of a row as text that Postgres can store, with invalid bytes and NUL escaped.
 
     >>> format_raw_row(b"caf\\xe9 \\x00")
     'caf\\\\xe9 \\\\x00'

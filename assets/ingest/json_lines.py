@@ -1,4 +1,4 @@
-"""JSON Lines as raw rows: the blocks of a file, and the row that each of their lines holds."""
+"""JSON Lines as raw rows: the blocks of a file, and the row in every line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from assets.ingest.rows import RawRow
 from assets.ingest.strict_json import parse_json_object
 
 JSON_LINES = ".jsonl"
-# The kind of a row whose table cannot be told.
+# The kind of a row whose table is unknown.
 UNKNOWN_KIND = "unknown"
 
 
 def read_file_blocks(path: Path) -> Iterator[Block]:
-    """The lines of a file in blocks.
+    """Yield the lines of a file in blocks, in order.
 
     Raises ManifestError if the file cannot be read, or changes before the last block is read.
     """
@@ -29,18 +29,26 @@ def read_file_blocks(path: Path) -> Iterator[Block]:
 
 
 def list_nonblank_lines(block: Block) -> Iterator[Line]:
-    """The lines of a block that hold something, which are the rows."""
+    """Yield the lines of a block that are not blank, which are the rows."""
     return (line for line in split_block(block) if line.data.strip())
 
 
 def read_json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
-    """The raw rows of a file; without a kind, the field `kind` of each row names its table. Errors: see `blocks_of`."""
+    """Yield a RawRow for every nonblank line of a JSON Lines file, with a Reject for a bad one; without a kind, the
+    field `kind` of a row names its table.
+
+    A line that is no valid row comes with a Reject. Raises ManifestError if the file cannot be read, or changes
+    meanwhile.
+    """
     for block in read_file_blocks(path):
         yield from parse_rows(block, path.name, kind)
 
 
 def parse_rows(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
-    """The raw rows of a block of the file `source`, as `read_json_rows` gives them."""
+    """Yield a RawRow for every nonblank line of a block from the file `source`; one that is no valid row has a Reject.
+
+    Without a kind, the field `kind` of a row names its table.
+    """
     for line in list_nonblank_lines(block):
         content, raw = parse_fields(line), format_raw_row(line.data)
         if isinstance(content, Reject):
@@ -56,7 +64,7 @@ def parse_rows(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
 
 
 def parse_fields(line: Line) -> dict[str, Any] | Reject:
-    """The fields of a row, or why it has none."""
+    """Parse a line as a JSON object and return its fields; a Reject where it is too long or no object."""
     if not line.is_whole:
         return Reject("too_long", f"the line is longer than {MAX_ROW_BYTES} bytes: shorten it")
     return parse_json_object(line.data)

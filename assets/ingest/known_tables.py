@@ -1,4 +1,4 @@
-"""Tables of a manifest that the dataset holds unchanged: they are recognised by their content and passed over."""
+"""Tables of a manifest that the dataset holds unchanged: they are recognised by their content and skipped."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _RULES = Path(__file__).parent
 
 
 class KnownTables:
-    """The tables of one ingest, in order. A table is known if it, every table before it and every file are as before.
+    """The tables of one ingest in order, compared with the last ingest: a table is known if nothing it depends on has
+    changed.
 
-    A table's digest holds those of the tables before it, since its rows point to theirs; and the rules of ingest, since
-    other rules may refuse other rows.
+    A table's digest includes those of the tables before it, since its rows point to theirs, and the code of ingest,
+    since other rules may refuse other rows.
     """
 
     def __init__(self, store: IngestStore, folder: Path, dimensions: Collection[str]) -> None:
@@ -30,9 +31,11 @@ class KnownTables:
         self._tables: list[IngestedTable] = []
 
     def find_unchanged(self, kind: str, file_name: str, content_sha256: bytes) -> IngestedTable | None:
-        """The table as it is stored, or None for one that has to be ingested. Call it for every table in order.
+        """Return the record of a table as it was last ingested, or None if it must be ingested again.
 
-        name: that of its file, whose content has this digest.
+        Call it for every table in order: a changed table makes all later ones count as changed. A table of videos is
+        also changed where a file is another one, was refused, or lies at an address. content_sha256: of the table's
+        file.
         """
         self._digest.update(repr((kind, file_name, content_sha256)).encode())
         stored = self._stored.get(kind)
@@ -41,16 +44,16 @@ class KnownTables:
         return stored if self._all_known else None
 
     def record(self, kind: str, n_rows: int, n_rejected: int) -> None:
-        """Note a table that is stored now, right after `find`."""
+        """Note the counts of the table that `find_unchanged` was just called for; `store_records` stores them."""
         self._tables.append(IngestedTable(kind, self._digest.digest(), n_rows, n_rejected))
 
     def store_records(self) -> None:
-        """Remember the noted tables for the next ingest."""
+        """Store the noted tables in the database for the next ingest; they replace those of the last one."""
         with self._store.open_transaction():
             self._store.replace_ingested_tables(self._tables)
 
     def _media_are_same(self, stored: IngestedTable | None) -> bool:
-        """Whether no video would be read again; a refused one, or one that did not decode, always would."""
+        """Return whether no video would be read again; a refused one, or one that did not decode, always would."""
         if stored is None or stored.n_rejected:
             return False
         with self._store.open_transaction():
@@ -68,7 +71,7 @@ class KnownTables:
 
 
 def _rules_sha256() -> str:
-    """A digest of the code that decides about rows."""
+    """Compute a digest of the code that decides about rows."""
     digest = hashlib.sha256()
     for path in sorted(_RULES.glob("*.py")):
         digest.update(path.read_bytes())

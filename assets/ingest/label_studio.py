@@ -1,4 +1,4 @@
-"""Ratings out of Label Studio: its JSON export of annotated tasks as raw rows of table `ratings`.
+"""Ratings from Label Studio: its JSON export of annotated tasks as raw rows of table `ratings`.
 
 `reelsieve export --format label-studio` writes the tasks; labelstud.io/guide/task_format describes what comes back.
 """
@@ -19,15 +19,15 @@ from assets.ingest.strict_json import parse_json
 
 SUFFIX = ".json"
 KIND = "rating"
-# What begins the name of a rater whom an export only numbers.
+# The beginning of the name of a rater that an export only numbers.
 RATER_PREFIX = "label-studio:"
 _REMEDY = "export the project from Label Studio as JSON"
 
 
 def read_rating_rows(path: Path) -> Iterator[RawRow]:
-    """A raw row for each rating of each annotation. Its line is the place of its task, from 1.
+    """Yield a RawRow for each rating of each annotation; its line is the place of its task in the file, from 1.
 
-    Cancelled annotations and results of other controls are passed over: they are no ratings. Raises ManifestError if
+    Cancelled annotations and results of other controls are skipped, since they are no ratings. Raises ManifestError if
     the file cannot be read, or is no list of tasks.
     """
     with open_file(path) as file:
@@ -39,7 +39,7 @@ def read_rating_rows(path: Path) -> Iterator[RawRow]:
     if isinstance(tasks, Reject):
         raise ManifestError(f"{path.name}: {tasks.reason}: {_REMEDY}")
     if not isinstance(tasks, list):
-        raise ManifestError(f"{path.name}: it is no list of tasks: {_REMEDY}")
+        raise ManifestError(f"{path.name}: it is not a list of tasks: {_REMEDY}")
     for place, task in enumerate(tasks, start=1):
         for content in _parse_ratings(task):
             raw = format_raw_row(json.dumps(task, ensure_ascii=False).encode("utf-8", "backslashreplace"))
@@ -50,7 +50,7 @@ def read_rating_rows(path: Path) -> Iterator[RawRow]:
 
 
 def _parse_ratings(task: Any) -> Iterator[dict[str, Any] | Reject]:
-    """The ratings of a task."""
+    """Yield the fields, or the Reject, of every rating of a task."""
     if not isinstance(task, dict):
         yield Reject("not_an_object", f"a task is {format_value(task)}, not an object: {_REMEDY}")
         return
@@ -67,7 +67,7 @@ def _parse_ratings(task: Any) -> Iterator[dict[str, Any] | Reject]:
             yield Reject("wrong_type", "an annotation has no list 'result': export the project as JSON")
         elif not annotation.get("was_cancelled"):
             yield from (
-                _build_rating(sample, task, annotation, each) for each in annotation["result"] if _is_rating(each)
+                _build_rating(sample, task, annotation, result) for result in annotation["result"] if _is_rating(result)
             )
 
 
@@ -78,7 +78,7 @@ def _is_rating(result: Any) -> bool:
 def _build_rating(
     sample: str, task: Mapping[str, Any], annotation: Mapping[str, Any], result: Mapping[str, Any]
 ) -> Any:
-    """A row of table `ratings`; who gave it, when and in which annotation stands in its own fields."""
+    """Build the fields of a row of table `ratings`; rater, time and annotation are among them."""
     value = result["value"].get("rating") if isinstance(result.get("value"), dict) else None
     row = {
         "caption_id": sample,
@@ -95,7 +95,8 @@ def _build_rating(
 
 
 def _format_rater(completed_by: Any) -> str | None:
-    """The rater's name: the address where an export has one, else the number.
+    """Return the rater's name: the mail address where an export has one, else a name made of the number; None without
+    both.
 
     >>> _format_rater(7), _format_rater({"id": 7, "email": "ann@example.org"})
     ('label-studio:7', 'ann@example.org')

@@ -16,11 +16,11 @@ class ByteReader(Protocol):
     """A file that can be read in blocks: one opened in binary mode, or `OpenFile` of assets/ingest/files.py."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; b"" at the end."""
+        """Return the next bytes, at most `size`; b"" at the end."""
 
 
 class Line(NamedTuple):
-    """A line with its line feed and its number from 1. A line that is too long is cut and not `whole`."""
+    """A line with its line feed and its number from 1; one that is too long is cut, and `is_whole` is false."""
 
     number: int
     data: bytes
@@ -28,14 +28,17 @@ class Line(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Lines of a file in one piece, the first of them with this number; or as much of one line as its row may have."""
+    """Consecutive lines of a file as one piece of bytes, with the number of the first; of one long line only its
+    beginning.
+    """
 
     number: int
     data: bytes
 
 
 def read_blocks(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The lines of a file in pieces of some `block_bytes`; of a line longer than `max_bytes` the rest is left out.
+    """Yield the lines of a file in blocks of about `block_bytes`; the rest of a line longer than `max_bytes` is
+    skipped.
 
     >>> list(read_blocks(io.BytesIO(b"one\\ntwo")))
     [Block(number=1, data=b'one\\n'), Block(number=2, data=b'two')]
@@ -56,13 +59,15 @@ def read_blocks(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: i
 
 
 def split_block(block: Block, max_bytes: int = MAX_ROW_BYTES) -> Iterator[Line]:
-    """The lines of a block. A byte order mark at the beginning of the file is left out."""
+    """Yield the lines of a block, cut where they are longer than `max_bytes`, without a byte order mark at the
+    beginning of the file.
+    """
     for number, data in enumerate(io.BytesIO(block.data), block.number):
         yield _build_line(number, data, max_bytes)
 
 
 def read_lines(file: ByteReader) -> Iterator[Line]:
-    """The lines of a file, which is read in blocks. A byte order mark at the beginning of the file is left out.
+    """Yield the lines of a file, without a byte order mark at its beginning; lines of any length take bounded memory.
 
     >>> [line.data for line in read_lines(io.BytesIO(b"one\\r\\ntwo"))]
     [b'one\\r\\n', b'two']
@@ -79,7 +84,7 @@ def _build_line(number: int, data: bytes, max_bytes: int) -> Line:
 
 
 def _skip_line(file: ByteReader, block_bytes: int) -> bytes:
-    """Read on to the end of the line; the bytes that were read after it."""
+    """Read on to the end of the line, and return the bytes that were read after it."""
     while block := file.read(block_bytes):
         _, end, after = block.partition(b"\n")
         if end:

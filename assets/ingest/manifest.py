@@ -15,9 +15,10 @@ from assets.ingest.rejects import ManifestError
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest folder, the paths of its tables by the kind of their rows, and the names that keypoints may use.
+    """A manifest folder with the paths of its tables by the kind of their rows, and the dimensions that keypoints may
+    have.
 
-    The tables stand in the order of ingest. mixed_rows: the file of mixed rows, in any folder, if there is one.
+    The tables are in the order of ingest. mixed_rows: the file of mixed rows, in any folder, or None.
     """
 
     folder: Path
@@ -27,12 +28,18 @@ class Manifest:
 
     @property
     def file_names(self) -> list[str]:
-        """The names of the files, as refused rows have them."""
+        """The names of the tables' files and of the file of mixed rows, in the order of ingest; rejects name them as
+        source.
+        """
         return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
 
 
 def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manifest:
-    """Find the files of a manifest. Raises ManifestError as `list_table_files` does, and for an unusable other file."""
+    """Return the Manifest of a folder: paths and dimensions are read, rows are not.
+
+    Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable, where a table is there
+    twice, and where mixed_rows has the name of a table.
+    """
     tables, dimensions = list_table_files(folder), read_dimensions(folder)
     if mixed_rows is not None:
         check_regular_file(mixed_rows)
@@ -44,7 +51,7 @@ def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manife
 
 
 def list_table_files(folder: Path) -> dict[str, Path]:
-    """The files of the folder's tables by the kind of their rows, in the order of ingest.
+    """Return the paths of a folder's tables by the kind of their rows, in the order of ingest.
 
     Raises ManifestError if the folder or a required table is missing, or if a table has files in two formats or is not
     a regular file inside the folder.

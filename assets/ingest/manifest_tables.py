@@ -11,11 +11,11 @@ from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow,
 
 @dataclass(frozen=True)
 class ManifestTable:
-    """One table of a manifest.
+    """One table that a manifest may have: its name, its fields, its ids, and the database tables that its rows fill.
 
     kind: the word for one row of the table; a mixed file has it in the field `kind`.
     name: the name of the table's file without the suffix.
-    id_fields: the fields that together tell a row from all other rows of the table.
+    id_fields: the fields that together identify a row of the table.
     database_tables: the tables of the database that its rows fill.
     field_types: the type of every field that CSV and pandas write otherwise: int, float, bool, or list for JSON.
     is_required: whether a manifest folder must have the table.
@@ -35,16 +35,18 @@ class ManifestTable:
         return frozenset(name for name, info in self.row_model.model_fields.items() if info.is_required())
 
     def list_id_values(self, row: ValidRow) -> list[str]:
-        """The values of the row's id fields."""
+        """List the values of the row's id fields, in their order."""
         return [getattr(row, name) for name in self.id_fields]
 
     def build_row_key(self, row: ValidRow) -> str:
-        """The row's id within its table, as one text."""
+        """Return one text that identifies the row within its table: its id, or several ids with their lengths, one a
+        line.
+        """
         if len(self.id_fields) == 1:
             key: str = getattr(row, self.id_fields[0])
             return key
         parts = self.list_id_values(row)
-        # A line feed may stand in an id, so every part is written behind its length.
+        # An id may contain a line feed, so every part is written after its length.
         return "\n".join(f"{len(part)}:{part}" for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""Checked rows on their way between processes: what the database is to hold of them, as plain data."""
+"""Checked rows as plain data that one process sends to another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PackedRow = tuple[Any, ...]
 
 
 def pack_rows(rows: Iterable[CheckedRow]) -> list[PackedRow]:
-    """The rows as plain data, with their hashes made."""
+    """Convert checked rows to plain tuples that can be pickled; the hashes of valid rows are computed here."""
     return [_pack(raw, row) for raw, row in rows]
 
 
 def unpack_rows(rows: Sequence[PackedRow]) -> list[CheckedRow]:
-    """The rows that were packed. The segments of a caption are those of its `content`."""
+    """Convert packed tuples back to checked rows, without another validation."""
     return [_unpack(*row) for row in rows]
 
 
@@ -28,7 +28,7 @@ def _pack(raw: RawRow, row: ValidRow | Reject) -> PackedRow:
     parts = (raw.source, raw.line, raw.kind, payload, raw.reject, raw.raw)
     if isinstance(row, Reject):
         return (*parts, row, None, None)
-    row.content_sha256  # noqa: B018 (made here, so that the other process need not)
+    row.content_sha256  # noqa: B018 (computed here, so that the other process need not)
     values = dict(row.__dict__)
     values.pop("content", None)
     if values.get("segments") is not None:

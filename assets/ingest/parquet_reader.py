@@ -18,7 +18,7 @@ from assets.ingest.rejects import ManifestError, Reject
 
 BATCH_ROWS = 1024
 _TOO_LONG = Reject("too_long", f"the row, written as JSON, is longer than {MAX_ROW_BYTES} bytes: shorten it")
-# These stand in the place of values that cannot be read. `_checked` adds the name of the field.
+# These replace values that cannot be read. `_check_row` adds the name of the field.
 _BROKEN_TEXT = Reject("invalid_utf8", "is not valid UTF-8: write it as UTF-8")
 _NO_JSON = Reject("wrong_type", "holds a value that JSON cannot write: give it as text or as a number")
 _NO_SUCH_TIME = Reject("out_of_range", "is no time of a day, or no date of the years 1 to 9999: correct it")
@@ -35,9 +35,10 @@ RowContent = tuple[dict[str, Any] | Reject, str]
 def read_parquet_rows(
     file: OpenFile, name: str, field_types: Mapping[str, type]
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """For every row its number from 1, its fields or refusal, and its beginning as text that Postgres can store.
+    """Yield for every row of a Parquet file its number from 1, its fields or Reject, and its beginning as text that
+    Postgres can store.
 
-    name: that of the file, for messages. Raises ManifestError if the file cannot be read as Parquet.
+    name: of the file, for messages. Raises ManifestError if the file cannot be read as Parquet.
     """
     number = 0
     try:
@@ -54,7 +55,7 @@ def read_parquet_rows(
 
 
 def count_parquet_rows(file: OpenFile, name: str) -> int:
-    """How many rows the file says that it has. Raises ManifestError if it is no Parquet."""
+    """Return the number of rows in the metadata of a Parquet file. Raises ManifestError if it is not Parquet."""
     try:
         return int(pq.read_metadata(file.file).num_rows)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -62,7 +63,7 @@ def count_parquet_rows(file: OpenFile, name: str) -> int:
 
 
 def convert_batch(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[RowContent]:
-    """For every row of the batch its fields or refusal, and its beginning as text that Postgres can store.
+    """Yield for every row of an Arrow batch its fields or Reject, and its beginning as text that Postgres can store.
 
     A batch that may hold a row that is too long is taken row by row, because such a row is refused before it is made
     into Python values, which take many times its memory.
@@ -102,7 +103,7 @@ def _as_text(value: Any) -> str:
 
 
 def _compute_least_bytes(array: pa.Array) -> int:
-    """The least number of bytes that the values take as JSON.
+    """Compute the least number of bytes that the values take as JSON.
 
     A value that is not null counts two bytes: a comma, and a bracket, a quote or a digit. Arrow knows the lengths of
     texts, so the texts themselves are not read.
@@ -127,9 +128,9 @@ def _is_text(arrow_type: pa.DataType) -> bool:
 
 
 def _convert_column(column: pa.Array, field_type: type | None) -> list[Any]:
-    """The column as Python values. Dates become text, and whole numbers that pandas wrote as floats become int.
+    """Convert a column to Python values. Dates become text, and whole numbers that pandas wrote as floats become int.
 
-    A Reject stands in the place of a value that cannot be read.
+    A value that cannot be read is replaced by a Reject.
     """
     arrow_type = column.type
     if any(is_such(arrow_type) for is_such in _TEMPORAL):
@@ -148,7 +149,7 @@ def _convert_column(column: pa.Array, field_type: type | None) -> list[Any]:
 
 
 def _convert_times(column: pa.Array) -> list[str | Reject | None]:
-    """Dates and times as text, with a Reject for those out of range, for which Arrow gives a wrong text."""
+    """Convert dates and times to text, with a Reject for those out of range, for which Arrow gives a wrong text."""
     first, last = _compute_time_range(column.type)
     numbers = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()).to_pylist()
     texts = column.cast(pa.string()).to_pylist()
@@ -159,7 +160,7 @@ def _convert_times(column: pa.Array) -> list[str | Reject | None]:
 
 
 def _compute_time_range(arrow_type: pa.DataType) -> tuple[int, int]:
-    """The least and the greatest number that Arrow stores for a time of day, or for a date of the years 1 to 9999."""
+    """Compute the least and greatest number that Arrow stores for a time of day, or a date of the years 1 to 9999."""
     if pa.types.is_date32(arrow_type):
         return _FIRST_DAY, _LAST_DAY
     per_day = _DAY_S * (1000 if pa.types.is_date64(arrow_type) else _PER_SECOND[arrow_type.unit])
@@ -179,7 +180,7 @@ def _convert_scalar(scalar: pa.Scalar) -> Any:
 
 
 def _drop_nulls(value: Any) -> Any:
-    """The value without the nulls of its structs, and with 0.0 for -0.0."""
+    """Return the value without the nulls of its structs, and with 0.0 for -0.0."""
     if isinstance(value, float):
         return drop_zero_sign(value)
     if isinstance(value, dict):

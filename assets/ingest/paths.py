@@ -22,7 +22,7 @@ _PATH_REMEDIES: dict[Code, str] = {
 
 
 class PathRejected(ValueError):
-    """The manifest may not use this path. `code` is a key of `rejects.CODES`, and `reason` is one sentence."""
+    """Raised for a path that a manifest may not use; `code` is a key of `rejects.CODES`, `reason` one sentence."""
 
     def __init__(self, code: Code, reason: str) -> None:
         super().__init__(reason)
@@ -31,7 +31,8 @@ class PathRejected(ValueError):
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """The absolute path, without links, of a regular file inside the folder.
+    """Return the absolute path, without links, of a regular file inside the folder; raise PathRejected where there is
+    none.
 
     Raises PathRejected with the code path_url, path_absolute, path_escape, file_missing or not_a_file.
     """
@@ -55,7 +56,11 @@ def resolve_inside(folder: Path, relative: str) -> Path:
 
 
 def find_path_fault(relative: str) -> Code | None:
-    """The fault that shows in the text of a path, or None. Backslashes count as separators."""
+    """Return `path_url`, `path_absolute` or `path_escape` where the text of a manifest's path shows that fault, else
+    None; no file is looked up.
+
+    Backslashes count as separators.
+    """
     if _SCHEME.match(relative):
         return "path_url"
     if relative.startswith(("/", "\\", "~")) or _DRIVE.match(relative):

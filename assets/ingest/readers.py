@@ -1,6 +1,6 @@
-"""The raw rows of a table, one at a time, in the format that the suffix of its file names.
+"""Raw rows of a table, one at a time, in the format that the suffix of its file names.
 
-A row that cannot be read comes out as a RawRow with a Reject, and the rows after it are read all the same.
+A row that cannot be read is a RawRow with a Reject, and the rows after it are read all the same.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 
-# For every row its line, its fields or refusal, and its beginning as text that Postgres can store.
+# For every row its line, its fields or Reject, and its beginning as text that Postgres can store.
 _Rows = Iterator[tuple[int, dict[str, Any] | Reject, str]]
 _Reader = Callable[[OpenFile, str, Mapping[str, type]], _Rows]
 
 
 def read_table(path: Path, kind: str) -> Iterator[RawRow]:
-    """The raw rows of the table whose rows are of this kind, read in the format that the file's suffix names.
+    """Yield a RawRow for every row of a table's file; the suffix names the format, and an unreadable row has a Reject.
 
-    Raises ManifestError if the file cannot be read, or changes before the last row is read.
+    kind: of the table's rows. Raises ManifestError if the file cannot be read, or changes before the last row is read.
     """
     if path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
@@ -43,14 +43,17 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
 
 
 def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
-    """How many rows `read_table` gives of a file other than Parquet. JSON Lines are counted without being parsed."""
+    """Count the rows that `read_table` yields for an open file other than Parquet; JSON Lines are counted without being
+    parsed.
+    """
     if path.suffix == JSON_LINES:
         return sum(1 for block in read_blocks(file) for _ in list_nonblank_lines(block))
     return sum(1 for _ in read_csv_rows(file, path.name, MANIFEST_TABLES[kind].field_types))
 
 
 def read_mixed_rows(path: Path) -> Iterator[RawRow]:
-    """The raw rows of a JSON Lines file in which the field `kind` names the table that a row belongs to.
+    """Yield a RawRow for every row of a file of mixed rows: JSON Lines whose field `kind` names the row's table, or for
+    `.json` an export of Label Studio.
 
     A file `.json` is an export of Label Studio, whose annotations are ratings. Raises ManifestError if the file cannot
     be read, or changes before the last row is read.

@@ -1,4 +1,4 @@
-"""The refused rows of a file into table `ingest_reject`, of which no file can make more rows than a limit."""
+"""Refused rows of a file, stored in table `ingest_reject` up to a limit for each code."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ MAX_ROWS_PER_CODE = 10_000
 
 @dataclass(slots=True)
 class RejectWriter:
-    """Stores the refused rows of one file: the first rows of every code one by one, the rest as one count per code."""
+    """Stores the refused rows of a file: the first 10,000 of a code one by one, the rest as one row with a count."""
 
     store: IngestStore
     _counts: Counter[Code] = field(default_factory=Counter)
     _first_unlisted: dict[Code, tuple[RawRow, Reject]] = field(default_factory=dict)
 
     def write_rows(self, refused: Sequence[tuple[RawRow, Reject]]) -> None:
-        """Store the rows up to MAX_LISTED per code, and count the others. Call it in a transaction."""
+        """Store refused rows, up to MAX_ROWS_PER_CODE of a code, and count the others; needs an open transaction of the
+        store.
+
+        Credentials in addresses are hidden.
+        """
         listed = []
         for row, reject in refused:
             self._counts[reject.code] += 1
@@ -38,7 +42,7 @@ class RejectWriter:
         self.store.store_rejects(listed)
 
     def write_counts(self) -> None:
-        """Store one row per code for all rows that `add` only counted, at the line of the first. Call it last."""
+        """Store one row per code for the rows that `write_rows` only counted, with the line of the first. Call last."""
         records = []
         for code, (row, reject) in self._first_unlisted.items():
             n_unlisted = self._counts[code] - MAX_ROWS_PER_CODE
@@ -54,7 +58,7 @@ def _build_reject_row(row: RawRow, code: Code, reason: str, n_rows: int) -> Reje
 
 
 def _hide_raw_credentials(row: RawRow) -> str:
-    """The beginning of the row without the credentials of addresses in it."""
+    """Return the beginning of the row without the credentials of addresses in it."""
     path = (row.fields or {}).get("path")
     if isinstance(path, str) and is_address(path) and hide_address_credentials(path) != path:
         # Escapes may hide an address in the text of the row.

@@ -80,7 +80,7 @@ CODES: dict[Code, str] = {
     "mismatched_video": "The keypoint and the caption of a label belong to different videos.",
     "segment_index_out_of_range": "The reference has no segment of this index.",
     "segment_outside_clip": "A segment ends after the end of the video.",
-    "database_refused": "The database cannot store the row; the reason is its own.",
+    "database_refused": "The database cannot store the row; the reason quotes its message.",
 }
 
 
@@ -93,6 +93,6 @@ class Reject:
 
 
 class ManifestError(ValueError):
-    """The manifest cannot be read as a whole. The message names the file and the remedy."""
+    """Raised when a manifest cannot be read as a whole; the message names the file and the remedy."""
 
     plain = True

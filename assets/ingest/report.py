@@ -1,4 +1,4 @@
-"""What an ingest has come to, in counts: the value that ingest returns, and its plain form for `--json`."""
+"""The counts of an ingest: those that it returns, and their plain form for `--json`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """The counts of an ingest: rows new or changed and rows already stored, by manifest table, and rows refused.
+    """The counts of an ingest: new or changed rows and unchanged rows, by manifest table, and the number of refused
+    rows.
 
     Both counters name every table of a manifest, even where its count is 0.
     """
@@ -22,7 +23,7 @@ class IngestReport:
     rejected: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain data."""
+        """Return the report as a dict of dataset, accepted, unchanged and rejected, as `--json` prints it."""
         return {
             "dataset": self.dataset,
             "accepted": dict(self.accepted),
@@ -33,14 +34,14 @@ class IngestReport:
 
 @dataclass(slots=True)
 class IngestCounts:
-    """The counts of an ingest that is under way, by manifest table."""
+    """The counts of an ingest that is still running, by manifest table."""
 
     accepted: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
 
     def build_report(self, dataset: str) -> IngestReport:
-        """Return the counts so far as the report of an ingest into this dataset."""
+        """Build the report of an ingest into this dataset from the counts so far."""
         names = [table.name for table in MANIFEST_TABLES.values()]
         accepted, unchanged = (Counter({name: n[name] for name in names}) for n in (self.accepted, self.unchanged))
         return IngestReport(dataset, accepted, unchanged, self.rejected)

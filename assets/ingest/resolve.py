@@ -23,7 +23,7 @@ DEFAULT_QA_SYSTEM = "qa"
 
 
 class DatabaseRow(NamedTuple):
-    """A row that is ready to be written to a table of the database."""
+    """A row that is ready to be written: the name of its database table, and its values by column."""
 
     table: str
     columns: dict[str, Any]
@@ -33,14 +33,18 @@ ResolvedRow = DatabaseRow | Reject
 
 
 def reject_missing_target(target: str, field: str, key: str) -> Reject:
-    """The refusal of a row whose field points to a target, such as a video, that is not in the dataset."""
+    """Build the Reject of a row whose field names a target, such as a video, that the dataset does not have."""
     return Reject(
         "dangling_reference", f"field '{field}' is {key!r}: there is no such {target}; add it before this row"
     )
 
 
 def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[ResolvedRow]:
-    """Rows of table `video`. A file is probed unless it is the file that was probed before."""
+    """Return a row of table `video` or a Reject for every row, in order; a file that is new or changed is read and
+    probed.
+
+    A file is probed unless it is the one that was probed before. folder: that of the manifest.
+    """
     stored = store.load_earlier_videos([row.video_id for row in rows])
     resolved: list[ResolvedRow] = []
     for row, media in zip(rows, inspect_videos(folder, rows, stored), strict=True):
@@ -61,9 +65,12 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
 
 
 def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> list[ResolvedRow]:
-    """Rows of table `reference` for references, and of table `sample` for candidates."""
+    """Return for every caption, in order, a row of table `reference` or `sample` by its role, or a Reject.
+
+    The video must be stored, no caption of the other role may have the id, and segments must end with the video.
+    """
     videos = store.load_videos([row.video_id for row in rows])
-    taken = {
+    ids_of_other_role = {
         "candidate": store.load_earlier_reference_keys([row.caption_id for row in rows if row.role == "candidate"]),
         "reference": store.load_earlier_caption_keys([row.caption_id for row in rows if row.role == "reference"]),
     }
@@ -72,7 +79,7 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
         video = videos.get(row.video_id)
         if video is None:
             resolved.append(reject_missing_target("video", "video_id", row.video_id))
-        elif row.caption_id in taken[row.role]:
+        elif row.caption_id in ids_of_other_role[row.role]:
             resolved.append(_reject_other_role(row))
         elif fault := _find_segment_fault(_segments(row), video.duration_s):
             resolved.append(fault)
@@ -84,7 +91,11 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
 
 
 def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list[ResolvedRow]:
-    """Rows of table `sample`, whose text is question and answer joined by a space (EVQAScore's Concat)."""
+    """Return a row of table `sample` for every question-answer pair, in order, or a Reject where its video is not
+    stored.
+
+    The sample's text is question and answer joined by a space (EVQAScore's Concat). The video must be stored.
+    """
     videos = store.load_videos([row.video_id for row in rows])
     resolved: list[ResolvedRow] = []
     for row in rows:
@@ -107,7 +118,11 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
 
 
 def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[ResolvedRow]:
-    """Rows of table `keypoint`. Some reference of the video must have a segment of the keypoint's segment index."""
+    """Return a row of table `keypoint` for every row, in order, or a Reject where its video or its segment is not
+    stored.
+
+    The video must be stored, and some reference of it must have a segment of the keypoint's segment index.
+    """
     videos = store.load_videos([row.video_id for row in rows])
     segment_counts = store.count_segments([video.video_id for video in videos.values()])
     resolved: list[ResolvedRow] = []
@@ -137,7 +152,11 @@ def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[Keypoint
 
 
 def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[ResolvedRow]:
-    """Rows of table `keypoint_label`. Keypoint and caption must belong to the same video."""
+    """Return a row of table `keypoint_label` for every row, in order, or a Reject where keypoint or caption are not
+    stored, or belong to different videos.
+
+    Keypoint and candidate caption must be stored and belong to the same video.
+    """
     keypoints = store.load_keypoints([row.keypoint_id for row in rows])
     samples = store.load_samples("caption", [row.caption_id for row in rows])
     resolved: list[ResolvedRow] = []
@@ -167,7 +186,7 @@ def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[Ke
 
 
 def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[ResolvedRow]:
-    """Rows of table `rating`, for candidate captions only."""
+    """Return a row of table `rating` for every row, in order, or a Reject where its candidate caption is not stored."""
     samples = store.load_samples("caption", [row.caption_id for row in rows])
     resolved: list[ResolvedRow] = []
     for row in rows:
@@ -200,7 +219,7 @@ RESOLVERS: Mapping[str, Resolver] = {
 
 
 def join_question_and_answer(row: QARow) -> str:
-    """The text of a question-answer pair as metrics read it."""
+    """Return the text of a question-answer pair as metrics score it: stripped question, a space, stripped answer."""
     return f"{row.question.strip()} {row.answer.strip()}"
 
 
@@ -249,7 +268,7 @@ def _build_sample_columns(
 
 
 def _segments(row: CaptionRow) -> list[dict[str, Any]] | None:
-    """The segments as plain data."""
+    """Return the segments as plain data; None where the caption has none."""
     return None if row.segments is None else row.content["segments"]
 
 

@@ -48,11 +48,11 @@ Id = Annotated[str, AfterValidator(_require_usable_id)]
 
 
 class RawRow(NamedTuple):
-    """One row as a reader gives it: its fields as `payload`, or the `reject` that says why they cannot be read.
+    """One row as a reader gives it: its `fields`, or the `reject` that says why they cannot be read.
 
-    `line` counts from 1: the line of a JSON Lines file, the line where a record of a CSV file starts, the row
-    of a Parquet file. `raw` is the beginning of the row as text that Postgres can store; ingest_reject shows it.
-    `texts_are_safe` says that no text of the row needs a look (`hygiene.has_safe_text`).
+    `line` counts from 1: the line of a JSON Lines file, the line where a record of a CSV file starts, the row of a
+    Parquet file. `raw` is the beginning of the row as text that Postgres can store; ingest_reject shows it.
+    `texts_are_safe` says that no text of the row needs a check (`hygiene.has_safe_text`).
     """
 
     source: str
@@ -94,7 +94,7 @@ def _require_segment_order(segment: CaptionSegment) -> CaptionSegment:
 
 
 class CaptionSegment(TypedDict, total=False):
-    """A stretch of a video: 0 <= start_s <= end_s, in seconds. A segment may have no length; it overlaps nothing.
+    """A stretch of a video with 0 <= start_s <= end_s, in seconds, and perhaps a text. It may have no length.
 
     A dict and no model: a caption may have many of them, and a model takes half as long again.
     """
@@ -107,7 +107,7 @@ class CaptionSegment(TypedDict, total=False):
 
 
 class VideoRow(_ManifestRow):
-    """A video. A video without a path is text only: its captions are there and its file is not."""
+    """A valid row of table `videos`. A video without a path is text only: it has captions and no file."""
 
     video_id: Id
     path: Annotated[Text, Field(max_length=MAX_PATH)] | None = None
@@ -116,7 +116,8 @@ class VideoRow(_ManifestRow):
 
 
 class CaptionRow(_ManifestRow):
-    """A reference or a candidate caption of a video. A reference that names no system gets the system "reference".
+    """A valid row of table `captions`: a reference or a candidate. A reference without a system gets the system
+    "reference".
 
     Where no text could be read from a model's output, the candidate has the text "" and a `parse_error` that says why.
     """
@@ -145,7 +146,9 @@ class CaptionRow(_ManifestRow):
 
 
 class KeypointRow(_ManifestRow):
-    """A fact that a caption should state. `segment_index` counts the segments of the reference from 0."""
+    """A valid row of table `keypoints`: a statement that a caption should cover; `segment_index` counts segments from
+    0.
+    """
 
     keypoint_id: Id
     video_id: Id
@@ -155,7 +158,9 @@ class KeypointRow(_ManifestRow):
 
 
 class KeypointLabelRow(_ManifestRow):
-    """A person's or a judge's decision whether a caption covers a keypoint."""
+    """A valid row of table `keypoint_labels`: the decision of a person or chat model whether a caption covers a
+    keypoint.
+    """
 
     keypoint_id: Id
     caption_id: Id
@@ -163,7 +168,7 @@ class KeypointLabelRow(_ManifestRow):
 
 
 class QARow(_ManifestRow):
-    """A question about a video, and the answer that is scored."""
+    """A valid row of table `qa`: a question about a video, and the answer that is scored."""
 
     qa_id: Id
     video_id: Id
@@ -174,7 +179,7 @@ class QARow(_ManifestRow):
 
 
 class RatingRow(_ManifestRow):
-    """A person's number for one aspect of a caption, from 1 to 5; 5 is best."""
+    """A valid row of table `ratings`: a rater's number for one aspect of a caption, from 1 to 5; 5 is best."""
 
     caption_id: Id
     rater: Id

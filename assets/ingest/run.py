@@ -1,4 +1,4 @@
-"""Ingest: a manifest folder into the database. Its rows are read, validated, resolved and written."""
+"""Ingest of a manifest folder into the database: rows are read, validated, resolved and written."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ def ingest_folder(
     progress: Progress | None = None,
     n_workers: int | None = None,
 ) -> IngestReport:
-    """Ingest a manifest folder into dataset `name`, then the file of mixed rows if there is one.
+    """Ingest a manifest folder into the dataset `name`, which is created if missing, then the file of mixed rows if
+    there is one, and return the counts.
 
-    Ingesting an unchanged folder again changes nothing. A changed row is updated, which makes its own scores stale. A
-    refused row goes to ingest_reject, and the rows after it are ingested all the same. `n_shards` counts only for a new
-    dataset; its default is one shard per 4,000 samples. `n_workers` processes check rows of JSON Lines; by default none
-    for a small file, and as many as help and cores allow for a large one.
+    A missing dataset is created. Ingesting an unchanged folder again changes nothing. A changed row is updated, which
+    makes its own scores stale. A refused row goes to ingest_reject, and the rows after it are ingested all the same.
+    `n_shards` counts only for a new dataset; its default is one shard per 4,000 samples. `n_workers` processes check
+    rows of JSON Lines; by default none for a small file, and as many as help and cores allow for a large one.
 
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
     it is read; WorkerKilled if a process that checks rows is killed. The batches that were written before stay.
@@ -59,12 +60,13 @@ def ingest_folder(
 def try_ingest(
     engine: Engine, folder: Path, name: str, *, mixed_rows: Path | None = None, progress: Progress | None = None
 ) -> tuple[IngestReport, list[dict[str, Any]]]:
-    """What `ingest_folder` would report, and the rows that it would refuse. Leaves nothing in the database.
+    """Return the report that `ingest_folder` would give, and the rows that it would refuse; the database stays as it
+    is.
 
     The same code runs in one transaction that is undone, so the answer is that of the ingest. Raises the same errors.
     """
     manifest = read_manifest_folder(folder, mixed_rows)
-    # One that the trial makes is nobody else's to drop.
+    # Nobody else can drop a dataset that the trial creates.
     find_and_watch_dataset(engine, name)
     contents = _count_samples(manifest)
     with open_trial_store(engine, name, _choose_n_shards(contents)) as store, _freeze_existing_objects():
@@ -73,7 +75,7 @@ def try_ingest(
 
 @dataclass(frozen=True, slots=True)
 class _Ingest:
-    """One ingest of a manifest. contents: those of its tables that were read already, by kind."""
+    """One ingest of a manifest. contents: by kind, those of its tables that were read already."""
 
     manifest: Manifest
     store: IngestStore
@@ -92,7 +94,9 @@ class _Ingest:
         return counts.build_report(self.store.dataset.name)
 
     def _ingest_all(self, writer: RowWriter, mixed_rows: Path) -> None:
-        """Ingest every table and the mixed rows, which are compared with those of the tables: none is passed over."""
+        """Ingest every table and then the mixed rows; no table is skipped, since mixed rows are compared with their
+        rows.
+        """
         with self.store.open_transaction():
             self.store.delete_rejects(self.manifest.file_names)
             self.store.replace_ingested_tables([])
@@ -101,15 +105,15 @@ class _Ingest:
         self._ingest_file(writer, mixed_rows, None)
 
     def _ingest_tables(self, writer: RowWriter, counts: IngestCounts) -> None:
-        """Ingest the tables. Those that the dataset holds unchanged are passed over and counted."""
+        """Ingest the tables. Those that the dataset holds unchanged are skipped and counted."""
         known_tables = KnownTables(self.store, self.manifest.folder, self.manifest.dimensions)
         for kind, path in self.manifest.tables.items():
             name, rejected = MANIFEST_TABLES[kind].name, counts.rejected
             content = self._read_content(path, kind)
-            known = known_tables.find_unchanged(kind, path.name, content.sha256)
-            if known is not None:
-                counts.unchanged[name] += known.n_rows
-                counts.rejected += known.n_rejected
+            unchanged = known_tables.find_unchanged(kind, path.name, content.sha256)
+            if unchanged is not None:
+                counts.unchanged[name] += unchanged.n_rows
+                counts.rejected += unchanged.n_rejected
             else:
                 with self.store.open_transaction():
                     self.store.delete_rejects([path.name])
@@ -137,7 +141,7 @@ def _open_dataset(
 ) -> tuple[Dataset, Mapping[str, TableContent]]:
     """Return the dataset of this name, and the contents of the tables that were read for it.
 
-    A new one is divided into shards, whose number never changes. Only then are rows counted.
+    A new one is created and divided into shards, whose number never changes. Only then are rows counted.
     """
     if (existing := find_and_watch_dataset(engine, name)) is not None:
         return existing, {}

@@ -25,7 +25,7 @@ class _Refused(Exception):
 
 
 def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
-    """The JSON object that the bytes of a line hold, or the refusal.
+    """Parse the bytes of a line and return its JSON object, or a Reject where it is no valid UTF-8, JSON or object.
 
     >>> parse_json_object(b'{"value": 5}')
     {'value': 5}
@@ -43,7 +43,10 @@ def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text, or the refusal. A float that overflows becomes infinite, which hygiene.py refuses."""
+    """Parse a JSON text and return its value, or a Reject for invalid JSON, NaN, repeated keys and deep nesting.
+
+    A float that overflows becomes infinite, which hygiene.py refuses.
+    """
     text = text.strip(" \t\r\n")
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):
         return Reject("too_deep", f"it is nested more than {MAX_DEPTH} levels deep: flatten it")
@@ -56,7 +59,7 @@ def parse_json(text: str) -> Any:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether the brackets outside strings nest too deeply. The answer is exact for valid JSON."""
+    """Return whether the brackets outside strings nest too deeply. The answer is exact for valid JSON."""
     outside_strings = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
     depth = 0
     for bracket in _BRACKET.finditer(outside_strings):

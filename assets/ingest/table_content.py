@@ -1,4 +1,4 @@
-"""What a table's file holds as a whole, in one pass before its rows are read: its digest and its number of rows."""
+"""The content of a table's file as a whole, read in one pass before its rows: its digest and its number of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PART_BYTES = 2**20
 
 
 class TableContent(NamedTuple):
-    """A version of a table's file, the SHA-256 of its bytes (32 bytes), and its number of rows; None if not counted."""
+    """The version of a table's file, its SHA-256 (32 bytes), and its number of rows, None if not counted."""
 
     version: FileVersion
     sha256: bytes
@@ -34,9 +34,10 @@ class _HashedLines:
 
 
 def read_table_content(path: Path, kind: str, *, counts_rows: bool = False) -> TableContent:
-    """Read a table's file once, and count its rows where that is asked for; Parquet says itself how many it has.
+    """Read a table's file once and return its version, its SHA-256 and, with counts_rows, its number of rows.
 
-    Raises ManifestError if the file cannot be read, or its rows cannot be counted.
+    Parquet states its number of rows itself. Raises ManifestError if the file cannot be read, or its rows cannot be
+    counted.
     """
     with open_file(path) as file:
         lines = _HashedLines(file)

@@ -28,7 +28,7 @@ _CODES: dict[str, Code] = {
 
 
 def validate_row(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
-    """The valid row, or the refusal for the first rule that the raw row breaks.
+    """Return the valid row, or the Reject for the first rule that the raw row breaks.
 
     A field that is null counts as absent, unless the field is required. `dimensions` are the names that keypoints may
     use.
@@ -57,7 +57,7 @@ def validate_row(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> Valid
 
 
 def _convert_validation_error(error: ErrorDetails) -> Reject:
-    """The refusal for one pydantic error: its code, and a sentence that names the field."""
+    """Build the Reject for one pydantic error: its code, and a sentence that names the field."""
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
     value, code = error["input"], _CODES.get(error["type"], "wrong_type")
     message = error["msg"][0].lower() + error["msg"][1:]

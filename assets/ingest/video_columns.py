@@ -23,7 +23,7 @@ from metrics_core.frames import NotAVideo, probe_video
 
 PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag")
 PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
-# Objects of stores that are asked for at a time: an answer takes long, and little of this machine.
+# Requests to stores that run at a time: an answer takes long, and little work of this machine.
 MAX_PARALLEL_REQUESTS = 8
 _CODES: Mapping[UnavailableKind, Code] = {
     "missing": "file_missing",
@@ -33,7 +33,11 @@ _CODES: Mapping[UnavailableKind, Code] = {
 
 
 def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
-    """`inspect_video` of every row, in the order of the rows. `stored` are the videos of the database by key."""
+    """Return for every video row, in order, the columns of table `video` that describe its file, or a Reject; new or
+    changed files are read and probed, those at addresses in parallel.
+
+    stored: the videos of the database by key, whose unchanged files are not read again.
+    """
     if not any(row.path is not None and is_address(row.path) for row in rows):
         return [inspect_video(folder, row, stored.get(row.video_id)) for row in rows]
     with ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="media") as pool:
@@ -41,16 +45,18 @@ def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, 
 
 
 def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
-    """The media columns of a video row, or the refusal of its file. `stored` is the video as the database has it.
+    """Return the columns of table `video` that describe a row's file, or a Reject where it cannot be used; a new or
+    changed file is read and probed.
 
-    A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
-    etag. A file with other times or another place but the stored content is not probed again. A file that cannot be
-    read or contains no video is refused. A file that is damaged or cannot be decoded is kept with its status and error.
+    `stored` is the video as the database has it, or None. A file with the stored path, size, times and inode is not
+    read, nor is an object with the stored address, size and etag. A file with other times or another place but the
+    stored content is not probed again. A file that cannot be read or contains no video is refused. A file that is
+    damaged or cannot be decoded is kept with its status and error. A row without a path has the status text_only.
     """
     if row.path is None:
         empty = dict.fromkeys((*PLACE_COLUMNS, *PROBED_COLUMNS))
         return {**empty, "duration_s": row.duration_s, "status": "text_only"}
-    named = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
+    subject = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
     try:
         if is_address(row.path):
             return _inspect_address(parse_address(row.path), stored)
@@ -59,14 +65,14 @@ def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
     except PathRejected as refused:
         return Reject(refused.code, refused.reason)
     except AddressRefused as refused:
-        return Reject("path_url", f"{named}: {refused}")
+        return Reject("path_url", f"{subject}: {refused}")
     except MediaUnavailable as error:
-        return Reject(_CODES[error.kind], f"{named}: {error}")
+        return Reject(_CODES[error.kind], f"{subject}: {error}")
     except NotAVideo as refused:
-        return Reject("not_a_video", f"{named}: {refused.reason}" if is_address(row.path) else str(refused))
+        return Reject("not_a_video", f"{subject}: {refused.reason}" if is_address(row.path) else str(refused))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        return Reject("file_missing", f"{named}: {why}: make the file readable")
+        return Reject("file_missing", f"{subject}: {why}: make the file readable")
 
 
 def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:
@@ -86,14 +92,14 @@ def _inspect_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
 
 
 def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
-    """Whether the file is the one that was probed for the stored video."""
+    """Return whether the file is the one that was probed for the stored video."""
     if stored.uri is None:
         return False
-    known = FileState.from_video_row(stored)
-    if stored.uri == uri and state.matches(known):
+    stored_state = FileState.from_video_row(stored)
+    if stored.uri == uri and state.matches(stored_state):
         return True
     # A file that could not be decoded is probed again: perhaps the machine was busy.
-    return stored.status != "undecodable" and has_content(path, state, known, bytes(stored.content_sha256))
+    return stored.status != "undecodable" and has_content(path, state, stored_state, bytes(stored.content_sha256))
 
 
 def _inspect_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:

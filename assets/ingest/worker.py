@@ -13,7 +13,10 @@ from assets.ingest.validate import validate_row
 
 
 def run_worker(descriptor: int) -> None:
-    """Answer each block of lines with its checked rows, until the ingest closes the channel or dies."""
+    """Answer each block of lines on the channel with its checked rows, until the ingest closes the channel or dies.
+
+    descriptor: the file descriptor of the channel.
+    """
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
         source, kind, dimensions = channel.recv()
         while True:

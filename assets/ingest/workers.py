@@ -1,6 +1,6 @@
-"""Rows of a file, validated ahead of the database: of a large file by processes of their own, else right here.
+"""Rows of a file, validated ahead of the database: for a large file by separate processes, else in this one.
 
-The rows come in the order of the file, whoever validates them.
+The rows come in the order of the file, no matter which process validates them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ B = TypeVar("B")
 
 
 class WorkerKilled(RuntimeError):
-    """A process that checked rows was killed, for instance since the machine had no memory left."""
+    """Raised when a process that checked rows was killed, for instance because the machine had no memory left."""
 
     plain = True
 
 
 class WorkerProcess:
-    """One running `python -m assets.ingest.worker`.
+    """One running `python -m assets.ingest.worker`, which checks blocks of JSON Lines.
 
     Not multiprocessing: its children import the caller's __main__ again, which a notebook or a script without a guard
     does not survive.
@@ -69,7 +69,10 @@ class WorkerProcess:
         self._channel.send((source, kind, tuple(dimensions)))
 
     def check_block(self, block: Block) -> list[CheckedRow]:
-        """The rows of a block of lines. Raises WorkerKilled, or RuntimeError if the process came upon a fault."""
+        """Return the rows of a block of lines with their valid rows or Rejects, computed by the process; waits for it.
+
+        Raises WorkerKilled if the process was killed, and RuntimeError if it ended with an error.
+        """
         try:
             self._channel.send(block)
             answer = self._channel.recv_bytes()
@@ -78,7 +81,7 @@ class WorkerProcess:
         return unpack_rows(pickle.loads(answer))
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process and wait for its end."""
         self._channel.close()
         self._process.kill()
         self._process.wait()
@@ -92,12 +95,12 @@ class WorkerProcess:
                 "the machine has memory left and run the same command again; it writes the rows that are missing"
             )
         self._log.seek(0)
-        said = self._log.read().decode(errors="replace")
-        return RuntimeError(f"{self._source}: a process that checks its rows ended with status {status}:\n{said}")
+        output = self._log.read().decode(errors="replace")
+        return RuntimeError(f"{self._source}: a process that checks its rows ended with status {status}:\n{output}")
 
 
 def choose_n_workers(path: Path) -> int:
-    """How many processes are to check the rows of a file: none if it is small, or if there is one core only.
+    """Return how many processes should check the rows of a file: 0 for a small file or a single core, at most 2.
 
     Raises ManifestError if the file cannot be read.
     """
@@ -109,7 +112,7 @@ def choose_n_workers(path: Path) -> int:
 def read_checked_rows(
     path: Path, kind: str | None, dimensions: Collection[str], n_workers: int | None = None
 ) -> Generator[CheckedRow, None, None]:
-    """The rows of a file in order, each with the valid row or the refusal; without a kind, the file has mixed rows.
+    """Yield every row of a file in order, with its valid row or its Reject; without a kind, the file has mixed rows.
 
     n_workers: how many processes help to check JSON Lines; by default as `choose_n_workers` says.
 
@@ -139,9 +142,9 @@ def _check_with_workers(
                 idle.put(worker)
 
         workers = [stack.enter_context(closing(WorkerProcess(path.name, kind, dimensions))) for _ in range(n_workers)]
-        # A thread of its own waits for each process.
+        # Each process has a thread that waits for it.
         pool = stack.enter_context(ThreadPoolExecutor(n_workers, thread_name_prefix="ingest"))
-        # Blocks that wait are not begun any more when the ingest ends early.
+        # When the ingest ends early, waiting blocks are not started.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         for worker in workers:
             idle.put(worker)
@@ -151,14 +154,14 @@ def _check_with_workers(
             read_file_blocks(path), lambda block: pool.submit(check, block), 2 * n_workers
         ):
             if checked.cancel():
-                # No process has begun with it, so this one need not wait.
+                # No process has started on the block, so this one need not wait.
                 yield from ((raw, validate_row(raw, dimensions)) for raw in parse_rows(block, path.name, kind))
             else:
                 yield from checked.result()
 
 
 def submit_ahead(items: Iterator[A], submit: Callable[[A], Future[B]], n: int) -> Iterator[tuple[A, Future[B]]]:
-    """All items in order with what was submitted for them, up to n items ahead.
+    """Yield all items in order with the futures that `submit` returns for them, submitting up to n items ahead.
 
     A ManifestError of `items` is raised after the items before it.
     """

@@ -16,7 +16,7 @@ from assets.ingest.rows import CheckedRow, RawRow, ValidRow
 from db.manifest.store import IngestStore
 
 BATCH_SIZE = 4000
-# Of the rows as ingest_reject would show them, at most 2,000 of each.
+# Characters of the rows as ingest_reject would show them, at most 2,000 for each row.
 BATCH_CHARACTERS = 2_000_000
 # A video file is probed inside its batch's transaction, which takes up to a minute for a damaged file.
 FILES_PER_BATCH = 64
@@ -37,9 +37,10 @@ class RowWriter:
     progress: Progress | None = None
 
     def write_rows(self, rows: Iterable[CheckedRow]) -> None:
-        """Write the rows of one file. In a batch of mixed rows the kinds take turns in the order of the tables.
+        """Write the rows of one file to the database in batches, and refused rows to ingest_reject; counts both.
 
-        Raises the errors of `rows`. The batches that were written before stay.
+        In a batch of mixed rows the kinds take turns in the order of the tables. Raises the errors of `rows`. The
+        batches that were written before stay.
         """
         n_read = 0
         reject_writer = RejectWriter(self.store)
@@ -73,7 +74,7 @@ class RowWriter:
     def _split_rounds(
         self, table: ManifestTable, rows: Sequence[_Accepted], refused: list[_Refused]
     ) -> Iterator[dict[str, _Accepted]]:
-        """The rows by key, in rounds that have every key once.
+        """Yield the rows by key, in rounds that have every key once.
 
         A row whose key an earlier row of this ingest has is not written: it is counted as unchanged, or refused.
         """
@@ -128,7 +129,7 @@ class RowWriter:
 
 
 def _split_batches(rows: Iterable[CheckedRow]) -> Iterator[list[CheckedRow]]:
-    """The rows in lists of at most BATCH_SIZE rows, some BATCH_CHARACTERS and FILES_PER_BATCH video files."""
+    """Yield the rows in lists of at most BATCH_SIZE rows, about BATCH_CHARACTERS and FILES_PER_BATCH video files."""
     batch: list[CheckedRow] = []
     n_files = n_characters = 0
     for raw, row in rows:

@@ -35,12 +35,13 @@ HIDDEN = "***"
 
 
 class AddressRefused(ValueError):
-    """A manifest may not use this address. The message is the remedy and holds nothing of the address."""
+    """Raised for an address that a manifest may not use; the message is the remedy and holds no part of the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address in parts. `host` is a bucket, a server with its port, or the name of a root; `path` has no leading /.
+    """The parts of an address: `host` is a bucket, a server with its port, or the name of a root; `path` has no leading
+    /.
 
     >>> str(Address("s3", "clips", "2024/a.mp4"))
     's3://clips/2024/a.mp4'
@@ -55,7 +56,7 @@ class Address:
 
 
 def is_address(text: str) -> bool:
-    """Whether the text is an address rather than a path in the manifest's folder.
+    """Return whether the text is an address, valid or not, rather than a path in the manifest's folder.
 
     >>> is_address("s3://clips/a.mp4"), is_address("videos/a.mp4"), is_address("file:a.mp4")
     (True, False, False)
@@ -64,9 +65,9 @@ def is_address(text: str) -> bool:
 
 
 def parse_address(text: str) -> Address:
-    """The parts of an address; scheme and server in small letters.
+    """Parse an address into its parts, with scheme and server in small letters.
 
-    Raises AddressRefused where the scheme is not read here, where the address holds a user, a password or a query, and
+    Raises AddressRefused where the scheme is not supported, where the address holds a user, a password or a query, and
     where it names no file.
 
     >>> parse_address("HTTPS://Clips.example/a.mp4")
@@ -90,7 +91,8 @@ def parse_address(text: str) -> Address:
 
 
 def hide_address_credentials(address: str) -> str:
-    """An address as it may be shown: what can be a user, a password or a query is hidden.
+    """Return an address with `***` in place of user, password and query; a text that is no address comes back
+    unchanged.
 
     >>> hide_address_credentials("https://ann:secret@clips.example/a.mp4?sig=1")
     'https://***@clips.example/a.mp4?***'
@@ -104,7 +106,7 @@ def hide_address_credentials(address: str) -> str:
 
 
 def hide_credentials(text: str) -> str:
-    """Any text with the users, passwords and signatures of addresses in it hidden.
+    """Return any text with `***` in place of the users, passwords and signatures of addresses in it.
 
     >>> hide_credentials('{"path": "https://ann:secret@clips.example/a.mp4?x-amz-signature=1f"}')
     '{"path": "https://***@clips.example/a.mp4?x-amz-signature=***"}'

@@ -1,7 +1,8 @@
-"""Copies of remote files in a bounded folder, named by their content; those unused for longest leave first.
+"""Copies of remote files in a bounded folder, named by their content; those unused for longest are removed first.
 
-Any number of processes of one machine may share the folder. A file has its final name only when it is complete. Whoever
-reads or writes a file holds a shared lock on it, which ends with the process; only a file without a lock is removed.
+Any number of processes of one machine may share the folder. A file has its final name only when it is complete. A
+process that reads or writes a file holds a shared lock on it, which ends with the process; only a file without a lock
+is removed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from assets.media.file_locks import is_same_file, lock_file, remove_unused_file
 
 _COPY = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
 _PART = re.compile(r"[0-9a-f]{16}\.part")
-# Room is asked for in steps where nobody says how large a file is: so many bytes, or so large a part of the folder.
+# Where the size of a file is unknown, room is reserved in steps: so many bytes, or this fraction of the folder.
 STEP, STEPS_PER_FOLDER = 64 << 20, 8
 PAUSE_S, LONGEST_WAIT_S = 0.1, 3600.0
 
@@ -33,7 +34,7 @@ ByteSource = Callable[[Callable[[bytes], object]], None]
 
 @dataclass(frozen=True, slots=True)
 class CachedCopy:
-    """A complete copy: its place, the SHA-256 of its bytes (32 bytes) and its size."""
+    """A complete copy of a remote file: its path, the SHA-256 of its bytes (32 bytes) and its size."""
 
     path: Path
     sha256: bytes
@@ -42,14 +43,16 @@ class CachedCopy:
 
 @dataclass(frozen=True, slots=True)
 class MediaCache:
-    """Copies in `folder` that together take at most `limit` bytes."""
+    """A folder with copies of remote files, which together take at most `max_bytes`; processes may share it."""
 
     folder: Path
     max_bytes: int
 
     @contextmanager
     def hold_copy(self, sha256: bytes, suffix: str) -> Iterator[Path | None]:
-        """The copy of this content (SHA-256, 32 bytes), kept in its place during the block; None if there is none."""
+        """Yield the path of the copy with this content (SHA-256, 32 bytes), not removed during the block; None if there
+        is none.
+        """
         path = self._path(sha256, suffix)
         while True:
             try:
@@ -68,9 +71,11 @@ class MediaCache:
 
     @contextmanager
     def add_copy(self, read: ByteSource, suffix: str, size_bytes: int | None) -> Iterator[CachedCopy]:
-        """Make a copy of what `read` gives, kept in its place during the block. `size_bytes` is its size where known.
+        """Write what `read` gives to a new copy, which is not removed during the block; older copies are removed to
+        make room.
 
-        Raises MediaUnavailable where the folder has no room or cannot be written, or where the size is another one.
+        `size_bytes` is its size where known. Raises MediaUnavailable where the folder has no room or cannot be written,
+        or where the size is another one.
         """
         with _convert_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -160,16 +165,18 @@ class MediaCache:
             yield
 
     def _make_room(self, needed: int) -> bool:
-        """Remove parts of dead processes, then copies, the one unused for longest first. Whether there is room now."""
-        found = list(self._files())
-        taken = sum(status.st_size for _, status in found)
-        found.sort(key=lambda each: (not _PART.fullmatch(each[0].name), each[1].st_mtime_ns))
-        for path, status in found:
-            if taken + needed <= self.max_bytes and not _PART.fullmatch(path.name):
+        """Remove parts of dead processes, then copies, the one unused for longest first; return whether there is room
+        now.
+        """
+        files = list(self._files())
+        n_bytes = sum(status.st_size for _, status in files)
+        files.sort(key=lambda file: (not _PART.fullmatch(file[0].name), file[1].st_mtime_ns))
+        for path, status in files:
+            if n_bytes + needed <= self.max_bytes and not _PART.fullmatch(path.name):
                 break
             if remove_unused_file(path):
-                taken -= status.st_size
-        return taken + needed <= self.max_bytes
+                n_bytes -= status.st_size
+        return n_bytes + needed <= self.max_bytes
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         with os.scandir(self.folder) as entries:

@@ -1,4 +1,4 @@
-"""What went wrong at a store, in one sentence. The clients' own messages may hold signatures: none is repeated."""
+"""Errors of stores as one sentence. The clients' own messages may hold signatures, so none is repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ CHANGED_MEANWHILE = "it changed while it was read: run the same command again wh
 
 
 class MediaUnavailable(Exception):
-    """A video's file cannot be had. The message says why with its remedy; `kind` tells a missing file from trouble."""
+    """Raised when a video's file cannot be read; the message has reason and remedy. `kind` is `missing`, `escape` for a
+    path that leads out of its root, or `trouble`.
+
+    `kind` is missing (no such object), escape (it lies outside its root) or trouble (nothing is known about it).
+    """
 
     def __init__(self, kind: UnavailableKind, reason: str) -> None:
         super().__init__(reason)
@@ -31,7 +35,9 @@ class MediaUnavailable(Exception):
 
 
 def explain_store_error(address: Address, error: BaseException) -> MediaUnavailable:
-    """The sentence for an error of a client."""
+    """Turn an error of the S3, Google or HTTP client into a MediaUnavailable, whose message names the cause and a
+    remedy.
+    """
     if (private := find_refused_address(error)) is not None:
         return MediaUnavailable(
             "trouble",
@@ -42,9 +48,9 @@ def explain_store_error(address: Address, error: BaseException) -> MediaUnavaila
         remedy = f"pip install 'reelsieve[{_EXTRAS.get(address.scheme, address.scheme)}]'"
         return MediaUnavailable("trouble", f"no driver for {address.scheme}:// is installed: {remedy}")
     chain = list(list_causes(error))
-    names = {kind.__name__ for each in chain for kind in type(each).__mro__}
-    status = next((code for each in chain if (code := _find_status(each)) is not None), None)
-    # The HTTP client wraps all its errors in a FileNotFoundError; that of a 404 stands alone.
+    names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
+    status = next((code for cause in chain if (code := _find_status(cause)) is not None), None)
+    # The HTTP client wraps all its errors in a FileNotFoundError; the one of a 404 has no cause.
     is_absent = isinstance(error, FileNotFoundError) and (address.scheme not in ("http", "https") or len(chain) == 1)
     if is_absent or status in (404, 410):
         return MediaUnavailable("missing", "there is no such object")
@@ -59,7 +65,7 @@ def explain_store_error(address: Address, error: BaseException) -> MediaUnavaila
 
 
 def _find_status(error: BaseException) -> int | None:
-    """The status of an HTTP answer. The client of Google's storage has names of its own for it."""
+    """Return the status of an HTTP answer, or None. The client of Google's storage has names of its own for it."""
     if type(error) is OSError and str(error).startswith("Forbidden:"):
         return 403
     code = getattr(error, "code" if type(error).__name__ == "HttpError" else "status", None)
@@ -67,5 +73,5 @@ def _find_status(error: BaseException) -> int | None:
 
 
 def is_cause_hidden(error: BaseException) -> bool:
-    """Whether the HTTP client hides the error's cause behind a FileNotFoundError."""
+    """Return whether the HTTP client hides the error's cause behind a FileNotFoundError."""
     return isinstance(error, FileNotFoundError) and error.__cause__ is not None

@@ -10,12 +10,15 @@ from typing import IO, Any
 
 
 def lock_file(file: IO[Any], how: int) -> None:
-    """Take a lock, `fcntl.LOCK_SH` or `LOCK_EX`; waits while another process holds one that excludes it."""
+    """Take a shared or exclusive lock on an open file; wait while another process holds one that excludes it.
+
+    how: `fcntl.LOCK_SH` or `fcntl.LOCK_EX`.
+    """
     fcntl.flock(file, how)
 
 
 def is_same_file(file: IO[Any], path: Path) -> bool:
-    """Whether the open file is still the one at the path."""
+    """Return whether the path still leads to this open file; False where it is gone or replaced."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -23,7 +26,7 @@ def is_same_file(file: IO[Any], path: Path) -> bool:
 
 
 def remove_unused_file(path: Path) -> bool:
-    """Remove a file that nobody reads or writes; False for one in use."""
+    """Remove a file unless a process holds a lock on it; return whether it was removed."""
     with suppress(OSError), path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()

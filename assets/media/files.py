@@ -1,4 +1,4 @@
-"""Every video as a file of this machine: where its address leads, and whether the ingested file is still there."""
+"""Every video as a file of this machine: where its address leads, and whether the ingested file is unchanged."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _CHANGED = "the file has changed since it was ingested"
 
 
 class IngestedFileUnreadable(Exception):
-    """The file of a video cannot be read, or is not the one that was ingested. The message has the remedy."""
+    """Raised when the file of a video cannot be read, or is not the ingested one; the message has the remedy."""
 
 
 def resolve_address(address: Address, settings: MediaSettings) -> Path | Address:
-    """Where an address leads on this machine: to a file below a root, or to an object of a store.
+    """Return what an address leads to on this machine: the path of a file below a root, or the address of a store's
+    object. Raises MediaUnavailable where there is neither.
 
-    Raises MediaUnavailable where this machine has no such root, and where there is no such file below it.
+    Raises MediaUnavailable where this machine has no such root, where there is no such file below it, and where the
+    path leads out of it.
     """
     if address.scheme != "root":
         return address
@@ -42,9 +44,10 @@ def resolve_address(address: Address, settings: MediaSettings) -> Path | Address
 
 @contextmanager
 def fetch_copy(address: Address, expected: ObjectState, settings: MediaSettings) -> Iterator[CachedCopy]:
-    """A copy of an object that was in the state `before` a moment ago, kept in its place during the block.
+    """Fetch an object into the cache and yield its copy, which stays during the block; raise MediaUnavailable if the
+    object changes meanwhile.
 
-    Raises MediaUnavailable, also where the object changes meanwhile.
+    expected: the state of the object a moment ago. Raises MediaUnavailable, also where the object changes meanwhile.
     """
     store = ObjectStore(settings)
     cache = MediaCache(settings.cache_folder, settings.cache_bytes)
@@ -56,15 +59,17 @@ def fetch_copy(address: Address, expected: ObjectState, settings: MediaSettings)
 
 
 def is_same_object(now: ObjectState, stored: FileState) -> bool:
-    """Whether the store says that the object did not change. Without a mark of the store nothing is known."""
+    """Return whether the object has the stored size and etag; False where the store gives no etag."""
     return now.etag is not None and (now.size_bytes, now.etag) == (stored.size_bytes, stored.etag)
 
 
 @contextmanager
 def hold_ingested_file(video: Any) -> Iterator[Path]:
-    """The file of a row of table `video` on this machine, to be read during the block.
+    """Yield the path of a video's file on this machine, fetched into the cache if remote; raise IngestedFileUnreadable
+    unless it is the file that was ingested.
 
-    It is the file that was ingested, also at the end of the block; a remote one is copied where no copy is at hand.
+    video: a row of table `video`. A remote file is fetched where the cache has no copy. A local file is checked again
+    at the end of the block.
 
     Raises:
         IngestedFileUnreadable: the file is gone, out of reach, or another one.

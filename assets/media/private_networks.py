@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
-# What aiohttp hands over: family, type, protocol, canonical name, and the address of a socket.
+# The argument that aiohttp passes: family, type, protocol, canonical name, and the address of a socket.
 AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 # NAT64 puts an IPv4 address into the last four bytes of these.
 _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
@@ -17,28 +17,31 @@ _REFUSED = re.compile(r"refused private address ([0-9a-fA-F:.]+)")
 
 
 class PrivateAddressRefused(OSError):
-    """A connection to a private address was refused."""
+    """Raised instead of a connection to an address in a private network."""
 
     def __init__(self, address: str) -> None:
         super().__init__(f"refused private address {address}")
 
 
 def is_allowed_address(address: str, allowed: Networks) -> bool:
-    """Whether a machine may be asked: its address is public, or lies in an allowed network.
+    """Return whether a machine may be asked: its IP address is public, or lies in an allowed network.
 
     >>> is_allowed_address("93.184.216.34", ()), is_allowed_address("::ffff:169.254.169.254", ())
     (True, False)
     >>> is_allowed_address("10.1.2.3", (ip_network("10.0.0.0/8"),))
     True
     """
-    known = list(_list_meant_addresses(ip_address(address.partition("%")[0])))
+    meant = list(_list_meant_addresses(ip_address(address.partition("%")[0])))
     return all(
-        (each.is_global and not each.is_multicast) or any(each in network for network in allowed) for each in known
+        (single.is_global and not single.is_multicast) or any(single in network for network in allowed)
+        for single in meant
     )
 
 
 def make_socket_factory(allowed: Networks) -> Callable[[AddressInfo], socket.socket]:
-    """What makes the sockets of a client: it raises PrivateAddress where the machine may not be asked."""
+    """Make the function with which an aiohttp client creates sockets; it raises PrivateAddressRefused for forbidden
+    machines.
+    """
 
     def make(info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, address = info
@@ -50,15 +53,15 @@ def make_socket_factory(allowed: Networks) -> Callable[[AddressInfo], socket.soc
 
 
 def find_refused_address(error: BaseException) -> str | None:
-    """The private address over which an error was raised, or None. Clients wrap the error, some as text."""
-    for each in list_causes(error):
-        if matched := _REFUSED.search(str(each)):
+    """Return the private IP address that an error was raised for, or None. Clients wrap the error, some as text."""
+    for cause in list_causes(error):
+        if matched := _REFUSED.search(str(cause)):
             return matched[1]
     return None
 
 
 def list_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, and the errors that it was raised from or while handling."""
+    """Yield the error, then the errors that it was raised from or while handling, outermost first."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -67,7 +70,7 @@ def list_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _list_meant_addresses(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
-    """The address to judge, or those inside it: an IPv6 address may stand for an IPv4 address."""
+    """Yield the addresses to judge: an IPv6 address may contain an IPv4 address."""
     inside: list[IPv4Address | None] = []
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped:
@@ -77,4 +80,4 @@ def _list_meant_addresses(address: IPv4Address | IPv6Address) -> Iterator[IPv4Ad
         if any(address in network for network in _NAT64):
             inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
     yield address
-    yield from (each for each in inside if each is not None)
+    yield from (embedded for embedded in inside if embedded is not None)

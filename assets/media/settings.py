@@ -1,4 +1,4 @@
-"""Where this machine finds media. The environment is read where a file is: every worker has its own."""
+"""Settings of where this machine finds media, read from the environment when a file is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class MediaSettings(BaseSettings):
-    """The places of media on this machine. A field X is the variable REELSIEVE_X; no score depends on any of them."""
+    """The places of videos on this machine: roots, private networks and the cache. No score depends on them.
+
+    A field X is the variable REELSIEVE_X.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
@@ -48,12 +51,12 @@ class MediaSettings(BaseSettings):
 
     @property
     def cache_folder(self) -> Path:
-        """The folder of copies as an absolute path."""
+        """The folder of copies as an absolute path: `media_cache`, by default `media` in the home folder."""
         return (self.media_cache or self.home / "media").expanduser().resolve()
 
     @property
     def cache_bytes(self) -> int:
-        """The most bytes that the copies may take."""
+        """The most bytes that the copies may take together."""
         return int(self.media_cache_gb * 1e9)
 
 

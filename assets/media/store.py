@@ -1,4 +1,6 @@
-"""Asking the stores behind URLs: how an object is now, and its bytes. fsspec knows how each kind of store is asked."""
+"""Requests to the stores behind URLs: the state of an object, and its bytes. fsspec knows how to ask each kind of
+store.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from assets.media.errors import MediaUnavailable, explain_store_error
 from assets.media.private_networks import Networks, make_socket_factory
 from assets.media.settings import MediaSettings
 
-# What must come of a fetch while its patience lasts; of stores other than web servers also what is asked for at a time.
+# Bytes that must arrive within `media_patience_s`; except for web servers also the bytes of one request.
 BLOCK_BYTES = 1 << 20
 # A fetch whose length nobody announced may never end.
 LONGEST_UNANNOUNCED_S = 3600.0
@@ -27,38 +29,42 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ObjectState:
-    """What a store says of an object. `etag` is None where it gives none that stands for the bytes."""
+    """The size and etag of an object in a store; None for what the store does not give, or an etag that is not of the
+    bytes.
+    """
 
     size_bytes: int | None
     etag: str | None
 
 
 class ObjectStore:
-    """The objects behind URLs, as far as machines of the settings' private networks, and all public ones, hold them.
+    """The client for objects behind URLs of S3, Google and HTTP servers, on public machines and allowed private
+    networks.
 
-    A store may take `media_patience_s` to answer a look, and as long for each BLOCK of a fetch.
+    A store may take `media_patience_s` to answer a request, and as long for each BLOCK_BYTES of a fetch.
     """
 
     def __init__(self, settings: MediaSettings) -> None:
         self._allowed, self._patience = settings.media_private_networks, settings.media_patience_s
 
     def fetch_state(self, address: Address) -> ObjectState:
-        """How the object is now. Raises MediaUnavailable."""
+        """Ask the store for the present size and etag of an object. Raises MediaUnavailable."""
         system = self._open_file_system(address)
         info = self._wait_for_answer(
             address, system._info(_format_name(address), **_choose_look_options(address)), self._patience
         )
         if info.get("type") == "directory":
             raise MediaUnavailable("missing", "there is no such object, only others below this name")
-        # Google's etag also changes with what is said about an object; its MD5 is that of the bytes.
+        # Google's etag also changes with an object's metadata; its MD5 is that of the bytes.
         etag = info.get("md5Hash") or info.get("ETag") or info.get("etag") or None
-        # A weak one stays where bytes change and the meaning does not.
+        # A weak etag stays the same where the bytes change and the meaning does not.
         return ObjectState(info.get("size"), None if etag is None or etag.startswith("W/") else etag)
 
     def fetch_bytes(self, address: Address, size_bytes: int | None, write: Callable[[bytes], object]) -> None:
-        """Hand the object's bytes to `write` in order; its own time does not count. size_bytes: as a look found it.
+        """Fetch the object and pass its bytes to `write` in order, in blocks.
 
-        Raises MediaUnavailable, and what `write` raises.
+        size_bytes: as `fetch_state` gave it. The time that `write` takes does not count. Raises MediaUnavailable, and
+        the errors of `write`.
         """
         ends = math.inf if size_bytes is not None else time.monotonic() + LONGEST_UNANNOUNCED_S
         blocks = _read_blocks(self._open_file_system(address), address, size_bytes)
@@ -86,14 +92,16 @@ class ObjectStore:
             raise explain_store_error(address, error) from None
 
     def _wait_for_answer(self, address: Address, asked: Awaitable[T], seconds: float) -> T:
-        """The answer of a client, on the thread where all clients work. Raises MediaUnavailable, also if it is late."""
+        """Wait for the answer of a client, on the thread where all clients work. Raises MediaUnavailable, also if it is
+        late.
+        """
         from fsspec.asyn import get_loop
 
-        async def in_time() -> T:
+        async def wait_in_time() -> T:
             return await asyncio.wait_for(asked, seconds)
 
         try:
-            return asyncio.run_coroutine_threadsafe(in_time(), get_loop()).result()
+            return asyncio.run_coroutine_threadsafe(wait_in_time(), get_loop()).result()
         except asyncio.TimeoutError:
             raise MediaUnavailable(
                 "trouble",
@@ -105,7 +113,7 @@ class ObjectStore:
 
 
 async def _read_blocks(system: Any, address: Address, size_bytes: int | None) -> AsyncGenerator[bytes, None]:
-    """The object's bytes as they come. A web server is asked once, since not every one knows ranges."""
+    """Yield the object's bytes as they come. A web server is asked once, since not every one knows ranges."""
     if address.scheme not in _WEB:
         for start in range(0, size_bytes or 0, BLOCK_BYTES):
             yield await system._cat_file(
@@ -138,7 +146,7 @@ def _choose_look_options(address: Address) -> dict[str, bool]:
 
 @lru_cache(maxsize=8)
 def _make_file_system(scheme: str, allowed: Networks, _process_id: int) -> Any:
-    """The client of a scheme, one per process: connections do not survive a fork. It reads the environment itself."""
+    """Make the client of a scheme, one per process: connections do not survive a fork. It reads the environment."""
     import fsspec
 
     if scheme == "gs":
@@ -159,13 +167,13 @@ def _make_file_system(scheme: str, allowed: Networks, _process_id: int) -> Any:
 
 
 def _make_google_client(allowed: Networks) -> Any:
-    """gcsfs over HTTP. Its usual class also asks by gRPC, where no socket can be checked."""
+    """Make a gcsfs client that only uses HTTP. Its usual class also asks by gRPC, where no socket can be checked."""
     import aiohttp
     from fsspec.asyn import get_loop, sync
     from gcsfs.core import GCSFileSystem
     from gcsfs.retry import retry_request
 
-    # They log what is one sentence here, with tracebacks, and that public objects are read without an account.
+    # They log tracebacks of errors that are one sentence here, and a note for every public object.
     for name in ("gcsfs", "google.auth"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

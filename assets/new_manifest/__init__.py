@@ -1,1 +1,1 @@
-"""Makes a manifest of one's own data: videos with captions beside them, tables, Hugging Face folders, tar shards."""
+"""Makes a manifest from one's own data: videos with caption files, tables, Hugging Face folders, and tar shards."""

@@ -20,7 +20,9 @@ _ROWS = 16
 
 
 def read_arrow_column_names(file: OpenFile, path: Path) -> list[str]:
-    """The names of the columns of an open file. Raises ManifestError if it cannot be read."""
+    """Return the names of the columns of an open Parquet or Arrow file, in order. Raises ManifestError if it cannot be
+    read.
+    """
     with _convert_read_errors(path):
         if path.suffix.lower() == ".parquet":
             return list(pq.read_schema(file.file).names)
@@ -29,20 +31,20 @@ def read_arrow_column_names(file: OpenFile, path: Path) -> list[str]:
 
 
 def read_arrow_rows(file: OpenFile, path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """For every row of an open file its number from 1, and its fields or refusal.
+    """Yield for every row of an open Parquet or Arrow file its number from 1, and its fields or Reject.
 
-    Raises ManifestError if the file cannot be read.
+    A cell that holds a file is MediaBytes. Raises ManifestError if the file cannot be read.
     """
     number = 0
     with _convert_read_errors(path):
         for batch in _read_batches(file, path):
             # A damaged file may name places that it does not have, and reading there would end the process.
             batch.validate(full=True)
-            of_media = [
+            media_columns = [
                 name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_media(column)
             ]
-            media = {name: batch.column(name) for name in of_media}
-            for row, (content, _) in enumerate(convert_batch(batch.drop_columns(of_media), {})):
+            media = {name: batch.column(name) for name in media_columns}
+            for row, (content, _) in enumerate(convert_batch(batch.drop_columns(media_columns), {})):
                 number += 1
                 if not isinstance(content, Reject):
                     content |= {
@@ -64,7 +66,7 @@ def _read_batches(file: OpenFile, path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _open_arrow_reader(file: pa.NativeFile) -> Any:
-    """The reader of an Arrow file: Hugging Face writes the stream format, others the file format."""
+    """Open a reader of an Arrow file: Hugging Face writes the stream format, others the file format."""
     try:
         return pa.ipc.open_stream(file)
     except pa.ArrowInvalid:
@@ -72,7 +74,7 @@ def _open_arrow_reader(file: pa.NativeFile) -> Any:
 
 
 def _is_media(column: pa.Array) -> bool:
-    """Whether a column holds files: their bytes, or as Hugging Face does it a struct of `bytes` and `path`."""
+    """Return whether a column holds files: their bytes, or as Hugging Face does it a struct of `bytes` and `path`."""
     kind = column.type
     if pa.types.is_struct(kind):
         return {field.name for field in kind} == {"bytes", "path"}

@@ -1,4 +1,4 @@
-"""The captions in the files that belong to one video: .txt, .json, .vtt and .srt, in a folder or in a shard."""
+"""Captions in the files that belong to one video: .txt, .json, .vtt and .srt, in a folder or in a tar shard."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from assets.new_manifest.findings import Caption, CaptionedVideo, Findings
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
 from assets.new_manifest.videos import VideoRegistry
 
-# One byte more tells a file that is too long.
+# One byte more than the limit shows a file that is too long.
 MAX_READ_BYTES = MAX_ROW_BYTES + 1
 _LESS = "a caption in a file that counts less: .txt counts before .json, .vtt and .srt"
-# Stands for the text of a file among the fields of JSON objects beside it.
+# The name of a file's text among the fields of JSON objects of the same video.
 _TEXT = "the text of the file"
 _TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
 _TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
@@ -30,7 +30,9 @@ _TAG = re.compile(r"</?[^<>]*>")
 
 
 class CaptionFile(NamedTuple):
-    """A file: how people find it, its suffix in small letters, and its content up to READ_BYTES."""
+    """A caption file that was read: its name for messages, its suffix in small letters, and its first MAX_READ_BYTES
+    bytes.
+    """
 
     name: str
     suffix: str
@@ -38,28 +40,32 @@ class CaptionFile(NamedTuple):
 
 
 def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
-    """The caption files of a folder by the video's path without its suffix.
+    """Return the paths of a folder's caption files, as lists by the path of their video without its suffix.
 
     `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`.
     """
     stems = set(map(drop_suffix, folder.list_files("video")))
-    found: dict[str, list[str]] = {}
+    paths_by_stem: dict[str, list[str]] = {}
     for path in folder.list_files("caption"):
-        own, shorter = drop_suffix(path), drop_suffix(drop_suffix(path))
-        found.setdefault(shorter if own not in stems and shorter in stems else own, []).append(path)
-    return found
+        full, shorter = drop_suffix(path), drop_suffix(drop_suffix(path))
+        stem = shorter if full not in stems and shorter in stems else full
+        paths_by_stem.setdefault(stem, []).append(path)
+    return paths_by_stem
 
 
 def read_captioned_videos(
     videos: VideoRegistry, findings: Findings, column_names: ColumnNames
 ) -> Iterator[CaptionedVideo]:
-    """Every video of a folder that has a caption beside it, with all its captions."""
+    """Yield every video of a folder that has a caption file next to it, with all captions of its files.
+
+    Reads the caption files. Guesses, and files that are left out, are added to the findings.
+    """
     folder = videos.folder
     files, videos_of = group_caption_files(folder), Counter(map(drop_suffix, folder.list_files("video")))
     for video in folder.list_files("video"):
         paths = files.get(drop_suffix(video), [])
         if paths and videos_of[drop_suffix(video)] > 1:
-            findings.add_guess("videos whose names differ in the suffix alone have the same captions")
+            findings.add_guess("videos whose names only differ in the suffix have the same captions")
         contents = [
             CaptionFile(path, PurePosixPath(path).suffix.lower(), data)
             for path in paths
@@ -72,9 +78,10 @@ def read_captioned_videos(
 
 
 def parse_caption_files(files: list[CaptionFile], findings: Findings, column_names: ColumnNames) -> tuple[Caption, ...]:
-    """The captions of one video, from its files of the most trusted kind that holds one.
+    """Return the captions of one video, from its files of the most trusted kind that holds one: .txt, .json, .vtt,
+    .srt.
 
-    Where that kind is not JSON, the fields and references of JSON objects beside are kept. A file that cannot be read,
+    Where that kind is not JSON, the fields and references of its JSON objects are kept. A file that cannot be read,
     holds nothing, or does not count is left out with the reason.
     """
     contents = [(file, content) for file in files if (content := _parse_content(file, findings)) is not None]
@@ -98,19 +105,19 @@ def parse_caption_files(files: list[CaptionFile], findings: Findings, column_nam
         if file.suffix != chosen:
             continue
         if chosen == ".json":
-            found = parse_captions(content, column_names, file.name, findings)
+            parsed = parse_captions(content, column_names, file.name, findings)
         else:
-            found = _add_fields(content, fields, file.name, findings, column_names)
-            # The video has a reference once, however many captions it has.
+            parsed = _add_fields(content, fields, file.name, findings, column_names)
+            # A video with several captions has its reference only once.
             fields.pop(guess_columns(fields, column_names, is_caption_file=True).reference or "", None)
-        if not found:
+        if not parsed:
             findings.leave_out("a caption file without a caption", file.name)
-        captions += found
+        captions += parsed
     return tuple(captions)
 
 
 def _parse_content(file: CaptionFile, findings: Findings) -> Any:
-    """The text, JSON value or segments of a file that holds any; None for one that is left out."""
+    """Return the text, JSON value or segments of a file that holds any; None for one that is left out."""
     if len(file.data) > MAX_ROW_BYTES:
         findings.leave_out(f"a caption file of more than {MAX_ROW_BYTES} bytes", file.name)
         return None
@@ -133,28 +140,29 @@ def _parse_content(file: CaptionFile, findings: Findings) -> Any:
     return value
 
 
-def _is_caption(value: Any, named: ColumnNames) -> bool:
-    """Whether a JSON value holds captions, and not only fields about them."""
+def _is_caption(value: Any, column_names: ColumnNames) -> bool:
+    """Return whether a JSON value holds captions, and not only fields about them."""
     if isinstance(value, dict):
-        columns = guess_columns(value, named, is_caption_file=True)
+        columns = guess_columns(value, column_names, is_caption_file=True)
         return columns.caption is not None or columns.candidates is not None
     return isinstance(value, str | list)
 
 
 def _add_fields(
-    content: Any, fields: Mapping[str, Any], name: str, findings: Findings, named: ColumnNames
+    content: Any, fields: Mapping[str, Any], name: str, findings: Findings, column_names: ColumnNames
 ) -> tuple[Caption, ...]:
-    """The caption of a file of text or subtitles, with the fields of JSON objects beside it."""
+    """Build the captions of a file of text or subtitles, with the fields of the video's JSON objects."""
     if isinstance(content, str):
         row = {**fields, _TEXT: content}
     else:
         row = {**fields, _TEXT: " ".join(segment["text"] for segment in content), "segments": content}
-    columns = guess_columns(row, replace(named, caption=_TEXT), is_caption_file=True)
+    columns = guess_columns(row, replace(column_names, caption=_TEXT), is_caption_file=True)
     return parse_row_captions(row, columns, name, findings)
 
 
 def parse_subtitles(content: str) -> list[dict[str, Any]]:
-    """The cues of WebVTT or SubRip in order, with `start_s` and `end_s` in seconds and `text` on one line.
+    """Parse the cues of WebVTT or SubRip into segments: `start_s` and `end_s` in seconds and `text` on one line, in
+    order.
 
     Cues without text are left out; tags, numbers, notes and styles are no text. A cue that repeats the last line of the
     one before it, as rolling subtitles do, adds only what is new.
@@ -163,7 +171,7 @@ def parse_subtitles(content: str) -> list[dict[str, Any]]:
     [{'start_s': 1.0, 'end_s': 2.5, 'text': 'A cat sleeps.'}]
     """
     segments: list[dict[str, Any]] = []
-    shown: list[str] = []
+    last_text: list[str] = []
     for block in re.split(r"\n[ \t]*\n", content.replace("\r\n", "\n").replace("\r", "\n")):
         lines = block.strip("\n").split("\n")
         place = next((n for n, line in enumerate(lines[:2]) if _TIMES.match(line)), None)
@@ -172,8 +180,8 @@ def parse_subtitles(content: str) -> list[dict[str, Any]]:
         times = _TIMES.match(lines[place])
         text = [html.unescape(_TAG.sub("", line)).strip() for line in lines[place + 1 :]]
         text = [line for line in text if line]
-        new = text[1:] if shown and text and text[0] == shown[-1] and len(text) > 1 else text
-        shown = text or shown
+        new = text[1:] if last_text and text and text[0] == last_text[-1] and len(text) > 1 else text
+        last_text = text or last_text
         if new and times is not None:
             start, end = _seconds(times.groups()[:4]), _seconds(times.groups()[4:])
             segments.append({"start_s": start, "end_s": max(start, end), "text": " ".join(new)})

@@ -1,4 +1,4 @@
-"""Which columns of a table, or fields of a JSON object, hold the video, the caption and what is known about them."""
+"""Columns of a table, or fields of a JSON object, that hold the video, the caption and what is known about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VIDEO_NAMES = (
     "clip", "clip_path", "mp4", "video_url", "url", "video_id", "videoid",
 )  # fmt: skip
 CAPTION_NAMES = ("caption", "captions", "text", "description", "caption_text", "txt", "sentence")
-# Captions that stand beside a caption or a reference in one row.
+# Captions in the same row as another caption or a reference.
 CANDIDATE_NAMES = ("candidates", "candidate", "predictions", "prediction", "hypotheses", "hypothesis")
 REFERENCE_NAMES = ("reference", "references", "reference_caption", "ground_truth")
 SYSTEM_NAMES = ("system", "model", "captioner")
@@ -32,7 +32,9 @@ _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """What the user calls columns: of videos and captions, None to guess them, and of people's ratings."""
+    """The names that the user gives for columns: of videos and of captions, None to guess them, and of people's
+    ratings.
+    """
 
     video: str | None = None
     caption: str | None = None
@@ -41,7 +43,7 @@ class ColumnNames:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns by their meaning; None where a table has no such column."""
+    """The columns of a table by their meaning; None where it has no such column."""
 
     column_names: ColumnNames
     video: str | None = None
@@ -57,34 +59,36 @@ class Columns:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """The meaning by column."""
-        named = {getattr(self, meaning): meaning for meaning in self.__slots__[1:-1] if getattr(self, meaning)}
-        return named | dict.fromkeys(self.ratings, "rating")
+        """The meaning of every column that has one, by the column's name."""
+        meanings = {getattr(self, meaning): meaning for meaning in self.__slots__[1:-1] if getattr(self, meaning)}
+        return meanings | dict.fromkeys(self.ratings, "rating")
 
     @property
-    def list_columns(self) -> tuple[str, ...]:
-        """The columns whose cells may hold a list."""
+    def columns_with_lists(self) -> tuple[str, ...]:
+        """The columns whose cells may hold a list: captions, candidates, references and segments."""
         return tuple(filter(None, (self.caption, self.candidates, self.reference, self.segments)))
 
     @property
     def has_video_and_text(self) -> bool:
-        """Whether a table has a video and a text about it."""
+        """Whether the table has a column of videos and one of texts about them."""
         return self.video is not None and self.has_text
 
     @property
     def has_text(self) -> bool:
-        """Whether a row or an object has a text about a video."""
+        """Whether there is a column of captions, candidates or references."""
         return any((self.caption, self.candidates, self.reference))
 
     def format_guess(self) -> str:
-        """The guess for people."""
+        """Format the columns and their meanings as text, such as "video in column 'Video'"."""
         return ", ".join(f"{meaning} in column {column!r}" for column, meaning in self.meanings.items())
 
 
 def guess_columns(
     names: Collection[str], column_names: ColumnNames | None = None, *, is_caption_file: bool = False
 ) -> Columns:
-    """The columns by their names. is_of_file: the fields of a file that belongs to a video, so none names a video.
+    """Guess which columns hold what from their names, in small or capital letters; names that the user gave come first.
+
+    is_caption_file: the fields of a file that belongs to a video, so none names a video.
 
     >>> guess_columns(["Video", "caption", "fps"]).format_guess()
     "video in column 'Video', caption in column 'caption'"
@@ -114,20 +118,24 @@ def guess_columns(
 
 def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
     """Raise NoManifest, which says how to name the column, unless a table has both a video and a text about it."""
-    shown = ", ".join(repr(name) for name in names)
+    listed = ", ".join(repr(name) for name in names)
     if columns.video is None:
-        raise NoManifest(f"{where}: which column holds the videos? It has {shown}: name it with --video-column")
+        raise NoManifest(
+            f"{where}: no column is known to hold the videos. It has {listed}: name one with --video-column"
+        )
     if not columns.has_video_and_text:
-        raise NoManifest(f"{where}: which column holds the captions? It has {shown}: name it with --caption-column")
+        raise NoManifest(
+            f"{where}: no column is known to hold the captions. It has {listed}: name one with --caption-column"
+        )
 
 
 def parse_row_captions(
     fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings, base: Caption | None = None
 ) -> tuple[Caption, ...]:
-    """The captions of a row: one for each text in its columns of captions, candidates and references.
+    """Return the captions of a row: one for each text in its columns of captions, candidates and references.
 
-    base: what is known of all captions of the row. Own fields go to its captions, or to its references where it has no
-    caption. What ingest would refuse is left out with the reason.
+    base: what is known of all captions of the row. Other fields go to its captions, or to its references where it has
+    no caption. What ingest would refuse is left out with the reason.
     """
     base = base or Caption("")
     extra = {**base.extra, **_collect_own_fields(fields, columns, where, findings)}
@@ -140,26 +148,26 @@ def parse_row_captions(
         extra=extra,
     )
     # Objects inside a cell have names of their own.
-    named = ColumnNames(ratings=columns.column_names.ratings)
-    own = list(_parse_texts(_find_cell(fields, columns.caption), row, named, where, findings))
-    candidates = _convert_systems(_find_cell(fields, columns.candidates), named)
-    own += _parse_texts(candidates, replace(row, role="candidate"), named, where, findings)
-    reference = Caption("", "reference", extra={} if own else extra)
-    references = list(_parse_texts(_find_cell(fields, columns.reference), reference, named, where, findings))
-    if not own and not references:
+    column_names = ColumnNames(ratings=columns.column_names.ratings)
+    captions = list(_parse_texts(_find_cell(fields, columns.caption), row, column_names, where, findings))
+    candidates = _convert_systems(_find_cell(fields, columns.candidates), column_names)
+    captions += _parse_texts(candidates, replace(row, role="candidate"), column_names, where, findings)
+    reference = Caption("", "reference", extra={} if captions else extra)
+    references = list(_parse_texts(_find_cell(fields, columns.reference), reference, column_names, where, findings))
+    if not captions and not references:
         findings.leave_out("a row whose caption has no text", where)
-    return _filter_accepted([*_add_ratings(own, fields, columns, where, findings), *references], where, findings)
+    return _filter_accepted([*_add_ratings(captions, fields, columns, where, findings), *references], where, findings)
 
 
 def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
-    """The fields of a row of a table, which may hold lists as JSON; one that is no JSON is left out."""
+    """Return the fields of a row with cells that hold a JSON list parsed; a list that is not valid JSON is left out."""
     parsed = dict(fields)
-    for column in (*columns.list_columns, *columns.ratings):
+    for column in (*columns.columns_with_lists, *columns.ratings):
         value = fields.get(column)
         if not isinstance(value, str) or not value.lstrip().startswith("["):
             continue
-        if isinstance(listed := strict_json.parse_json(value), list):
-            parsed[column] = listed
+        if isinstance(parsed_list := strict_json.parse_json(value), list):
+            parsed[column] = parsed_list
         elif _LIST.fullmatch(value):
             findings.leave_out("a list that is not valid JSON: write it as JSON", f"{where}: {column}")
             del parsed[column]
@@ -167,18 +175,25 @@ def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, fi
 
 
 def parse_captions(value: Any, column_names: ColumnNames, where: str, findings: Findings) -> tuple[Caption, ...]:
-    """The captions in a JSON value: a text, an object with a field such as `caption`, or a list of these."""
+    """Return the captions in a JSON value: a text, an object with a field such as `caption`, or a list of these.
+
+    What ingest would refuse is left out with the reason.
+    """
     return _filter_accepted(_parse_texts(value, Caption(""), column_names, where, findings), where, findings)
 
 
 def _filter_accepted(captions: Iterable[Caption], where: str, findings: Findings) -> tuple[Caption, ...]:
     return tuple(
-        each for each in captions if findings.accept_row("caption", each.build_row("v", each.caption_id or "c"), where)
+        caption
+        for caption in captions
+        if findings.accept_row("caption", caption.build_row("v", caption.caption_id or "c"), where)
     )
 
 
-def _parse_texts(value: Any, base: Caption, named: ColumnNames, where: str, findings: Findings) -> Iterator[Caption]:
-    """The captions in a value, which may be a text, an object with texts, or a list of these."""
+def _parse_texts(
+    value: Any, base: Caption, column_names: ColumnNames, where: str, findings: Findings
+) -> Iterator[Caption]:
+    """Yield the captions in a value, which may be a text, an object with texts, or a list of these."""
     if isinstance(value, str):
         if not is_blank_text(value):
             yield replace(base, text=value)
@@ -186,25 +201,25 @@ def _parse_texts(value: Any, base: Caption, named: ColumnNames, where: str, find
         for item in value:
             if item is None or (isinstance(item, str) and is_blank_text(item)):
                 findings.leave_out("a caption without text in a list", where)
-            yield from _parse_texts(item, base, named, where, findings)
-    elif isinstance(value, dict) and (columns := guess_columns(value, named, is_caption_file=True)).has_text:
+            yield from _parse_texts(item, base, column_names, where, findings)
+    elif isinstance(value, dict) and (columns := guess_columns(value, column_names, is_caption_file=True)).has_text:
         findings.add_guess(
             f"captions of objects in field {columns.caption or columns.candidates or columns.reference!r}"
         )
         yield from parse_row_captions(value, columns, where, findings, base)
     elif value is not None:
-        findings.leave_out("a caption that is no text", where)
+        findings.leave_out("a caption that is not text", where)
 
 
-def _convert_systems(value: Any, named: ColumnNames) -> Any:
-    """Candidates as a list: an object may have them by the name of their system."""
-    if not isinstance(value, dict) or guess_columns(value, named, is_caption_file=True).has_text:
+def _convert_systems(value: Any, column_names: ColumnNames) -> Any:
+    """Return candidates as a list: an object may have them by the name of their system."""
+    if not isinstance(value, dict) or guess_columns(value, column_names, is_caption_file=True).has_text:
         return value
     return [{"system": name, **(item if isinstance(item, dict) else {"caption": item})} for name, item in value.items()]
 
 
 def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
-    """Every other field, unchanged; what a manifest cannot hold is left out with the reason."""
+    """Return every other field, unchanged; a value that a manifest cannot hold is left out with the reason."""
     kept, taken = {}, columns.meanings
     for name, value in fields.items():
         if name in taken or value is None:
@@ -214,7 +229,7 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str,
         elif name in _OWN_FIELDS:
             findings.leave_out(f"column {name!r}: a manifest has a field of this name with another meaning", where)
         elif (fault := hygiene.find_fault({name: value})) is not None:
-            findings.leave_out(f"a value of an own field ({fault.code}): {CODES[fault.code]}", f"{where}: {name}")
+            findings.leave_out(f"a value of another field ({fault.code}): {CODES[fault.code]}", f"{where}: {name}")
         else:
             kept[name] = value
             if name.strip().lower() in RATING_NAMES:
@@ -225,7 +240,7 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str,
 def _add_ratings(
     captions: list[Caption], fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings
 ) -> list[Caption]:
-    """The captions with their ratings: those of a row's only candidate, or in a list one for each candidate."""
+    """Return the captions with their ratings: those of a row's only candidate, or in a list one for each candidate."""
     places = [place for place, caption in enumerate(captions) if caption.role == "candidate"]
     for column in columns.ratings:
         findings.rating_columns.add(column.strip().lower())
@@ -243,13 +258,13 @@ def _add_ratings(
             before = captions[place].ratings
             # An object in the row's cell may have ratings of its own.
             n_before = sum(rating.aspect == column for rating in before)
-            found = _build_ratings(column, numbers, n_before, where, findings)
-            captions[place] = replace(captions[place], ratings=(*before, *found))
+            ratings = _build_ratings(column, numbers, n_before, where, findings)
+            captions[place] = replace(captions[place], ratings=(*before, *ratings))
     return captions
 
 
 def _build_ratings(column: str, numbers: list[Any], n_before: int, where: str, findings: Findings) -> Iterator[Rating]:
-    """A rating for each number; a rater is known by the place in the cell."""
+    """Yield a rating for each number; the place in the cell names the rater."""
     for rater, number in enumerate(numbers, n_before + 1):
         value = int(number) if isinstance(number, float) and number.is_integer() else number
         rating = Rating(f"rater_{rater}", column, value)
@@ -259,9 +274,9 @@ def _build_ratings(column: str, numbers: list[Any], n_before: int, where: str, f
 
 
 def _list_numbers(value: Any) -> list[float]:
-    """The numbers of a cell that holds nothing else."""
+    """List the numbers of a cell that holds nothing else; empty for any other cell."""
     values = value if isinstance(value, list) else [value]
-    return values if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values) else []
+    return values if all(isinstance(number, int | float) and not isinstance(number, bool) for number in values) else []
 
 
 def _parse_role(
@@ -280,17 +295,17 @@ def _parse_role(
 def _parse_segments(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> Any:
     value = _find_cell(fields, columns.segments)
     if value is not None and not isinstance(value, list):
-        findings.leave_out("segments that are no list", where)
+        findings.leave_out("segments that are not a list", where)
         return None
     return value
 
 
 def _parse_id(fields: Mapping[str, Any], column: str | None, where: str, findings: Findings) -> str | None:
     value = _find_cell(fields, column)
-    found = parse_id(value)
-    if found is None and value is not None and not (isinstance(value, str) and is_blank_text(value)):
-        findings.leave_out(f"a value of column {column!r} that is no text and no whole number", where)
-    return found
+    parsed = parse_id(value)
+    if parsed is None and value is not None and not (isinstance(value, str) and is_blank_text(value)):
+        findings.leave_out(f"a value of column {column!r} that is neither text nor a whole number", where)
+    return parsed
 
 
 def _find_cell(fields: Mapping[str, Any], column: str | None) -> Any:

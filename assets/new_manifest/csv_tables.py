@@ -24,7 +24,9 @@ _NAN = "nan"
 
 
 def read_csv_column_names(file: OpenFile, path: Path) -> list[str]:
-    """The names of the columns of an open file. Raises ManifestError if its header cannot be used."""
+    """Read the names of the columns of an open CSV file, without empty ones. Raises ManifestError if its header cannot
+    be used.
+    """
     separator = guess_separator(file)
     file.rewind()
     return list(filter(None, read_csv_header(file, path.name, separator)))
@@ -33,9 +35,10 @@ def read_csv_column_names(file: OpenFile, path: Path) -> list[str]:
 def read_csv_table(
     file: OpenFile, path: Path, columns: Columns, findings: Findings
 ) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """For every record of an open file its line, and its fields or refusal. Raises ManifestError as `read_csv_column_names` does.
+    """Yield for every record of an open CSV file its line, and its fields or Reject; the separator is guessed.
 
     Where every cell of a column without a meaning is a number, its values are numbers; so the file is read twice.
+    Raises ManifestError if the header cannot be used.
     """
     separator = guess_separator(file)
     file.rewind()
@@ -62,7 +65,7 @@ def read_csv_table(
 
 
 def _list_numeric_columns(rows: Iterable[dict[str, Any] | Reject], names: list[str], findings: Findings) -> set[str]:
-    """The columns that hold nothing but numbers, of these."""
+    """Return those of the named columns that hold only numbers."""
     plain, with_commas, has_comma, is_clear = set(names), set(names), set[str](), set[str]()
     filled = set[str]()
     for row in rows:

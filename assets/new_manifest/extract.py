@@ -1,6 +1,6 @@
-"""Videos out of tar shards and tables into the manifest's folder, under names that stay inside it.
+"""Videos from tar shards and tables, written into the manifest's folder under names that stay inside it.
 
-A video is first written under a name of its own, and gets its place when the manifest takes it: so nothing that was
+A video is first written under a temporary name, and gets its place when the manifest takes it: so nothing that was
 there before is ever written to or removed.
 """
 
@@ -28,55 +28,60 @@ from assets.new_manifest.videos import VideoEntry, VideoRegistry
 VIDEO_FOLDER = "videos"
 _LONGEST_NAME = 200
 _CHUNK = 2**20
-# Room that is left to others on the disk.
+# Bytes of the disk that stay free for others.
 _SPARED = 2**26
 # How the content of a video begins, for those whose table does not name a file.
 _BEGINNINGS = ((4, b"ftyp", ".mp4"), (0, b"\x1a\x45\xdf\xa3", ".mkv"), (8, b"AVI ", ".avi"))
-# Of one video's path, not of the disk.
+# Errors of one video's path, not of the disk.
 _PATH_ERRORS = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.EILSEQ, errno.EINVAL}
 
 
 class MediaBytes(NamedTuple):
-    """A video inside a table: its content, and the name that the table has for it."""
+    """A video inside a table: its bytes, and its file name in the table, None where it has none."""
 
     content: bytes
     name: str | None
 
     def choose_file_name(self, row: int) -> str:
-        """The table's name for it, or the row's number where that is no name of a video."""
+        """Return the table's name for the video, or the row's number with a guessed suffix where that is no name of a
+        video.
+        """
         name = PurePosixPath((self.name or "").replace("\\", "/")).name
         if is_video_name(name):
             return name
-        kind = next((end for at, mark, end in _BEGINNINGS if self.content[at : at + len(mark)] == mark), ".mp4")
-        return f"{row:06d}{kind}"
+        suffix = next((end for at, mark, end in _BEGINNINGS if self.content[at : at + len(mark)] == mark), ".mp4")
+        return f"{row:06d}{suffix}"
 
 
 class VideoStream(Protocol):
-    """The content of a video."""
+    """A video's content, read in blocks."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; b"" at the end."""
+        """Return the next bytes, at most `size`; b"" at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedVideo:
-    """A video that has no place yet: its digest and size, and the file that holds it; None in a trial."""
+    """A video that was read and has no place in the manifest yet: its SHA-256, size and temporary file, None in a
+    trial.
+    """
 
     sha256: bytes
     size: int
     file: Path | None
 
     def discard(self) -> None:
-        """Remove it; the place that it may have stays."""
+        """Remove the temporary file; a copy that got a place stays."""
         if self.file is not None:
             self.file.unlink()
 
 
 @contextmanager
 def open_workspace(target: Path) -> Iterator[Path]:
-    """A folder for unfinished files inside the manifest's folder, which is made if need be.
+    """Yield a new folder for unfinished files inside the manifest's folder, and remove it at the end of the block.
 
-    Afterwards it is gone, and so is the manifest's folder where this made it and it is empty.
+    The manifest's folder is created if need be, and removed again if it is still empty. Raises NoManifest where it
+    cannot be written to.
     """
     made: list[Path] = []
     try:
@@ -95,9 +100,10 @@ def open_workspace(target: Path) -> Iterator[Path]:
 
 @dataclass(slots=True)
 class VideoExtractor:
-    """Takes videos out of a source into folder `videos` of a manifest's folder.
+    """Extracts videos from a source into the folder `videos` of a manifest, and counts them.
 
-    scratch: a folder for unfinished ones; None in a trial, which writes none. free: the free bytes where a folder lies.
+    scratch: a folder for unfinished ones; None in a trial, which writes none. measure_free_bytes: returns the free
+    bytes of the disk of a folder.
     """
 
     target: Path
@@ -108,18 +114,18 @@ class VideoExtractor:
     n_videos: int = 0
     size_bytes: int = 0
     _n_staged: int = 0
-    # By the name that a video asked for and its digest, its path; and by such a name, how many videos asked for it.
+    # The path by the wanted name and digest of a video; and by wanted name, how many videos wanted it.
     _paths: dict[tuple[str, bytes], str] = field(default_factory=dict)
     _repeats: Counter[str] = field(default_factory=Counter)
     _taken: set[str] = field(default_factory=set)
 
     @property
     def paths(self) -> Collection[str]:
-        """The paths of the videos below `videos`."""
+        """The paths, below `videos`, of the videos that have a place."""
         return self._taken
 
     def accept_path(self, path: str) -> bool:
-        """Whether every part of a path is an ordinary name; else the video is left out."""
+        """Return whether every part of a path is an ordinary name; if not, the video is counted as left out."""
         is_plain = path.isprintable() and all(
             part and not part.startswith(".") and "\\" not in part and len(part.encode()) <= _LONGEST_NAME
             for part in path.split("/")
@@ -129,9 +135,10 @@ class VideoExtractor:
         return is_plain
 
     def stage_video(self, content: VideoStream, size: int, name: str) -> StagedVideo:
-        """Read a video of so many bytes and hold it until it has a place. name: how people find it.
+        """Read a video and write it to a temporary file until it has a place; in a trial, only hash it.
 
-        Raises NoManifest where the disk has no room for it, and the errors of `content`.
+        size: its bytes, as the source states them. name: how people recognise it. Raises NoManifest where the disk has
+        no room for it, and the errors of `content`.
         """
         if self.scratch is None:
             digest, length = _copy_and_hash(content)
@@ -156,10 +163,11 @@ class VideoExtractor:
         return StagedVideo(digest, length, file)
 
     def keep_video(self, staged: StagedVideo, wanted: str, own_id: str | None, where: str) -> VideoEntry | None:
-        """Give a video its place: below `videos` under the wanted path, or with a number where other content has that.
+        """Move a staged video to its place below `videos` and return its id and path; None where the manifest cannot
+        have it.
 
-        own_id: the source's id for it. where: how people find it. None where the manifest cannot have it, or its path
-        cannot be written; the video is then discarded.
+        Its path is the wanted one, or one with a number where other content has that. own_id: the source's id for it.
+        where: how people find it. The staged file is discarded in any case.
         """
         known = self._paths.get((wanted, staged.sha256))
         path = known or self._find_free_path(staged, wanted)
@@ -174,7 +182,7 @@ class VideoExtractor:
         return place
 
     def _find_free_path(self, staged: StagedVideo, wanted: str) -> str:
-        """The first path that nothing has, or a file of the same content, as an earlier try leaves it."""
+        """Find the first path that nothing has, or a file of the same content, which an earlier try may have left."""
         suffix = PurePosixPath(wanted).suffix
         while True:
             self._repeats[wanted] += 1
@@ -184,11 +192,11 @@ class VideoExtractor:
                 continue
             if not os.path.lexists(self.target / VIDEO_FOLDER / path) or self._has_same_content(path, staged):
                 if n > 1:
-                    self.findings.add_guess("videos of one name and other content get a number, as in NAME_2")
+                    self.findings.add_guess("videos with the same name and other content get a number, as in NAME_2")
                 return path
 
     def _has_same_content(self, path: str, staged: StagedVideo) -> bool:
-        """Whether the manifest's folder has this content under a path."""
+        """Return whether the manifest's folder has this content under a path."""
         try:
             with open_file_inside(self.target, f"{VIDEO_FOLDER}/{path}") as file:
                 is_as_long = os.fstat(file.fileno()).st_size == staged.size
@@ -197,7 +205,7 @@ class VideoExtractor:
             return False
 
     def _link_file(self, staged: Path, path: str) -> bool:
-        """Give the file of a video its path. Nothing is replaced."""
+        """Give the file of a video its path, and return whether that worked. Nothing is replaced."""
         file = self.target / VIDEO_FOLDER / path
         if os.path.lexists(file):
             return True
@@ -217,25 +225,25 @@ class VideoExtractor:
 
 
 def create_folders(folder: Path, made: list[Path]) -> None:
-    """Make a folder and those above it, and add those that did not exist to `made`, outermost first. Raises OSError."""
+    """Create a folder and its parents, and append the new ones to `made`, outermost first. Raises OSError."""
     missing = []
     while not os.path.lexists(folder):
         missing.append(folder)
         folder = folder.parent
-    for each in reversed(missing):
-        each.mkdir()
-        made.append(each)
+    for parent in reversed(missing):
+        parent.mkdir()
+        made.append(parent)
 
 
 def remove_empty_folders(made: Sequence[Path]) -> None:
-    """Remove those of the folders that are empty."""
+    """Remove those of the folders that are empty, the last one first."""
     for folder in reversed(made):
         with suppress(OSError):  # it holds something
             folder.rmdir()
 
 
 def _copy_and_hash(content: VideoStream, write: Callable[[bytes], None] = lambda _: None) -> tuple[bytes, int]:
-    """The SHA-256 and the number of bytes of a content, every part of which is written too."""
+    """Return the SHA-256 and the number of bytes of a content, after every part of it was passed to `write`."""
     digest, length = hashlib.sha256(), 0
     while chunk := content.read(_CHUNK):
         digest.update(chunk)
@@ -253,4 +261,4 @@ def _write_chunk(to: BinaryIO, target: Path, chunk: bytes) -> None:
 
 
 def _build_write_error(path: Path, error: OSError) -> NoManifest:
-    return NoManifest(f"{path}: cannot be written ({error.strerror}): mend that, or give another folder with --to")
+    return NoManifest(f"{path}: cannot be written ({error.strerror}): mend it, or give another folder with --to")

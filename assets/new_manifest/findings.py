@@ -1,4 +1,4 @@
-"""What is found in a source of data: clips with their captions, what was guessed, and what was left out and why."""
+"""The findings about a source of data: its videos with captions, what was guessed, and what was left out and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assets.ingest.rejects import CODES, Code, Reject
 from assets.ingest.rows import MAX_ID, RawRow
 from assets.ingest.validate import validate_row
 
-# Who wrote a caption whose source does not say so.
+# The system of a caption whose source names none.
 UNNAMED_SYSTEM = "captions"
 # Characters of a thing's name that are shown: paths may have thousands.
 _SHOWN = 200
@@ -19,7 +19,7 @@ _DIGITS = 16
 
 
 class NoManifest(ValueError):
-    """A manifest cannot be made of this source, or not there; the message names the remedy."""
+    """Raised when no manifest can be made of this source, or not at this place; the message names the remedy."""
 
     plain = True
 
@@ -34,7 +34,10 @@ class Rating(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """A caption of a clip. segments: objects of `start_s`, `end_s` in seconds and `text`. extra: fields of its own."""
+    """A caption of a video, before it has its id in the manifest.
+
+    segments: objects of `start_s`, `end_s` in seconds and `text`. extra: its other fields.
+    """
 
     text: str
     role: Literal["reference", "candidate"] = "candidate"
@@ -46,11 +49,13 @@ class Caption:
 
     @property
     def manifest_system(self) -> str | None:
-        """Who wrote the caption, as the manifest says it."""
+        """The caption's system as the manifest names it: its own, else "captions" for a candidate and None for a
+        reference.
+        """
         return self.system or (None if self.role == "reference" else UNNAMED_SYSTEM)
 
     def build_row(self, video_id: str, caption_id: str) -> dict[str, Any]:
-        """The row of table `captions`."""
+        """Build the row of table `captions` as a dict, without fields that are None."""
         row = {
             "caption_id": caption_id,
             "video_id": video_id,
@@ -65,7 +70,7 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class CaptionedVideo:
-    """A video and captions of it. path: as the manifest writes it; None for a video that is text only."""
+    """A video and some of its captions. path: as the manifest writes it; None for a video that is text only."""
 
     video_id: str
     path: str | None
@@ -74,7 +79,7 @@ class CaptionedVideo:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Things that were left out for one reason: how many, and the first of them."""
+    """The number of things that were left out for one reason, and the name of the first."""
 
     first: str
     n: int = 0
@@ -82,10 +87,10 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Findings:
-    """What was guessed about a source, in sentences, and what was left out, by the reason.
+    """The guesses about a source, as sentences, and the things that were left out, by reason.
 
-    offered: own fields that may be ratings, with their least and greatest number, and whether all are whole. rated: the
-    columns of ratings, in small letters.
+    possible_ratings: fields that may be ratings, with their least and greatest number, and whether all are whole.
+    rating_columns: the columns of ratings, in small letters.
     """
 
     guesses: list[str] = field(default_factory=list)
@@ -94,56 +99,58 @@ class Findings:
     rating_columns: set[str] = field(default_factory=set)
 
     def add_guess(self, sentence: str) -> None:
-        """Remember a guess once."""
+        """Add a guess, a sentence, unless it is there already."""
         if sentence not in self.guesses:
             self.guesses.append(sentence)
 
     def leave_out(self, reason: str, thing: str, n: int = 1) -> None:
-        """Count something that does not go into the manifest."""
-        shown = thing if len(thing) <= _SHOWN else f"{thing[:_SHOWN]}.."
-        self.left_out.setdefault(reason, LeftOut(shown)).n += n
+        """Count something that does not go into the manifest; the name of the first thing for a reason is kept."""
+        excerpt = thing if len(thing) <= _SHOWN else f"{thing[:_SHOWN]}.."
+        self.left_out.setdefault(reason, LeftOut(excerpt)).n += n
 
     def add_possible_ratings(self, column: str, numbers: Sequence[float]) -> None:
-        """Note numbers of an own field that may be ratings."""
+        """Note the numbers of a field that may hold ratings; no numbers change nothing."""
         if numbers:
             least, most, are_whole = self.possible_ratings.get(column, (numbers[0], numbers[0], True))
             are_whole = are_whole and all(number == int(number) for number in numbers)
             self.possible_ratings[column] = (min(least, *numbers), max(most, *numbers), are_whole)
 
     def explain_possible_ratings(self) -> list[str]:
-        """Which own fields may become ratings, in sentences."""
+        """List a sentence for every field that may hold ratings: its range, and the option that makes it ratings."""
         return [
             f"column {column!r} holds numbers from {least:g} to {most:g}: "
             + (
                 f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
                 if are_whole and least >= 1 and most <= 5
-                else "it stays an own field, since ratings of people are whole numbers from 1 to 5"
+                else "it stays an extra field, since ratings of people are whole numbers from 1 to 5"
             )
             for column, (least, most, are_whole) in self.possible_ratings.items()
         ]
 
     def accept_row(self, kind: str, row: Mapping[str, Any], where: str) -> bool:
-        """Whether ingest will accept a row of a manifest; else it is left out, for the reason of ingest."""
+        """Return whether ingest will accept a row of a manifest; if not, count it as left out, for the reason of
+        ingest.
+        """
         checked = validate_row(RawRow("", 0, kind, dict(row), None, ""))
         if isinstance(checked, Reject):
             self.leave_out_refused(kind, checked.code, where)
         return not isinstance(checked, Reject)
 
     def leave_out_refused(self, kind: str, code: Code, where: str) -> None:
-        """Leave out what ingest would refuse, for its reason."""
+        """Count something that ingest would refuse as left out, with the reason of this code."""
         self.leave_out(f"a {kind} that ingest would refuse ({code}): {CODES[code]}", where)
 
     def format_left_out(self) -> str:
-        """What was left out, in words; nothing where all was taken."""
+        """Format what was left out as text: reasons with numbers and the first thing; "" where all was taken."""
         return "; ".join(f"{row['left out']} ({row['n']}, such as {row['first']})" for row in self.list_left_out())
 
     def list_left_out(self) -> list[dict[str, Any]]:
-        """What was left out as rows of a table."""
-        return [{"left out": why, "n": each.n, "first": each.first} for why, each in self.left_out.items()]
+        """List what was left out as rows with the columns `left out`, `n` and `first`, one for each reason."""
+        return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
 
 
 def shorten_id(wanted: str) -> str:
-    """The id, or for one that is too long its beginning with a digest of the whole."""
+    """Return the id; of one that is too long for a manifest, its beginning with a digest of the whole."""
     if len(wanted.encode("utf-8", "replace")) <= MAX_ID:
         return wanted
     digest = hashlib.sha256(wanted.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
@@ -151,7 +158,7 @@ def shorten_id(wanted: str) -> str:
 
 
 def parse_id(value: Any) -> str | None:
-    """The id that a cell holds: a text, or a whole number, which pandas writes as 5.0 beside nulls; else None.
+    """Return the id in a cell: a text, or a whole number, which pandas writes as 5.0 in a column with nulls; else None.
 
     >>> parse_id(" a "), parse_id(5.0), parse_id(float("inf")), parse_id([1]), parse_id(True)
     ('a', '5', None, None, None)

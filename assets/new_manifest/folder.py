@@ -1,4 +1,4 @@
-"""The files of a source by kind: regular ones inside it. Whatever else lies there is left out with the reason."""
+"""The files of a source by kind: regular files inside it. All else in the folder is left out with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assets.new_manifest.findings import Findings
 VIDEO_SUFFIXES = frozenset(
     (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".flv", ".wmv", ".mpg", ".mpeg", ".ogv", ".3gp")
 )
-# In the order of trust: where a video has several, the first that holds a caption counts.
+# In the order of trust: where a video has several, the first kind that holds a caption counts.
 CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
@@ -25,17 +25,17 @@ FileKind = Literal["video", "caption", "table", "shard", "other"]
 
 
 def is_video_name(path: str | PurePosixPath) -> bool:
-    """Whether a name ends like that of a video."""
+    """Return whether a name has the suffix of a video file."""
     return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
 
 
 def drop_suffix(path: str) -> str:
-    """The path without its last suffix."""
+    """Return the path without its last suffix."""
     return path.removesuffix(PurePosixPath(path).suffix)
 
 
 def guess_file_kind(path: str) -> FileKind:
-    """What a file is by its name; `other` also for what Hugging Face keeps as a cache."""
+    """Return the kind of a file by its name; `other` also for caches that Hugging Face keeps."""
     name = PurePosixPath(path).name.lower()
     suffix = PurePosixPath(name).suffix
     if name.endswith(SHARD_SUFFIXES):
@@ -47,18 +47,20 @@ def guess_file_kind(path: str) -> FileKind:
 
 @dataclass(slots=True)
 class SourceFolder:
-    """The usable files of a folder, as paths relative to it, and which of them were read."""
+    """The usable files of a folder, as paths relative to it, with a note of those that were read."""
 
     path: Path
     findings: Findings
-    # Videos by their names that cannot be used.
+    # Files that cannot be used and have names of videos.
     refused_videos: list[str] = field(default_factory=list)
     _unread: dict[str, FileKind] = field(default_factory=dict)
     _by_kind: dict[FileKind, list[str]] = field(default_factory=dict)
 
     @classmethod
     def scan(cls, path: Path, findings: Findings) -> SourceFolder:
-        """Look for the files below a folder; no link to a folder is followed."""
+        """Build a SourceFolder from all files below a folder; unusable ones are left out, and no link to a folder is
+        followed.
+        """
         folder = cls(path, findings)
         for file in sorted(folder._walk()):
             kind = guess_file_kind(file)
@@ -67,15 +69,17 @@ class SourceFolder:
         return folder
 
     def list_files(self, kind: FileKind) -> list[str]:
-        """The files of a kind, in order."""
+        """List the usable files of a kind, sorted, as paths relative to the folder."""
         return self._by_kind.get(kind, [])
 
     def mark_read(self, file: str) -> None:
-        """Note that a file was read, or that its fate is told elsewhere."""
+        """Note that a file was read, or that its case was handled elsewhere, so that `leave_out_unread` skips it."""
         self._unread.pop(file, None)
 
     def read_file(self, file: str, size: int) -> bytes | None:
-        """The first bytes of a file; None where it cannot be read any more, and it is then left out."""
+        """Read the first bytes of a file and mark it as read; None where it cannot be read any more, and it is then
+        left out.
+        """
         self.mark_read(file)
         try:
             with open_file_inside(self.path, file) as opened:
@@ -87,13 +91,15 @@ class SourceFolder:
         return None
 
     def leave_out_unread(self, reasons: Mapping[FileKind, str]) -> None:
-        """Leave out the files that nobody read, with the reason for their kind."""
+        """Count the files that were not read as left out, with the reason for their kind; kinds without a reason are
+        skipped.
+        """
         for file, kind in self._unread.items():
             if kind in reasons:
                 self.findings.leave_out(reasons[kind], file)
 
     def _walk(self) -> Iterator[str]:
-        """Every usable file. A stack in place of recursion: folders may be nested deeper than Python recurses."""
+        """Yield every usable file. A stack in place of recursion: folders may be nested deeper than Python recurses."""
         folders = [""]
         while folders:
             inner = folders.pop()
@@ -117,7 +123,7 @@ class SourceFolder:
                     self.refused_videos.append(file)
 
     def _is_usable(self, entry: os.DirEntry[str], file: str) -> bool:
-        """Whether an entry is a regular file inside the folder, under a name that a manifest can write."""
+        """Return whether an entry is a regular file inside the folder, under a name that a manifest can write."""
         try:
             if entry.is_symlink() and entry.is_dir():
                 self.findings.leave_out("a link to a folder, which is not followed: give the folder itself", file)

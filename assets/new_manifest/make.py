@@ -1,6 +1,6 @@
-"""Makes a manifest of a folder or a file: the tables that `reelsieve ingest` reads.
+"""Makes a manifest from a folder or a file: the tables that `reelsieve ingest` reads.
 
-A source holds tar shards, tables, or videos with captions beside them; the first of these counts that it has.
+A source holds tar shards, tables, or videos with caption files; the first of these that it has counts.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ from assets.new_manifest.folder import (
     guess_file_kind,
     is_video_name,
 )
-from assets.new_manifest.tables import TableReader
+from assets.new_manifest.tables import UNREADABLE_TABLE, TableReader
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.videos import PathNaming, VideoRegistry
 from assets.new_manifest.write import WrittenTables, check_no_manifest, write_manifest
+from assets.reports.text import format_count
 from assets.settings import read_settings
 
-# Files that tell a folder of Hugging Face, where a table counts before texts beside the videos.
+# Files that show a folder of Hugging Face, where a table counts before caption files.
 _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|dataset_info\.json)")
 _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9_.-]+")
 _TELL_EVERY = 1000
-_OTHER = "a file that is no video, caption file, table or tar shard"
-# Why a file is left out that nobody read, by what the source was taken for.
+_OTHER = "a file that is neither video, caption file, table nor tar shard"
+# Why an unread file is left out, by how the source was understood.
 _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
-    "beside": {
-        "video": "a video without a caption beside it",
-        "caption": "a caption file without a video beside it",
-        "table": "a table, since captions lie beside the videos: name the table to read it",
+    "captions": {
+        "video": "a video without a caption file",
+        "caption": "a caption file without a video",
+        "table": "a table, since the videos have caption files: name the table to read it",
         "other": _OTHER,
     },
     "tables": {
@@ -69,7 +70,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class NewManifest:
-    """What was made of a source: the manifest's folder, what the source was taken for, and what is in it.
+    """A manifest that was made from a source, or tried: its folder, how the source was understood, and what it holds.
 
     new_root: name and folder of a root that a machine needs to find the videos; None where it needs none.
     """
@@ -83,17 +84,18 @@ class NewManifest:
 
     @property
     def holdings(self) -> Holdings:
-        """What its tables have for scorers."""
+        """The counts of its tables, and its first samples, from which a plan is made."""
         return self.tables.holdings
 
     @property
     def suggested_dataset(self) -> str:
-        """A name for the dataset, made of the folder's."""
+        """A name for the dataset, made from that of the manifest's folder."""
         return suggest_dataset_name(self.folder)
 
 
 def suggest_dataset_name(folder: Path) -> str:
-    """A name for the dataset of a folder, made of the folder's.
+    """Return a valid dataset name made from a folder's name; "mine" where nothing is left of it, or where that is
+    `demo`.
 
     >>> suggest_dataset_name(Path("/data/my clips")), suggest_dataset_name(Path("demo"))
     ('my_clips', 'mine')
@@ -110,11 +112,13 @@ def create_manifest(
     is_trial: bool = False,
     tell: Tell = lambda _: None,
 ) -> NewManifest:
-    """Make a manifest of a folder or a file. target: the manifest's folder; the source's where it is None.
+    """Write the tables of a manifest for a folder or a file of one's own data, and return where it is and what it
+    holds; a trial writes nothing.
 
-    named: names of the columns of a table that are not to be guessed. is_trial: write nothing, only count. Nothing is
-    overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing can be made of the
-    source, and ManifestError for a file that is no regular one.
+    target: the manifest's folder; the source's where it is None. column_names: names of the columns of a table that are
+    not to be guessed. is_trial: write nothing, only count. Nothing is overwritten, and nothing of the source is run or
+    unpickled. Raises NoManifest where nothing can be made of the source, and ManifestError for a file that is not
+    regular.
     """
     source = require_source(source)
     folder = source if source.is_dir() else source.parent
@@ -124,23 +128,22 @@ def create_manifest(
     places = PathNaming.choose(folder, target, read_settings(MediaSettings).media_roots)
     with nullcontext() if is_trial else open_workspace(target) as scratch, _open_table_folder(scratch) as unfinished:
         videos, column_names = VideoRegistry(listing, places, findings), column_names or ColumnNames()
-        extracted = VideoExtractor(target, videos, findings, scratch)
-        tables = TableReader(videos, extracted, findings, column_names)
-        shards = TarShardReader(videos, extracted, findings, column_names)
-        found = _recognise_source(source, tables, shards)
-        clips = _check_rating_columns(_tell_progress(found.videos, tell), source, column_names, findings)
-        written = write_manifest(clips, unfinished, target, findings, is_trial=is_trial)
-        _leave_out_unread_files(listing, found.unread_reasons, extracted)
+        extractor = VideoExtractor(target, videos, findings, scratch)
+        tables = TableReader(videos, extractor, findings, column_names)
+        shards = TarShardReader(videos, extractor, findings, column_names)
+        recognised = _recognise_source(source, tables, shards)
+        captioned = _check_rating_columns(_tell_progress(recognised.videos, tell), source, column_names, findings)
+        written = write_manifest(captioned, unfinished, target, findings, is_trial=is_trial)
+        _leave_out_unread_files(listing, recognised.unread_reasons, extractor)
         if not written.holdings.videos:
-            why = findings.format_left_out() or "it is empty"
-            raise NoManifest(f"{source}: {found.description}, but no video with a caption in it: {why}")
+            raise NoManifest(_explain_no_video(source, recognised, findings))
     root = (places.new_root, folder) if places.new_root and written.n_videos_in_roots else None
-    return NewManifest(target, found.description, written, findings, extracted, root)
+    return NewManifest(target, recognised.description, written, findings, extractor, root)
 
 
 @contextmanager
 def _open_table_folder(scratch: Path | None) -> Iterator[Path]:
-    """The folder for tables under way: that of unfinished files, or in a trial one that is removed with them."""
+    """Yield the folder for unfinished tables: that of unfinished files, or in a trial a temporary one."""
     if scratch is not None:
         yield scratch
         return
@@ -148,8 +151,20 @@ def _open_table_folder(scratch: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
+def _explain_no_video(source: Path, recognised: _Source, findings: Findings) -> str:
+    """Explain why a source has no video with a caption: by the errors of its tables if all are unreadable."""
+    errors = [reason.removeprefix(UNREADABLE_TABLE) for reason in findings.left_out]
+    if errors and all(reason.startswith(UNREADABLE_TABLE) for reason in findings.left_out):
+        return "; ".join(errors)
+    left_out = findings.format_left_out() or "it is empty"
+    return f"{source}: no video with a caption in {recognised.description}: {left_out}"
+
+
 def require_source(source: Path) -> Path:
-    """The folder or regular file that the user names, without links. Raises NoManifest, and ManifestError."""
+    """Return the absolute path, without links, of the folder or regular file that the user names.
+
+    Raises NoManifest where there is none, and ManifestError for a file that is not regular.
+    """
     source = Path(os.path.expanduser(source))
     if not source.exists():
         raise NoManifest(f"{source}: no such folder or file: give a folder of videos, a table or tar shards")
@@ -159,16 +174,16 @@ def require_source(source: Path) -> Path:
 
 
 def _require_free_target(target: Path) -> Path:
-    """The folder that is to hold the manifest, which may not exist yet."""
+    """Return the folder that is to hold the manifest, which may not exist yet. Raises NoManifest where it holds one."""
     target = Path(os.path.realpath(os.path.expanduser(target)))
     if os.path.lexists(target) and not target.is_dir():
-        raise NoManifest(f"{target}: it is no folder: give another one with --to")
+        raise NoManifest(f"{target}: it is not a folder: give another one with --to")
     check_no_manifest(target)
     return target
 
 
 def _list_source_files(source: Path, folder: Path, findings: Findings) -> SourceFolder:
-    """The files that belong to a source; beside a table that the user names, only those that it names."""
+    """Return the files of a source; files next to a single table that it does not name are not reported."""
     if source.is_dir():
         return SourceFolder.scan(folder, findings)
     if guess_file_kind(source.name) != "table":
@@ -178,18 +193,18 @@ def _list_source_files(source: Path, folder: Path, findings: Findings) -> Source
     return listing
 
 
-def _leave_out_unread_files(listing: SourceFolder, why: Mapping[FileKind, str], extracted: VideoExtractor) -> None:
-    """Leave out the files that nobody read. Videos that an earlier try extracted from the source are no files of it."""
-    there = extracted.target / VIDEO_FOLDER
-    if there.is_relative_to(listing.path):
-        for path in extracted.paths:
-            listing.mark_read((there / path).relative_to(listing.path).as_posix())
-    listing.leave_out_unread(why)
+def _leave_out_unread_files(listing: SourceFolder, reasons: Mapping[FileKind, str], extractor: VideoExtractor) -> None:
+    """Leave out the files that were not read, except videos that an earlier try extracted from the source."""
+    folder = extractor.target / VIDEO_FOLDER
+    if folder.is_relative_to(listing.path):
+        for path in extractor.paths:
+            listing.mark_read((folder / path).relative_to(listing.path).as_posix())
+    listing.leave_out_unread(reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a source was taken for, in words, its clips, and why files of a kind are left out that nobody read."""
+    """A source that was recognised: its description, its videos, and why unread files of a kind are left out."""
 
     description: str
     videos: Iterator[CaptionedVideo]
@@ -197,7 +212,7 @@ class _Source:
 
 
 def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader) -> _Source:
-    """What a folder or file holds. Raises NoManifest where it is nothing that a manifest can be made of."""
+    """Recognise what a folder or file holds. Raises NoManifest where no manifest can be made of it."""
     if not source.is_dir():
         return _recognise_file(source, tables, shards)
     listing, findings = tables.videos.folder, tables.findings
@@ -209,17 +224,17 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
     if files and (not has_captions or any(map(_HUGGING_FACE.fullmatch, files))):
         return _recognise_tables(files, tables)
     if has_captions:
-        clips = read_captioned_videos(tables.videos, findings, tables.column_names)
-        return _Source("videos with captions beside them", clips, _UNREAD_REASONS["beside"])
-    said = findings.format_left_out()
-    left_out = f" (left out: {said})" if said else ""
+        videos = read_captioned_videos(tables.videos, findings, tables.column_names)
+        return _Source("videos with caption files", videos, _UNREAD_REASONS["captions"])
+    reasons = findings.format_left_out()
+    left_out = f" (left out: {reasons})" if reasons else ""
     if n := len(listing.list_files("video")):
         raise NoManifest(
-            f"{source}: {n} videos and no captions: put clip.txt, .json, .vtt or .srt beside clip.mp4, or a table with "
-            f"columns video and caption into the folder{left_out}"
+            f"{source}: {format_count(n, 'video')} and no captions: put clip.txt, .json, .vtt or .srt next to clip.mp4 "
+            f"or a table with columns video and caption into the folder{left_out}"
         )
     raise NoManifest(
-        f"{source}: no videos with captions beside them, no table ({', '.join(TABLE_SUFFIXES)}) and no tar shards: "
+        f"{source}: no videos with caption files, no table ({', '.join(TABLE_SUFFIXES)}) and no tar shards: "
         f"give a folder that holds one of these{left_out}"
     )
 
@@ -230,14 +245,16 @@ def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -
         return _Source("a WebDataset shard", shards.read_videos([source.name]), {})
     if kind == "table":
         return _Source("a table", tables.read_videos(source.name), {"video": _UNREAD_REASONS["tables"]["video"]})
-    what = "a video, so give its folder" if is_video_name(source.name) else "no table and no tar shard"
+    what = "a video, so give its folder" if is_video_name(source.name) else "neither a table nor a tar shard"
     raise NoManifest(
         f"{source}: it is {what}: give a folder, or a file {', '.join((*TABLE_SUFFIXES, *SHARD_SUFFIXES))}"
     )
 
 
 def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source:
-    """The tables that have a column of videos and one of captions; where none has, the first says what is missing."""
+    """Choose the tables that have a column of videos and one of captions; where none has, the first shows what is
+    missing.
+    """
     usable: list[str] = []
     others: list[str] = []
     for table in files:
@@ -245,7 +262,7 @@ def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source:
             (usable if tables.read_columns(table).has_video_and_text else others).append(table)
         except ManifestError as error:
             tables.videos.folder.mark_read(table)
-            tables.findings.leave_out(f"a table that cannot be read: {error}", table)
+            tables.findings.leave_out(f"{UNREADABLE_TABLE}{error}", table)
     chosen = usable or others[:1]
     kind = "a table" if len(chosen) <= 1 else f"{len(chosen)} tables"
     if any(map(_HUGGING_FACE.fullmatch, files)) or all(path.startswith("data/") for path in files):
@@ -254,17 +271,17 @@ def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source:
 
 
 def _check_rating_columns(
-    clips: Iterable[CaptionedVideo], source: Path, named: ColumnNames, findings: Findings
+    videos: Iterable[CaptionedVideo], source: Path, column_names: ColumnNames, findings: Findings
 ) -> Iterator[CaptionedVideo]:
-    """The clips; at the end NoManifest where no row has a column of ratings that the user named."""
-    yield from clips
-    for column in named.ratings:
+    """Yield the videos; at the end raise NoManifest where no row has a column of ratings that the user named."""
+    yield from videos
+    for column in column_names.ratings:
         if column.strip().lower() not in findings.rating_columns:
             raise NoManifest(f"{source}: no row with a caption has a column {column!r} of ratings: see --rating")
 
 
-def _tell_progress(clips: Iterable[CaptionedVideo], tell: Tell) -> Iterator[CaptionedVideo]:
-    for n, clip in enumerate(clips, 1):
-        yield clip
+def _tell_progress(videos: Iterable[CaptionedVideo], tell: Tell) -> Iterator[CaptionedVideo]:
+    for n, video in enumerate(videos, 1):
+        yield video
         if n % _TELL_EVERY == 0:
             tell(f"{n} rows read")

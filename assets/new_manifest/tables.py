@@ -29,15 +29,18 @@ from assets.new_manifest.findings import CaptionedVideo, Findings, parse_id
 from assets.new_manifest.folder import drop_suffix
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
-# Rows of JSON Lines that are looked at for the names of their fields.
+# Rows of JSON Lines whose fields give the names of the columns.
 _LOOKED_AT = 100
+
+# The beginning of the reason for which a whole table is left out.
+UNREADABLE_TABLE = "a table that cannot be read: "
 
 _Rows = Iterator[tuple[int, dict[str, Any] | Reject]]
 
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """Reads clips from tables, whose columns have names that the user gave or that are guessed."""
+    """Reads videos and captions from tables, whose columns have names that the user gave or that are guessed."""
 
     videos: VideoRegistry
     extractor: VideoExtractor
@@ -45,15 +48,18 @@ class TableReader:
     column_names: ColumnNames
 
     def read_columns(self, table: str) -> Columns:
-        """The columns of a table. Raises ManifestError if it cannot be read."""
+        """Return the columns of a table by their meaning; rows are not read. Raises ManifestError if the file cannot be
+        read.
+        """
         path = self._require_path(table)
         with open_file(path) as file:
             return guess_columns(_read_column_names(file, path), self.column_names)
 
     def read_videos(self, table: str) -> Iterator[CaptionedVideo]:
-        """Every row of a table that has a video and a caption; what cannot be read is left out with the reason.
+        """Yield the video and captions of every row that has both; what cannot be read is left out with the reason.
 
-        Raises NoManifest where no column is known as either.
+        Videos inside the table are extracted to the manifest's folder. Raises NoManifest where no column is known as
+        video or as text.
         """
         self.videos.folder.mark_read(table)
         number = 0
@@ -71,17 +77,17 @@ class TableReader:
                         self.findings.leave_out(
                             f"a row that cannot be read ({content.code}){remedy}", f"{table}:{number}"
                         )
-                    elif (clip := self._build_video(content, columns, table, number)) is not None:
-                        yield clip
+                    elif (video := self._build_video(content, columns, table, number)) is not None:
+                        yield video
         except ManifestError as error:
-            what = "the rest of a table" if number else "a table"
-            self.findings.leave_out(f"{what} that cannot be read: {error}", f"{table}:{number + 1}")
+            what = "the rest of a table that cannot be read: " if number else UNREADABLE_TABLE
+            self.findings.leave_out(f"{what}{error}", f"{table}:{number + 1}")
 
     def _require_path(self, table: str) -> Path:
         try:
             return resolve_inside(self.videos.folder.path, table)
         except PathRejected as refused:
-            raise ManifestError(f"{table}: it is no regular file inside the folder any more") from refused
+            raise ManifestError(f"{table}: it is no longer a regular file inside the folder") from refused
 
     def _build_video(
         self, fields: Mapping[str, Any], columns: Columns, table: str, number: int
@@ -97,12 +103,12 @@ class TableReader:
         row, cell = f"{table}:{number}", fields.get(columns.video or "")
         own_id = parse_id(value) if (value := fields.get(columns.video_id or "")) is not None else None
         if value is not None and own_id is None:
-            self.findings.leave_out("a row whose video_id is no text and no whole number", row)
+            self.findings.leave_out("a row whose video_id is neither text nor a whole number", row)
             return None
         if isinstance(cell, MediaBytes):
             return self._extract_video(cell, own_id, table, number)
         if (name := parse_id(cell)) is None:
-            why = "a row without a video" if cell is None or isinstance(cell, str) else "a row whose video is no text"
+            why = "a row without a video" if cell is None or isinstance(cell, str) else "a row whose video is not text"
             self.findings.leave_out(why, row)
             return None
         return self.videos.register_cell(name, PurePosixPath(table).parent.as_posix(), own_id, row)
@@ -117,7 +123,7 @@ class TableReader:
 
 
 def _read_column_names(file: OpenFile, path: Path) -> list[str]:
-    """The names of a table's columns; of JSON Lines those in its first rows. Raises ManifestError."""
+    """Return the names of a table's columns; for JSON Lines those in its first rows. Raises ManifestError."""
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
         return read_csv_column_names(file, path)
@@ -128,7 +134,7 @@ def _read_column_names(file: OpenFile, path: Path) -> list[str]:
 
 
 def _read_rows(file: OpenFile, path: Path, columns: Columns, findings: Findings) -> _Rows:
-    """The rows of a table with their numbers. Raises ManifestError."""
+    """Yield the rows of a table with their numbers. Raises ManifestError."""
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
         return read_csv_table(file, path, columns, findings)

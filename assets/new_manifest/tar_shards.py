@@ -22,7 +22,7 @@ from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SHARD_SUFFIXES, SourceFolder, is_video_name
 from assets.new_manifest.videos import VideoRegistry
 
-# Members that other loaders unpickle. Nothing of a shard is ever run.
+# Members that other loaders unpickle. No part of a shard is ever run.
 _PICKLES = frozenset((".pkl", ".pickle", ".pyd", ".pth", ".pt", ".npy", ".npz"))
 _HIDDEN = re.compile(r"(^|/)\.[^./]")
 # Videos hardly shrink: what unpacks to more than this holds none.
@@ -37,7 +37,7 @@ class _BoundedStream:
         self._left = most
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; b"" at the end."""
+        """Return the next bytes, at most `size`; b"" at the end."""
         data = self._content.read(size)
         self._left -= len(data)
         self.check_size(0)
@@ -51,7 +51,7 @@ class _BoundedStream:
 
 @dataclass(slots=True)
 class _TarSample:
-    """The members of one key that were read so far, with what stands between key and suffix."""
+    """The members of one key that were read so far, each with the part of its name between key and suffix."""
 
     key: str
     names: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ class _TarSample:
 
 @dataclass(frozen=True, slots=True)
 class TarShardReader:
-    """Reads clips from shards; their videos are written to the manifest's folder."""
+    """Reads videos with captions from tar shards; the videos are written to the manifest's folder."""
 
     videos: VideoRegistry
     extractor: VideoExtractor
@@ -69,31 +69,32 @@ class TarShardReader:
     column_names: ColumnNames
 
     def read_videos(self, shards: Sequence[str]) -> Iterator[CaptionedVideo]:
-        """Every sample of the shards that has a video and a caption. A damaged shard is read as far as it goes.
+        """Yield every sample of the shards that has a video and a caption; its video is extracted to the manifest's
+        folder.
 
-        Raises NoManifest where the disk has no room for the videos.
+        A damaged shard is read up to the damage. Raises NoManifest where the disk has no room for the videos.
         """
         self._check_room(shards)
-        shards_of = Counter(map(_drop_shard_suffix, shards))
+        n_by_name = Counter(map(_drop_shard_suffix, shards))
         for shard in shards:
             self.videos.folder.mark_read(shard)
-            # Of a.tar and a.tar.gz each keeps its whole name.
+            # Where there is a.tar and a.tar.gz, both keep their whole names.
             yield from self._read_shard(
-                shard, _drop_shard_suffix(shard) if shards_of[_drop_shard_suffix(shard)] == 1 else shard
+                shard, _drop_shard_suffix(shard) if n_by_name[_drop_shard_suffix(shard)] == 1 else shard
             )
 
     def _check_room(self, shards: Sequence[str]) -> None:
-        extracted, folder = self.extractor, self.videos.folder.path
-        if extracted.scratch is None:
+        extractor, folder = self.extractor, self.videos.folder.path
+        if extractor.scratch is None:
             return
         size = sum(_measure_disk_size(os.stat(folder / shard)) for shard in shards)
-        # What an earlier try left takes no more room.
-        there = extracted.target / VIDEO_FOLDER
+        # Videos that an earlier try left need no more room.
+        there = extractor.target / VIDEO_FOLDER
         earlier = SourceFolder.scan(there, Findings()).list_files("video") if there.is_dir() else []
-        free = extracted.measure_free_bytes(extracted.target)
+        free = extractor.measure_free_bytes(extractor.target)
         if size > free + sum(os.stat(there / video).st_size for video in earlier):
             raise NoManifest(
-                f"{folder}: its videos take up to {size / 1e9:.1f} GB outside the shards, and {extracted.target} has "
+                f"{folder}: its videos take up to {size / 1e9:.1f} GB outside the shards, and {extractor.target} has "
                 f"{free / 1e9:.1f} GB free: make room, or give another folder with --to"
             )
 
@@ -127,16 +128,16 @@ class TarShardReader:
         yield from self._build_videos(sample, shard, folder)
 
     def _is_file(self, member: tarfile.TarInfo, shard: str) -> bool:
-        """Whether a member is an ordinary file; else it is left out, unless it is a folder."""
+        """Return whether a member is an ordinary file; else it is left out, unless it is a folder."""
         name = f"{shard}: {member.name}"
         if member.isreg() and member.issparse():
-            self.findings.leave_out("a member of a shard with holes, which a video has not: pack it without", name)
+            self.findings.leave_out("a sparse member of a shard: pack it without holes", name)
         elif member.isreg() and _HIDDEN.search(member.name):
             self.findings.leave_out("a hidden member of a shard", name)
         elif member.isreg():
             return True
         elif not member.isdir():
-            self.findings.leave_out("a member of a shard that is no regular file", name)
+            self.findings.leave_out("a member of a shard that is not a regular file", name)
         return False
 
     def _read_member(
@@ -155,7 +156,7 @@ class TarShardReader:
             self.findings.leave_out("a member of another kind", name)
 
     def _build_videos(self, sample: _TarSample, shard: str, folder: str) -> Iterator[CaptionedVideo]:
-        """The clips of a sample. Of several videos each has the captions of its name, and those that name no video."""
+        """Yield the videos of a sample. Of several, a video gets the captions of its name and those that name none."""
         where = f"{shard}: {sample.key}"
         if sample.files and not sample.videos:
             self.findings.leave_out("a caption without a video", where, len(sample.files))
@@ -175,7 +176,7 @@ class TarShardReader:
 
 
 def _open_unpacked(file: BinaryIO) -> _BoundedStream:
-    """The tar in a file, which gzip may have packed."""
+    """Return the tar in a file, which gzip may have packed."""
     most = _MOST_TIMES * _measure_disk_size(os.fstat(file.fileno())) + _MOST_MORE
     is_packed = file.read(2) == b"\x1f\x8b"
     file.seek(0)
@@ -183,7 +184,7 @@ def _open_unpacked(file: BinaryIO) -> _BoundedStream:
 
 
 def _measure_disk_size(state: os.stat_result) -> int:
-    """The bytes that a file has on the disk, where one with holes is shorter than it says."""
+    """Return the bytes that a file has on the disk, where one with holes is shorter than its stated size."""
     return min(state.st_size, state.st_blocks * 512)
 
 
@@ -192,7 +193,7 @@ def _drop_shard_suffix(shard: str) -> str:
 
 
 def _split_member_name(name: str) -> tuple[str, str, str]:
-    """The key of a member, what stands between it and the suffix, and the suffix.
+    """Split the name of a member into its key, the part between key and suffix, and the suffix.
 
     As WebDataset does it, a key ends at the first dot of the file's name.
 

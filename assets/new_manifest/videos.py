@@ -21,7 +21,8 @@ _NO_ROOT_NAME = re.compile(r"[^a-z0-9_-]+|^[^a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class PathNaming:
-    """How a manifest in folder `target` names a file of folder `source`: every path gets this prefix.
+    """The way in which a manifest names the files of a source: a prefix, empty or an address, before their relative
+    paths.
 
     new_root: the named root that a machine needs to find the files, where they are outside the manifest's folder.
     roots: the folders of this machine by the names that it has for them.
@@ -34,7 +35,12 @@ class PathNaming:
 
     @classmethod
     def choose(cls, source: Path, target: Path, roots: Mapping[str, str]) -> PathNaming:
-        """Paths are relative where the manifest's folder holds the files, else addresses below a named root."""
+        """Choose relative paths where the manifest's folder holds the source, else addresses below a named root,
+        perhaps a new one.
+
+        source: the folder of the files. target: that of the manifest. roots: places of roots by name, as settings have
+        them.
+        """
         folders = {name: Path(place).expanduser().resolve() for name, place in roots.items() if not is_address(place)}
         if source.is_relative_to(target):
             inner = source.relative_to(target).as_posix()
@@ -47,7 +53,7 @@ class PathNaming:
         return cls(source, f"root://{name}/", name, folders)
 
     def find_root_address(self, path: str) -> str | None:
-        """The address of an existing file below a named root; None where it is below none."""
+        """Return the address of an existing file below a named root; None where it is below none, or does not exist."""
         # A link may lead out of the root.
         return (
             _find_root_address(Path(os.path.realpath(path)), self.roots)
@@ -66,37 +72,40 @@ def _find_root_address(path: Path, roots: Mapping[str, Path]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class VideoEntry:
-    """A video: its id, and its path or address as the manifest writes it; None for one that is text only."""
+    """An entry of table `videos`: the video's id, and its path or address; None for one that is text only."""
 
     video_id: str
     path: str | None
 
 
 class VideoRegistry:
-    """The videos of a source, with ids that tell them apart."""
+    """The videos of a source that were named so far, with an id for each that no other has."""
 
     def __init__(self, folder: SourceFolder, places: PathNaming, findings: Findings) -> None:
         self.folder = folder
         self._places = places
         self._findings = findings
         self._paths = set(folder.list_files("video"))
-        # A short name of two files means neither.
+        # A short name that two files have means neither.
         self._by_name: dict[str, str | None] = {}
         for path in folder.list_files("video"):
             for short in _list_short_names(path):
                 self._by_name[short] = path if short not in self._by_name else None
         self._refused = {short for path in folder.refused_videos for short in _list_short_names(path)}
-        # By id, the path of its video; of one that is text only, its name.
+        # The path of the video that has an id; the name where it is text only.
         self._owners: dict[str, str] = {}
 
     def register_file(self, file: str) -> VideoEntry | None:
-        """The video of a file of the source; None where ingest would refuse it, and it is then left out."""
+        """Register a video file of the source and return its id and path; None if ingest would refuse it, which is then
+        left out.
+        """
         return self.register_video(file, self._places.prefix + file, None, file)
 
     def register_cell(self, cell: str, table_folder: str, own_id: str | None, where: str) -> VideoEntry | None:
-        """The video that a cell of a table means, from a table in folder `beside` of the source.
+        """Register the video that a cell of a table means and return its id and path; None where it means no usable
+        file, and the row is left out.
 
-        own_id: the table's id for it. None where it means no file that may be used; the row is then left out. In a
+        table_folder: the table's folder, relative to the source. own_id: the table's id for it. where: the row. In a
         source without any usable video file, any other cell is a name, and the video text only.
         """
         if hygiene.find_fault({"video": cell}) is not None:
@@ -119,7 +128,8 @@ class VideoRegistry:
         return self.register_video(file, self._places.prefix + file, own_id, where)
 
     def register_video(self, name: str, path: str | None, own_id: str | None, where: str) -> VideoEntry | None:
-        """The video of this path, under its own id or one made of its name.
+        """Register a video with this path, under its own id or one made from its name, and return both; None where it
+        is left out.
 
         None where ingest would refuse it, or where another video has its own id; it is then left out.
         """
@@ -133,15 +143,15 @@ class VideoRegistry:
         ):
             return None
         if self._owners.setdefault(video_id, owner) != owner:
-            self._findings.leave_out("a row whose video_id another video has", f"{where}: {video_id}")
+            self._findings.leave_out("a row with the video_id of another video", f"{where}: {video_id}")
             return None
         return VideoEntry(video_id, path)
 
     def _find_free_id(self, name: str, owner: str) -> str:
-        """The name without its suffix, or with it, or with a number: the first that no other video has."""
+        """Return the name without its suffix, or with it, or with a number: the first that no other video has."""
         plain = name.partition("://")[2] if is_address(name) else name
         short = drop_suffix(plain) if is_video_name(plain) else plain
-        return next(wanted for wanted in _list_ids(short, name) if self._owners.get(wanted, owner) == owner)
+        return next(video_id for video_id in _list_ids(short, name) if self._owners.get(video_id, owner) == owner)
 
     def _accept_path(self, path: str, where: str) -> bool:
         if is_address(path):
@@ -150,26 +160,28 @@ class VideoRegistry:
             self._findings.leave_out_refused("file", code, where)
         return code is None
 
-    def _find_file(self, cell: str, beside: str, row: str) -> str | None:
-        """The path of the file that a cell means: from the table's folder, from the source, or by its name alone."""
+    def _find_file(self, cell: str, table_folder: str, row: str) -> str | None:
+        """Find the file that a cell means: from the table's folder, from the source, or only by its name; None where
+        none fits.
+        """
         path = self._find_relative_path(cell)
         if path is None:
             self._findings.leave_out("a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS", row)
             return None
-        for candidate in ((PurePosixPath(beside) / path).as_posix(), path):
+        for candidate in ((PurePosixPath(table_folder) / path).as_posix(), path):
             if candidate in self._paths:
                 return candidate
-        # Systems write one and the same accented name in several ways.
+        # Systems write the same accented name in several ways.
         name = next(
             (name for name in map(_normalise_name, (path, PurePosixPath(path).name)) if name in self._by_name), None
         )
         if name is None:
-            self._findings.leave_out("a video of which there is no file", f"{row}: {cell}")
+            self._findings.leave_out("a video without a file in the folder", f"{row}: {cell}")
             return None
         if self._by_name[name] is None:
-            self._findings.leave_out("a video whose name several files have", f"{row}: {cell}")
+            self._findings.leave_out("a video whose name fits several files", f"{row}: {cell}")
         else:
-            self._findings.add_guess("videos are recognised by their names, wherever they lie in the folder")
+            self._findings.add_guess("videos are recognised by their names in any folder below")
         return self._by_name[name]
 
     def _parse_address(self, cell: str, row: str) -> str | None:
@@ -180,7 +192,7 @@ class VideoRegistry:
             return None
 
     def _find_relative_path(self, cell: str) -> str | None:
-        """The path relative to the source; None where it leads out of it."""
+        """Return the path relative to the source; None where it leads out of it."""
         path = os.path.normpath(cell.replace("\\", "/"))
         if path.startswith("/"):
             source = f"{self._places.source.as_posix()}/"
@@ -189,7 +201,7 @@ class VideoRegistry:
 
 
 def _list_short_names(path: str) -> set[str]:
-    """What a cell may call a file: its path or its name, with the suffix or without."""
+    """Return the names by which a cell may call a file: its path or its name, with the suffix or without."""
     return {_normalise_name(short) for full in (path, PurePosixPath(path).name) for short in (full, drop_suffix(full))}
 
 

@@ -17,16 +17,15 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import RawRow
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
 
-# `videos` last: a folder without it is no manifest yet.
+# `videos` last: without it a folder is not yet a manifest.
 TABLE_NAMES = ("ratings", "captions", "videos")
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenTables:
-    """What the tables of a new manifest hold; `systems` are its candidates by who wrote them.
-
-    in_roots: how many videos lie below a named root.
+    """The contents of a new manifest's tables: holdings, number of candidates by system, and number of videos below
+    named roots.
     """
 
     holdings: Holdings
@@ -35,7 +34,7 @@ class WrittenTables:
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The tables that the manifest has."""
+        """The names of the tables that the manifest has: without `ratings` where there are none."""
         return TABLE_NAMES if self.holdings.ratings else TABLE_NAMES[1:]
 
 
@@ -61,17 +60,17 @@ def _raise_existing(target: Path, name: str) -> None:
 
 
 def write_manifest(
-    clips: Iterable[CaptionedVideo], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
+    videos: Iterable[CaptionedVideo], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
 ) -> WrittenTables:
-    """Write the clips as tables into folder `scratch`, and give these their place in the manifest's folder.
+    """Write videos and captions as tables into `scratch`, and link the tables into the manifest's folder, all or none.
 
-    target: the manifest's folder. is_trial: leave the tables where they are. Raises NoManifest where a table appeared
-    in the manifest's folder meanwhile.
+    target: the manifest's folder. is_trial: leave the tables where they are. Without any video nothing is linked.
+    Raises NoManifest where a table appeared in the manifest's folder meanwhile.
     """
     with ExitStack() as stack:
         paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
-        written = _TableWriter(files, findings, HoldingsTally(target)).write_videos(clips)
+        written = _TableWriter(files, findings, HoldingsTally(target)).write_videos(videos)
     if not is_trial and written.holdings.videos:
         check_no_manifest(target)
         _link_files([paths[name] for name in written.table_names], target)
@@ -93,7 +92,7 @@ def _link_files(paths: Sequence[Path], target: Path) -> None:
 
 @dataclass(slots=True)
 class _TableWriter:
-    """The files of the tables under way by name, the tally of their rows, and the ids that captions have."""
+    """The files of the tables by name, the tally of their rows, and the ids that captions have."""
 
     files: Mapping[str, IO[str]]
     findings: Findings
@@ -101,17 +100,17 @@ class _TableWriter:
     _taken: set[str] = field(default_factory=set)
     _repeats: Counter[str] = field(default_factory=Counter)
 
-    def write_videos(self, clips: Iterable[CaptionedVideo]) -> WrittenTables:
-        """Write the rows of all clips."""
+    def write_videos(self, videos: Iterable[CaptionedVideo]) -> WrittenTables:
+        """Write the rows of all videos and captions, and return what the tables hold."""
         systems, in_roots, seen = Counter[str](), 0, set[str]()
-        for clip in clips:
-            if clip.video_id not in seen:
-                seen.add(clip.video_id)
-                in_roots += (clip.path or "").startswith("root://")
-                self._write_row("video", {"video_id": clip.video_id} | ({"path": clip.path} if clip.path else {}))
-            for caption in clip.captions:
-                caption_id = self._choose_caption_id(clip.video_id, caption)
-                self._write_row("caption", caption.build_row(clip.video_id, caption_id))
+        for video in videos:
+            if video.video_id not in seen:
+                seen.add(video.video_id)
+                in_roots += (video.path or "").startswith("root://")
+                self._write_row("video", {"video_id": video.video_id} | ({"path": video.path} if video.path else {}))
+            for caption in video.captions:
+                caption_id = self._choose_caption_id(video.video_id, caption)
+                self._write_row("caption", caption.build_row(video.video_id, caption_id))
                 for rating in caption.ratings:
                     self._write_row("rating", {"caption_id": caption_id, **rating._asdict()})
                 if caption.role == "candidate":
@@ -119,16 +118,16 @@ class _TableWriter:
         return WrittenTables(self.tally.build_holdings(), systems, in_roots)
 
     def _choose_caption_id(self, video_id: str, caption: Caption) -> str:
-        """An id for a caption: the one that it wants, with a number where another caption has it."""
+        """Choose an id for a caption: the one that it wants, with a number where another caption has it."""
         wanted = caption.caption_id or f"{video_id}__{caption.manifest_system or 'reference'}"
-        own = shorten_id(wanted)
-        while own in self._taken:
+        caption_id = shorten_id(wanted)
+        while caption_id in self._taken:
             self._repeats[wanted] += 1
-            own = shorten_id(f"{wanted}_{self._repeats[wanted] + 1}")
+            caption_id = shorten_id(f"{wanted}_{self._repeats[wanted] + 1}")
             if caption.caption_id:
-                self.findings.add_guess("a caption_id that stands twice gets a number the second time")
-        self._taken.add(own)
-        return own
+                self.findings.add_guess("a caption_id that occurs twice gets a number the second time")
+        self._taken.add(caption_id)
+        return caption_id
 
     def _write_row(self, kind: str, row: dict[str, Any]) -> None:
         self.files[MANIFEST_TABLES[kind].name].write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -89,14 +89,14 @@ def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) 
         (b"", "the JSON stops after 0 characters"),
         (b'{"events": 1}', "it holds no list of names"),
         (b"[]", "it holds no list of names"),
-        (b'["events", "Mood"]', "'Mood' is no name"),
-        (b'["1st"]', "'1st' is no name"),
-        (b'[""]', "'' is no name"),
-        (b'["a\\n"]', r"'a\\n' is no name"),
-        (b'["caf\xe9"]', "'caf\ufffd' is no name"),
-        (b'["x%s"]' % (b"x" * 40), "'x{41}' is no name"),
-        (b"[5]", "5 is no name"),
-        (b'["events", "mood", "events"]', "'events' is there twice"),
+        (b'["events", "Mood"]', "'Mood' is not a valid name"),
+        (b'["1st"]', "'1st' is not a valid name"),
+        (b'[""]', "'' is not a valid name"),
+        (b'["a\\n"]', r"'a\\n' is not a valid name"),
+        (b'["caf\xe9"]', "'caf\ufffd' is not a valid name"),
+        (b'["x%s"]' % (b"x" * 40), "'x{41}' is not a valid name"),
+        (b"[5]", "5 is not a valid name"),
+        (b'["events", "mood", "events"]', "'events' occurs twice"),
         (b'["events"]' + b" " * 2**20, "it has more than 1048576 bytes"),
     ],
 )
@@ -410,7 +410,9 @@ def test_quotes_that_never_balance_cost_linear_time_and_lost_lines_are_reported(
     "content", [b"", b"\n\n", b"a,a\n", b"a,,b\n", b"a,\xff\n", b'a,"b\n', b"x" * (MAX_ROW_BYTES + 1)]
 )
 def test_csv_without_a_usable_header_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(ManifestError, match=r"ratings\.csv: the header"):
+    with pytest.raises(
+        ManifestError, match=r"^ratings\.csv( is not UTF-8 \(byte 3 of line 1\)|, header line|: the header)"
+    ):
         read(written(tmp_path, "ratings.csv", content))
 
 

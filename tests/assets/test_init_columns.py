@@ -109,8 +109,8 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
     assert captions[0]["segments"] == [{"start_s": 0, "end_s": 1}]
     assert left_out(made) == {"a column without a name": 1}
     assert made.findings.explain_possible_ratings() == [
-        "column 'score' holds numbers from 2.5 to 4: it stays an own field, since ratings of people are whole numbers "
-        "from 1 to 5"
+        "column 'score' holds numbers from 2.5 to 4: it stays an extra field, since ratings of people are whole "
+        "numbers from 1 to 5"
     ]
 
 
@@ -193,7 +193,7 @@ def test_what_has_no_place_is_named(tmp_path: Path) -> None:
     assert left_out(made) == {
         "column 'picture': files have no place in a manifest": 2,
         "column 'parse_error': a manifest has a field of this name with another meaning": 1,
-        "a value of an own field (nan): A number is NaN, or the JSON contains the word NaN or Infinity.": 1,
+        "a value of another field (nan): A number is NaN, or the JSON contains the word NaN or Infinity.": 1,
     }
 
 
@@ -215,12 +215,12 @@ def test_lists_hold_captions_and_whatever_is_none_is_named(tmp_path: Path) -> No
     }
     assert left_out(made) == {
         "a caption without text in a list": 2,
-        "a caption that is no text": 2,
+        "a caption that is not text": 2,
         "a list that is not valid JSON: write it as JSON": 1,
         "a row whose caption has no text": 1,
         "a role that is neither 'reference' nor 'candidate': its caption is a candidate": 1,
-        "segments that are no list": 1,
-        "a value of column 'system' that is no text and no whole number": 1,
+        "segments that are not a list": 1,
+        "a value of column 'system' that is neither text nor a whole number": 1,
     }
 
 

@@ -82,8 +82,8 @@ def test_nothing_is_read_through_a_link_out_of_the_folder(tmp_path: Path) -> Non
     assert left_out(made) == {
         f"{REFUSED} (path_escape): {CODES['path_escape']}": 4,  # a link to nothing outside leads out too
         f"{REFUSED} (file_missing): {CODES['file_missing']}": 1,
-        "a video without a caption beside it": 1,
-        "a caption file without a video beside it": 1,
+        "a video without a caption file": 1,
+        "a caption file without a video": 1,
     }
 
 
@@ -103,7 +103,7 @@ def test_a_key_that_stands_twice_gets_an_id_for_each_content(tmp_path: Path, is_
     members += [("0.mp4", A), ("0.txt", "Four.")]
     made = create_manifest(shard(tmp_path / "s.tar", members), is_trial=is_trial)
     assert (made.holdings.videos, made.extractor.n_videos, made.extractor.size_bytes) == (3, 3, 3 * len(A))
-    assert "videos of one name and other content get a number, as in NAME_2" in made.findings.guesses
+    assert "videos with the same name and other content get a number, as in NAME_2" in made.findings.guesses
     if not is_trial:
         assert content_of(tmp_path, made) == {"One.": A, "Two.": A, "Three.": B, "Four.": A}
         assert [row["video_id"] for row in rows(made, "videos")] == ["s/0", "s/1", "s/0_2"]
@@ -139,7 +139,7 @@ def test_two_videos_of_one_id_are_told_apart_or_left_out(tmp_path: Path) -> None
     assert {row["video_id"]: row["path"] for row in rows(made, "videos")} == {
         "one": "a.mp4", "one.mp4": "one.mp4", "c": "c.mp4"
     }  # fmt: skip
-    assert left_out(made) == {"a row whose video_id another video has": 1}
+    assert left_out(made) == {"a row with the video_id of another video": 1}
 
 
 def test_names_without_files_stay_apart(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_names_without_files_stay_apart(tmp_path: Path) -> None:
 def test_captions_of_videos_of_one_name_are_said(tmp_path: Path) -> None:
     made = create_manifest(put(tmp_path, {"a.mp4": A, "a.mkv": B, "a.txt": "A ball."}))
     assert [row["video_id"] for row in rows(made, "videos")] == ["a", "a.mp4"]
-    assert made.findings.guesses == ["videos whose names differ in the suffix alone have the same captions"]
+    assert made.findings.guesses == ["videos whose names only differ in the suffix have the same captions"]
 
 
 def test_names_of_files_that_cannot_be_used_are_no_texts(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_names_of_files_that_cannot_be_used_are_no_texts(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "in" / "b.mp4")
     made = create_manifest(tmp_path / "in")
     assert texts(made) == {"c__captions": "Three."}
-    assert left_out(made)["a video of which there is no file"] == 2
+    assert left_out(made)["a video without a file in the folder"] == 2
 
 
 def test_accents_are_recognised_however_they_are_written(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_holes_and_bombs_fill_no_disk(tmp_path: Path) -> None:
     made = create_manifest(tmp_path)
     assert list(texts(made).values()) == ["A box."]
     assert paths(tmp_path / "videos") == {"good", "good/0.mp4"}
-    assert sum(n for why, n in left_out(made).items() if "with holes" in why) == 1
+    assert sum(n for why, n in left_out(made).items() if "sparse" in why) == 1
     assert sum(n for why, n in left_out(made).items() if "unpacks to more than 100 times its size" in why) == 2
 
 
@@ -328,7 +328,7 @@ def test_an_extraction_that_fails_leaves_no_folder(tmp_path: Path) -> None:
 def test_a_target_that_is_in_the_way_is_said(tmp_path: Path) -> None:
     source = put(tmp_path / "in", {"a.mp4": A, "a.txt": "A ball."})
     put(tmp_path, {"file": ""})
-    with pytest.raises(NoManifest, match="it is no folder"):
+    with pytest.raises(NoManifest, match="it is not a folder"):
         create_manifest(source, tmp_path / "file")
     with pytest.raises(NoManifest, match="cannot be written"):
         create_manifest(source, tmp_path / "file" / "below")

@@ -123,7 +123,7 @@ def test_what_comes_back_is_ratings_with_their_raters_and_times(engine: Engine, 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"{}", "is no list of tasks: export the project"),
+        (b"{}", "is not a list of tasks: export the project"),
         (b"[1", "export the project from Label Studio as JSON"),
         (b'["\xff"]', "byte 3 is not valid UTF-8"),
         (b'[{"a": NaN}]', "NaN"),

@@ -66,8 +66,8 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
     assert [(each["start_s"], each["end_s"]) for each in by_id["c__captions"]["segments"]] == [(0.0, 0.5), (0.5, 1.0)]
     assert left_out(made) == {
         "a hidden file or folder": 1,
-        "a video without a caption beside it": 1,
-        "a caption file without a video beside it": 1,
+        "a video without a caption file": 1,
+        "a caption file without a video": 1,
     }
     assert (made.holdings.videos, made.holdings.captions, made.holdings.references) == (4, 5, 1)
     assert made.suggested_dataset == "clips"
@@ -110,7 +110,7 @@ def test_a_table_with_any_separator(tmp_path: Path, clip: bytes, name: str, sepa
     made = create_manifest(put(tmp_path, {"a.mp4": clip, name: text.getvalue()}) / name)
     assert texts(made) == {"a__m1": "A ball; it rolls, then\tstops | there.", "a__m2": "A ball."}
     assert rows(made, "captions")[0]["note; of, mine"] == "x"
-    assert left_out(made) == {"a video of which there is no file": 1, "a row whose caption has no text": 1}
+    assert left_out(made) == {"a video without a file in the folder": 1, "a row whose caption has no text": 1}
     assert any("separated by semicolons" in guess for guess in made.findings.guesses) == (separator == ";")
 
 
@@ -138,7 +138,7 @@ def test_tables_of_a_folder_and_names_wherever_the_files_lie(tmp_path: Path, cli
     ]  # fmt: skip
     counts = left_out(made)
     assert counts["a video without a caption in a table"] == 2
-    assert counts["a video whose name several files have"] == 1
+    assert counts["a video whose name fits several files"] == 1
     assert counts["a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS"] == 2
     assert counts["a table without columns of videos and captions"] == 1
     assert counts["a row that cannot be read (json_invalid)"] == 1
@@ -196,7 +196,9 @@ def test_the_first_kind_of_caption_files_counts_and_json_adds_fields(tmp_path: P
 
 def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
     put(tmp_path, {"t.csv": "which,said\nv1,A cat.\n"})
-    with pytest.raises(NoManifest, match=r"which column holds the videos\? It has 'which', 'said': .*--video-column"):
+    with pytest.raises(
+        NoManifest, match=r"no column is known to hold the videos\. It has 'which', 'said': .*--video-column"
+    ):
         create_manifest(tmp_path)
     with pytest.raises(NoManifest, match="--caption-column"):
         create_manifest(tmp_path, column_names=ColumnNames("which"))
@@ -306,7 +308,7 @@ def test_a_link_in_a_shard_is_left_out(tmp_path: Path, clip: bytes) -> None:
         link = tarfile.TarInfo("1.mp4")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    assert left_out(create_manifest(tmp_path)) == {"a member of a shard that is no regular file": 1}
+    assert left_out(create_manifest(tmp_path)) == {"a member of a shard that is not a regular file": 1}
 
 
 def test_what_an_earlier_try_extracted_is_taken_and_never_overwritten(tmp_path: Path, clip: bytes) -> None:
@@ -357,8 +359,8 @@ def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [
-        ({}, "no videos with captions beside them"),
-        ({"a.mp4": b"x"}, "1 videos and no captions"),
+        ({}, "no videos with caption files"),
+        ({"a.mp4": b"x"}, "1 video and no captions"),
         (
             {"a.mp4": b"x", "a.txt": "\u200b "},
             r"no video with a caption .* a caption file without a caption \(1, such as",
@@ -367,7 +369,10 @@ def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
         ({"t.csv": "video,video\n"}, "the header must name every column once"),
         ({"t.parquet": b"no parquet"}, r"t\.parquet: cannot be read"),
         ({"a.mp4": b"x", "a.txt": b"\xff\xfe"}, "not valid UTF-8"),
-        ({"t.csv": "video,caption\na,b\n".encode("utf-16")}, "not valid UTF-8: save the file as UTF-8"),
+        (
+            {"t.csv": "video,caption\na,b\n".encode("utf-16")},
+            r"^t\.csv is not UTF-8 \(byte 1 of line 1\): save it as UTF-8$",
+        ),
         ({"t.csv": "video,caption\na,ä\n".encode("cp1252")}, r"\(invalid_utf8\): save the file as UTF-8"),
     ],
 )

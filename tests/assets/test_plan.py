@@ -178,7 +178,7 @@ def test_of_bare_captions_no_metric_can_say_anything(scorers: dict[str, Scorer],
     assert set(plan.needs) == set(METRICS)
     assert needs(plan, "vcs") == "vcs needs references: none found"
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in needs(plan, "evqa")
-    assert needs(plan, "qeva").startswith("qeva needs references or keypoints or another model than ")
+    assert needs(plan, "qeva").startswith("qeva needs references or keypoints or a model that sees videos")
     assert "REELSIEVE_QEVA_VIDEO_MODEL" in needs(plan, "qeva")
 
 
@@ -222,6 +222,8 @@ def test_a_metric_can_score_where_its_inputs_are(
 
 def test_a_model_that_sees_videos_needs_videos_too(scorers: dict[str, Scorer], tmp_path: Path) -> None:
     plan = build_plan(held(tmp_path, captions=SHOWN), scorers)
-    assert needs(plan, "evqa").startswith("evqa needs videos and another model than 'demo encoder', ")
-    assert needs(plan, "qeva").startswith("qeva needs references or keypoints or videos and another model than ")
-    assert "facts: 7 of texts, without a model" in list(plan.format_lines())
+    assert needs(plan, "evqa").startswith(
+        "evqa needs videos and another encoder, since the built-in one only works on the demo"
+    )
+    assert needs(plan, "qeva").startswith("qeva needs references or keypoints or videos and a model that sees videos")
+    assert "facts: 7 about each caption; no model needed" in list(plan.format_lines())

@@ -315,7 +315,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             [
                 "No sample has a score yet",
                 "There are no ratings and no labels",
-                "VCS and ECS need captions that are no references.",
+                "VCS and ECS need candidate captions.",
             ],
         ),
         (no_scores, ["No sample has a score yet", "No rated sample has a score, so no metric can be compared."]),

@@ -25,7 +25,7 @@ from reelsieve.dagster import definitions as definitions_beside
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
-RENAMED = "error: dataset 'd' was renamed to 'e' meanwhile: do the same with 'e', what was stored stays\n"
+RENAMED = "error: dataset 'd' was renamed to 'e' meanwhile: use the new name; all stored data is kept\n"
 DROPPED = "error: dataset 'd' was dropped meanwhile: to have it again, reelsieve ingest FOLDER --dataset d\n"
 
 

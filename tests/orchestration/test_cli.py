@@ -135,7 +135,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     shown = run("init", str(folder), "--dry-run").stdout
     assert "plan: scores: no metric can score this yet\n" in shown
     assert "plan: vcs needs references: none found\n" in shown
-    assert "plan: evqa needs another model than 'demo encoder', since it knows the demo's clips alone" in shown
+    assert "plan: evqa needs another encoder, since the built-in one only works on the demo: set " in shown
     table = tmp_path / "table" / "t.csv"
     table.parent.mkdir()
     table.write_text("video,caption,reference,score\nv,A red ball hits the box.,A red ball rolls and hits a box.,4\n")
@@ -151,7 +151,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     assert "written: ratings.jsonl, captions.jsonl, videos.jsonl in " in rated.stdout
     table.write_text("video,reference\nv,A red ball.\n")
     needs = read_json(run("init", str(table), "--dry-run", "--json"))["needs"]
-    assert needs == dict.fromkeys(METRICS, "captions that are no references")
+    assert needs == dict.fromkeys(METRICS, "candidate captions")
 
 
 def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dict[str, Any]) -> None:
@@ -577,7 +577,7 @@ def test_a_fault_of_the_program_is_logged_and_told_in_one_sentence(
     ("arguments", "says"),
     [
         (["ingest", ".", "-d", "a b"], "dataset name"),
-        (["ingest", ".", "-d", "demo"], "is reserved for the clips of `reelsieve demo`: use another name"),
+        (["ingest", ".", "-d", "demo"], "is reserved for the videos of `reelsieve demo`: use another name"),
         (["score", "-d", "cli", "--metric", "bleu"], "there is no metric 'bleu'"),
         (["scores", "-d", "cli", "--by", "bleu"], "there is no metric 'bleu'"),
         (["score", "-d", "cli", "--metrics", "vcs"], "--metrics"),

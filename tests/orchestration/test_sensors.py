@@ -188,7 +188,7 @@ def test_media_that_arrive_later_are_ingested_and_their_rejects_withdrawn(instal
 
 def test_no_other_folder_is_ingested_as_the_demo(installation: Installation) -> None:
     """Whoever starts the ingest, since the demo's encoder gives every dataset of this name a score."""
-    with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the clips of `reelsieve demo`: use another name"):
+    with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the videos of `reelsieve demo`: use another"):
         run_ingest(get_installation(), installation.manifest, "demo", None, None)
 
 

@@ -91,8 +91,8 @@ def test_a_value_that_is_no_json_is_one_sentence(value: str) -> None:
     done = run_command("doctor", REELSIEVE_CHAT_PRICES=value)
     assert (done.returncode, done.stderr) == (
         1,
-        "error: environment variable REELSIEVE_CHAT_PRICES is not usable: it is no JSON; give money per million tokens "
-        'in and out by model, as JSON: {"model": [2.5, 10]}\n',
+        "error: environment variable REELSIEVE_CHAT_PRICES is not usable: it is not valid JSON; give money per million "
+        'tokens in and out by model, as JSON: {"model": [2.5, 10]}\n',
     )
 
 
@@ -281,7 +281,7 @@ def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, mo
         (f"{'a' * 60_000} = 1", f": {'a' * 60}.. is no setting"),
         (f"{'a.' * 30_000}b = 1", "is n"),
         ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
-        ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is no JSON; give least mean rating"),
+        ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give least mean rating"),
         ("profile = 'gpu'", "write profiles as tables, such as [profile.gpu]"),
         ("frames_cap = ", "is no TOML"),
         ("\udcff", "is no TOML"),

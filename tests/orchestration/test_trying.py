@@ -107,8 +107,8 @@ def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done,
 
 def test_metrics_that_can_say_nothing_are_named_once_and_left_out(tried: Done) -> None:
     assert plan(tried)[:3] == [
-        "there: 10 videos, 10 captions; no references, keypoints, ratings",
-        "facts: 7 of texts and 24 of videos, without a model",
+        "holds: 10 videos, 10 captions; no references, keypoints, ratings",
+        "facts: 7 about each caption and 24 about each video; no model needed",
         "scores: no metric can score this yet",
     ]
     assert [line.split(" ")[0] for line in plan(tried)[3:]] == list(METRICS)
@@ -200,8 +200,8 @@ def test_what_is_broken_is_named_and_the_rest_is_done(folder: Path) -> None:
     done = run("try", "mixed")
     for why, which in {
         "a caption in a file that counts less: .txt counts before .json, .vtt and .srt": "english.json",
-        "a video without a caption beside it": "silent.avi",
-        "a file that is no video, caption file, table or tar shard": "sound.wav",
+        "a video without a caption file": "silent.avi",
+        "a file that is neither video, caption file, table nor tar shard": "sound.wav",
         f"a file that ingest would refuse (file_missing): {CODES['file_missing']}": "gone.mp4",
         f"a file that ingest would refuse (not_a_file): {CODES['not_a_file']}": "pipe.mp4",
     }.items():
@@ -231,7 +231,7 @@ def test_a_folder_in_which_nothing_can_be_used_ends_in_one_sentence(folder: Path
     (folder / "empty").mkdir()
     none = run_command("try", "empty")
     assert (none.returncode, none.stderr.count("\n")) == (1, 1)
-    assert "no videos with captions beside them" in none.stderr
+    assert "no videos with caption files" in none.stderr
     (folder / "ruined").mkdir()
     (folder / "ruined" / "a.mp4").write_bytes(b"this is no video")
     (folder / "ruined" / "a.txt").write_text("A clip that nobody can see.")
