@@ -193,9 +193,9 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     said = " ".join(scored.stderr.split())
     first = "warning: evqa cannot score the only sample: no model, the demo encoder knows the clips of the demo alone"
     assert said.startswith(first)
-    assert "evqa says nothing of 1 samples: no model, the demo encoder knows the clips of the demo alone" in said
+    assert "evqa has no score for 1 sample: no model, the built-in encoder only works on the demo" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
-    assert "words_in_common says nothing" not in said, "what comes along and cannot be had is no matter for a warning"
+    assert "words_in_common has no score" not in said, "what comes along and cannot be had is no matter for a warning"
     # The README's demo shows the label `evqa (demo encoder)`; here a table of five metrics would break it.
     (row,) = read_json(run("scores", "--dataset", "real", "--json"))
     assert (row["evqa"], row["evqa_status"]) == (None, "no_model")
@@ -532,7 +532,7 @@ def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Pa
     metrics = ["--metric", "vcs", "--metric", "ecs", "--metric", "vcs_short"]
     warned = [
         "warning: vcs can score none of the 3 samples: too short, texts of this shape score 0 whatever they say: use "
-        "vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true (so 2 of them)",
+        "vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true (2 of them)",
         "warning: ecs can score none of the 3 samples: no keypoints, the video has no keypoint to cover",
     ]
     tried = run("score", "-d", "silent", *metrics, "--dry-run")
