@@ -1,4 +1,4 @@
-"""The settings of EVQAScore: frames, long texts, and the extractor of keywords."""
+"""The settings of EVQAScore: models, frames, long texts and keywords."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metrics_core.protocols import KeywordExtractor
 
 
 class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSettings):
-    """The settings of EVQAScore."""
+    """The settings of EVQAScore: image-text encoder, frames, sentence splitter, long texts and keywords."""
 
     evqa_long_text: Literal["chunk_mean", "truncate"] = Field(
         default="chunk_mean",
@@ -29,7 +29,7 @@ class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSetti
     evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     def make_extractor(self) -> KeywordExtractor:
-        """Return the extractor that asks the named chat model, or the rules where none is named."""
+        """Make the keyword extractor that asks the chat model of the settings; without a model, one that uses rules."""
         if not self.evqa_keywords_model:
             return RuleKeywords()
         where = (self.evqa_keywords_url, self.evqa_keywords_key_variable)

@@ -241,7 +241,7 @@ def test_what_has_no_score_says_why(bench: Bench) -> None:
 
 
 NO_MODEL = (
-    "the demo encoder knows the clips of the demo alone: set REELSIEVE_IMAGE_TEXT_ENCODER and "
+    "the built-in encoder only works on the demo: set REELSIEVE_IMAGE_TEXT_ENCODER and "
     "REELSIEVE_IMAGE_TEXT_CHECKPOINT to a real encoder"
 )
 

@@ -191,7 +191,7 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     scored = run("score", "--dataset", "real", "--metric", "evqa")
     assert scored.returncode == 0, scored.stderr
     said = " ".join(scored.stderr.split())
-    first = "warning: evqa cannot score the only sample: no model, the demo encoder knows the clips of the demo alone"
+    first = "warning: evqa cannot score the only sample: no model, the built-in encoder only works on the demo"
     assert said.startswith(first)
     assert "evqa has no score for 1 sample: no model, the built-in encoder only works on the demo" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
@@ -531,7 +531,7 @@ def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Pa
     assert run("ingest", str(tmp_path), "--dataset", "silent").returncode == 0
     metrics = ["--metric", "vcs", "--metric", "ecs", "--metric", "vcs_short"]
     warned = [
-        "warning: vcs can score none of the 3 samples: too short, texts of this shape score 0 whatever they say: use "
+        "warning: vcs can score none of the 3 samples: too short, texts with so few chunks always score 0: use "
         "vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true (2 of them)",
         "warning: ecs can score none of the 3 samples: no keypoints, the video has no keypoint to cover",
     ]

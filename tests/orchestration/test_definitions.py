@@ -243,7 +243,7 @@ def test_score_metadata_holds_counts_spread_and_extremes() -> None:
         summary, _, reason = shard["scores"].splitlines()
         captions = "1 caption has" if per_system == 1 else f"{per_system} captions have"
         assert summary == f"{2 * per_system} of {3 * per_system} captions have a score."
-        assert reason.startswith(f"- {captions} none, too short: texts of this shape score 0 whatever they say")
+        assert reason.startswith(f"- {captions} none, too short: texts with so few chunks always score 0")
         header, *rows = table_rows(shard["best and worst captions"])
         assert header == ["sample", "system", "vcs", "text"]
         best, worst = (float(row[2]) for row in rows)
