@@ -379,7 +379,7 @@ def test_labels_wait_for_verdicts_that_are_complete(engine: Engine, tmp_path: Pa
     assert {row.is_lower_bound for row in bench.verdicts(idle()).values()} == {True, False}
     for part in ("calibration", "all"):
         assert refused(bench, part=part) == (
-            "an early exit left lower bounds beside labels of set: score it without early exit first"
+            "labelled keypoints of set have only lower bounds from an early exit: score it without early exit first"
         )
     bench.verify(scorer())
     assert dict(calibrated(bench).threshold_by_dimension) == by_metric(of(CHOSEN_ON))
@@ -392,7 +392,7 @@ def test_labels_of_captions_that_say_nothing_do_not_count(engine: Engine, tmp_pa
     bench.verify(idle())
     for part in ("calibration", "all"):
         assert refused(bench, part=part) == (
-            "no labelled caption of set has a sentence to judge: label captions that say something"
+            "no labelled caption of set has a sentence to judge: label captions that have sentences"
         )
 
 
