@@ -1,4 +1,4 @@
-"""The settings of QEVA: which models stand in which roles, and how questions are made and judged."""
+"""The settings of QEVA: the models for every role, and how questions are made and answers judged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from metrics_core.qeva.score import MIN_QUESTIONS
 
 ROLES = ("video", "text", "filter_video", "filter_text")
-_ROLE = "name of a chat model; empty: rules and the entailment verifier stand in, without a server"
+_ROLE = "name of a chat model; empty: rules and the entailment verifier are used, without a server"
 
 
 class QEVASettings(TextEncoderSettings, SplitterSettings):
-    """The settings of QEVA."""
+    """The settings of QEVA: a chat model, address and key for every role, and how questions are made and judged."""
 
     qeva_video_model: str = Field(default="", description=f"video model: {_ROLE}")
     qeva_video_url: str = Field(default="vllm", description=URL_DESCRIPTION)
@@ -65,13 +65,13 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
         return matcher
 
     def find_model_name(self, role: str) -> str:
-        """The model in one of ROLES; empty where none is named."""
+        """Return the name of the chat model set for one of ROLES; "" if none is set."""
         return str(getattr(self, f"qeva_{role}_model"))
 
     def find_url(self, role: str) -> str:
-        """Where the model of a role is."""
+        """Return the preset or address of the server with the chat model of a role."""
         return str(getattr(self, f"qeva_{role}_url"))
 
     def find_key_variable(self, role: str) -> str:
-        """The environment variable that holds the key of a role; empty without one."""
+        """Return the name of the environment variable with the key for a role's server; "" if it needs none."""
         return str(getattr(self, f"qeva_{role}_key_variable"))

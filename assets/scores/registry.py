@@ -22,11 +22,11 @@ from db.scores.sample_scores import SIMPLE_SCORES
 _BUILT_IN: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
 # Simple scores are made and stored as scores of metrics are, but are no metrics: they come last, and only with metrics.
 _SIMPLE: tuple[type[Scorer], ...] = (WordsInCommonScorer, CosineScorer)
-_BROUGHT, BROKEN = import_installed_metrics(entry_points(group=ENTRY_POINTS), (*_BUILT_IN, *_SIMPLE))
+_INSTALLED, BROKEN = import_installed_metrics(entry_points(group=ENTRY_POINTS), (*_BUILT_IN, *_SIMPLE))
 
-INSTALLED_METRICS = tuple(scorer.metric for scorer in _BROUGHT)
-METRICS = tuple(scorer.metric for scorer in (*_BUILT_IN, *_BROUGHT))
-SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_BUILT_IN, *_BROUGHT, *_SIMPLE)}
+INSTALLED_METRICS = tuple(scorer.metric for scorer in _INSTALLED)
+METRICS = tuple(scorer.metric for scorer in (*_BUILT_IN, *_INSTALLED))
+SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_BUILT_IN, *_INSTALLED, *_SIMPLE)}
 METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for metric, scorer in SCORERS.items()}
 
 

@@ -62,11 +62,12 @@ class WordsInCommonScorer:
     ) -> Explanation:
         """Name the best reference, and list the words that it has in common with the text."""
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
-        own, others = set(split_words(sample.text)), set(split_words(best.text))
+        words, reference_words = set(split_words(sample.text)), set(split_words(best.text))
+        shared = words & reference_words
         lines = [
             _format_reference(best.key, best.text, len(sample[REFERENCES])),
-            f"of {len(own)} different words of the caption and {len(others)} of the reference {len(own & others)} "
-            f"are in both: {', '.join(sorted(own & others)) or 'none'}",
+            f"of {len(words)} different words of the caption and {len(reference_words)} of the reference "
+            f"{len(shared)} {'is' if len(shared) == 1 else 'are'} in both: {', '.join(sorted(shared)) or 'none'}",
         ]
         return Explanation(lines, reference=best.key)
 

@@ -96,16 +96,14 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
 
         A video that could not be read has a status and an error. Raises MissingEvidence for one that was not encoded.
         """
-        wanted = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
+        video_ids = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-            pending_now = list_pending_videos(connection, model_id, wanted)
-        by_video = {} if model_id is None else load_frames(engine, model_id, wanted)
-        if unseen := [video.key for video in pending_now if video.video_id not in by_video]:
-            raise self.missing(
-                f"{len(unseen)} of {format_count(len(wanted), 'video')} without frames of {self.model.model_id}, the "
-                f"first is {unseen[0]!r}"
-            )
+            pending = list_pending_videos(connection, model_id, video_ids)
+        by_video = {} if model_id is None else load_frames(engine, model_id, video_ids)
+        if unseen := [video.key for video in pending if video.video_id not in by_video]:
+            videos = f"{len(unseen)} of {format_count(len(video_ids), 'video')}"
+            raise self.missing(f"{videos} without frames of {self.model.model_id}, the first is {unseen[0]!r}")
         return by_video
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, StoredFrames]:

@@ -26,7 +26,7 @@ from metrics_core.protocols import ModelIdentity, TextEncoder
 # Texts asked about between two writes. Table chat_reply keeps replies that a crash kept out of table keyword_set.
 TEXTS_AT_A_TIME = 256
 # Rules of thumb for what extraction will cost.
-TOKENS_OF_PROMPT, TOKENS_OF_ANSWER = 250, 60
+PROMPT_TOKENS, ANSWER_TOKENS = 250, 60
 Extractions = Mapping[str, KeywordExtraction]
 FindExtraction = Callable[[str], KeywordExtraction]
 
@@ -70,9 +70,9 @@ class ExtractedKeywords(Source[Extractions]):
         extractor = ChatKeywordExtractor(CountingChatModel(chat, tally))
         with order.engine.begin() as connection:
             model_id = register_model(connection, self.model.as_dict())
-        wanted = list(dict.fromkeys(self._list_wanted_texts(order, sample_ids)))
-        stored = load_keywords(order.engine, model_id, wanted)
-        missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
+        texts = list(dict.fromkeys(self._list_wanted_texts(order, sample_ids)))
+        stored = load_keywords(order.engine, model_id, texts)
+        missing = [text for text in texts if text not in stored or stored[text]["status"] == "failed"]
         statuses: Counter[str] = Counter()
         why: list[str | None] = []
         for start in range(0, len(missing), TEXTS_AT_A_TIME):
@@ -87,7 +87,7 @@ class ExtractedKeywords(Source[Extractions]):
             have = "text has" if len(why) == 1 else "texts have"
             order.tell(f"{len(why)} {have} no keywords; reason of the first: {why[0]}")
         counts = {
-            "keyword_texts_wanted": len(wanted),
+            "keyword_texts_wanted": len(texts),
             "keyword_texts_asked": len(missing),
             "keyword_texts_failed": statuses["failed"],
             "keyword_texts_refused": statuses["refused"],
@@ -112,13 +112,13 @@ class ExtractedKeywords(Source[Extractions]):
 
         Raises MissingEvidence if a text was never asked about.
         """
-        wanted = {text for sample in samples for text in self._texts(sample)}
+        texts = {text for sample in samples for text in self._texts(sample)}
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        stored = {} if model_id is None else load_keywords(engine, model_id, wanted)
-        if len(stored) < len(wanted):
-            n_missing = len(wanted) - len(stored)
-            raise self.missing(f"{n_missing} of {len(wanted)} texts have no keywords of {self.model.model_id}")
+        stored = {} if model_id is None else load_keywords(engine, model_id, texts)
+        if len(stored) < len(texts):
+            n_missing = len(texts) - len(stored)
+            raise self.missing(f"{n_missing} of {len(texts)} texts have no keywords of {self.model.model_id}")
         return {text: _build_extraction(row) for text, row in stored.items()}
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
@@ -129,11 +129,11 @@ class ExtractedKeywords(Source[Extractions]):
         with order.engine.connect() as connection:
             model_id = self.model_id(connection)
         # A text without a word is not asked about.
-        wanted = {text for text in self._list_wanted_texts(order, sample_ids) if text.strip()}
-        stored = {} if model_id is None else load_keywords(order.engine, model_id, wanted)
-        missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
-        tokens_in = sum(estimate_text_tokens(text) + TOKENS_OF_PROMPT for text in missing)
-        tokens_out, name = len(missing) * TOKENS_OF_ANSWER, self._extractor.chat_model.identity.model_id
+        texts = {text for text in self._list_wanted_texts(order, sample_ids) if text.strip()}
+        stored = {} if model_id is None else load_keywords(order.engine, model_id, texts)
+        missing = [text for text in texts if text not in stored or stored[text]["status"] == "failed"]
+        tokens_in = sum(estimate_text_tokens(text) + PROMPT_TOKENS for text in missing)
+        tokens_out, name = len(missing) * ANSWER_TOKENS, self._extractor.chat_model.identity.model_id
         money = compute_call_usage(tokens_in, tokens_out, self._settings.find_prices(name)).money
         return [Forecast("keywords", name, len(missing), tokens_in, tokens_out, money)] if missing else []
 

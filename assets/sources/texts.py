@@ -82,21 +82,21 @@ class EmbeddedTexts(Source[T]):
 
         Returns the number of distinct texts, of those embedded now, and the encoder's name, by name.
         """
-        wanted, missing = self._list_wanted_and_missing(order, sample_ids)
+        texts, missing = self._list_wanted_and_missing(order, sample_ids)
         embed_texts(order.engine, make_recording_encoder(self.encoder, order.engine, order.run_id), missing, order.tell)
         return {
-            "texts_wanted": len(wanted),
+            "texts_wanted": len(texts),
             "texts_embedded": len(missing),
             "encoder": self.encoder.identity.model_id,
         }
 
     def _list_wanted_and_missing(self, order: Order, sample_ids: list[int]) -> tuple[Collection[str], Sequence[str]]:
         """Return (the distinct texts of the samples, those of them without a stored vector)."""
-        wanted = dict.fromkeys(
+        texts = dict.fromkeys(
             text for samples in order.samples(sample_ids, self.inputs) for text in self.wanted(order.engine, samples)
         )
         with order.engine.connect() as connection:
-            return wanted, list_missing_texts(connection, self.model_id(connection), wanted)
+            return texts, list_missing_texts(connection, self.model_id(connection), texts)
 
     @property
     def asks_servers(self) -> bool:
@@ -138,15 +138,15 @@ class TextVectors(EmbeddedTexts[StoredVectors]):
 
         Raises MissingEvidence if a text has no vector of the encoder.
         """
-        wanted = set(self.wanted(engine, samples))
-        if not wanted:
+        texts = set(self.wanted(engine, samples))
+        if not texts:
             return StoredVectors()
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        vectors = StoredVectors() if model_id is None else load_text_vectors(engine, model_id, wanted)
-        if len(vectors) < len(wanted):
-            n_missing = len(wanted) - len(vectors)
-            raise self.missing(f"{n_missing} of {len(wanted)} texts have no vector of {self.model.model_id}")
+        vectors = StoredVectors() if model_id is None else load_text_vectors(engine, model_id, texts)
+        if len(vectors) < len(texts):
+            n_missing = len(texts) - len(vectors)
+            raise self.missing(f"{n_missing} of {len(texts)} texts have no vector of {self.model.model_id}")
         return vectors
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> StoredVectors:
@@ -174,12 +174,14 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
 
         Raises MissingEvidence if a text of a sample has no vector of the encoder.
         """
-        wanted = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
+        sample_ids = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
         with engine.connect() as connection:
-            found = load_nearest_references(connection, self.model_id(connection), wanted)
-        if n_missing := len(wanted) - len(found):
-            raise self.missing(f"texts of {n_missing} of {len(wanted)} samples have no vector of {self.model.model_id}")
-        return found
+            cosines = load_nearest_references(connection, self.model_id(connection), sample_ids)
+        if n_missing := len(sample_ids) - len(cosines):
+            raise self.missing(
+                f"texts of {n_missing} of {len(sample_ids)} samples have no vector of {self.model.model_id}"
+            )
+        return cosines
 
     def ask(
         self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
