@@ -156,4 +156,4 @@ def _format_tables(calibration: Calibration) -> str:
 
 def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     header = [_HEADINGS.get(name, name) for name in rows[0]]
-    return format_markdown_table(header, [[format_page_cell(each) for each in row.values()] for row in rows])
+    return format_markdown_table(header, [[format_page_cell(value) for value in row.values()] for row in rows])

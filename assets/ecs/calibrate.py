@@ -96,7 +96,11 @@ def calibrate_thresholds(
     origin = {"labels": source, "videos": part}
     rows = [
         *_build_rows(thresholds, "dataset", None, objective, origin),
-        *(row for shard, own in by_shard.items() for row in _build_rows(own, "shard", shard, objective, origin)),
+        *(
+            row
+            for shard, shard_thresholds in by_shard.items()
+            for row in _build_rows(shard_thresholds, "shard", shard, objective, origin)
+        ),
     ]
     with engine.begin() as connection:
         store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)

@@ -100,11 +100,11 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
         Raises MissingEvidence if a caption was not verified.
         """
-        wanted = [sample.sample_id for sample in samples if is_verifiable(sample)]
-        by_sample = load_verdict_sets(engine, scorer_id, wanted)
-        if len(by_sample) < len(wanted):
-            n_missing = len(wanted) - len(by_sample)
-            raise self.missing(f"{n_missing} of {len(wanted)} captions have no verdicts on their keypoints")
+        sample_ids = [sample.sample_id for sample in samples if is_verifiable(sample)]
+        by_sample = load_verdict_sets(engine, scorer_id, sample_ids)
+        if len(by_sample) < len(sample_ids):
+            n_missing = len(sample_ids) - len(by_sample)
+            raise self.missing(f"{n_missing} of {len(sample_ids)} captions have no verdicts on their keypoints")
         return by_sample
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, VerdictSet]:
@@ -116,7 +116,10 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         vectors, thresholds = below[self._vectors], Thresholds({}, self._verification.default_threshold)
         queue = CaptionQueue.build(self._verification, chosen, vectors, thresholds)
         verification = queue.verify(self._verification.model, early_exit=False)
-        return {one.sample_id: one for one in _build_verdict_sets(self._verification, chosen, queue, verification)}
+        return {
+            verdict_set.sample_id: verdict_set
+            for verdict_set in _build_verdict_sets(self._verification, chosen, queue, verification)
+        }
 
     def try_out(self) -> str:
         """Load the verifier, verify one pair of sentences, and return its P(entailment) as a line of text."""

@@ -131,10 +131,10 @@ class EVQAScorer:
         rows = [
             {
                 "keyword": keyword,
-                "cosine": float(of_frames.max()),
-                "best frame at s": frames.times_s[of_frames.argmax()],
+                "cosine": float(frame_cosines.max()),
+                "best frame at s": frames.times_s[frame_cosines.argmax()],
             }
-            for keyword, of_frames in zip(keywords, cosines, strict=True)
+            for keyword, frame_cosines in zip(keywords, cosines, strict=True)
         ]
         parts = ", ".join(f"{name} {components[name]:.4f}" for name in NUMBER_NAMES if components.get(name) is not None)
         return Explanation([f"{len(frames.times_s)} frames; {parts}"], rows)
@@ -196,18 +196,20 @@ class EVQAScorer:
         extraction = find(self._preparer.choose_keyword_text(sample))
         if extraction.status != "ok":
             return Outcome(None, extraction.status, f"no keywords: {extraction.reason}")
-        reading = self._preparer.prepare(sample.text, extraction.keywords)
-        notes = {**reading.components, "n_frames": len(frames.features)}
-        if not reading.chunk_plan.chunks:
-            return Outcome(None, "empty_text", "the caption is empty", notes)
+        prepared = self._preparer.prepare(sample.text, extraction.keywords)
+        components = {**prepared.components, "n_frames": len(frames.features)}
+        if not prepared.chunk_plan.chunks:
+            return Outcome(None, "empty_text", "the caption is empty", components)
         try:
-            whole = average_chunk_features(_list_vectors(reading.chunk_plan.chunks, vectors), reading.chunk_plan.tokens)
+            whole = average_chunk_features(
+                _list_vectors(prepared.chunk_plan.chunks, vectors), prepared.chunk_plan.tokens
+            )
         except BadFeature as error:
-            return Outcome(None, "bad_feature", str(error), notes)
-        keywords = _list_vectors(reading.keywords.cleaned, vectors)
+            return Outcome(None, "bad_feature", str(error), components)
+        keywords = _list_vectors(prepared.keywords.cleaned, vectors)
         result = evqa_from_prepared_frames(videos[sample.video_id], keywords, whole)
         value = result.score if sample.kind == "caption" else qa_score(result)
-        return Outcome(value, result.status, result.reason, {**_build_number_components(result), **notes})
+        return Outcome(value, result.status, result.reason, {**_build_number_components(result), **components})
 
 
 def _list_vectors(texts: Sequence[str], vectors: StoredVectors) -> list[NDArray[np.float32]]:
