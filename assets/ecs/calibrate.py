@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy.engine import Engine
 
+from assets.reports.text import format_count
 from assets.scores.base import Scorer
 from assets.scores.pending import store_scorer
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, LabelledVerdict, load_labelled_verdicts
@@ -199,7 +200,7 @@ def _explain_no_threshold(dataset: str, labelled: Sequence[LabelledVerdict], poo
         )
     if pooled.status != "no_labels":
         return (
-            f"the {pooled.n} labels of {dataset} to choose thresholds on give none for {pooled.objective}: "
+            f"no threshold for {pooled.objective} can be chosen on the {format_count(pooled.n, 'label')} of {dataset}: "
             f"{pooled.reason}; label more captions"
         )
     n_judged = sum(verdict.probability is not None for verdict in labelled)

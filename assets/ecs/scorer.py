@@ -38,7 +38,10 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
         default="auto", description="`auto`: `sodam` where both sides have times, else `flat_micro`"
     )
     ecs_threshold: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="of dimensions without a calibrated one; default: the verifier's own"
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="threshold of dimensions without a calibrated one; default: the verifier's",
     )
     ecs_judge_model: str = Field(default="", description="chat model that labels keypoints for calibration")
     ecs_judge_url: str = Field(default="vllm", description=URL_DESCRIPTION)
@@ -132,7 +135,7 @@ class ECSScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """List every keypoint with the decision, and the sentence that proves it or the words that decided."""
+        """Return a row for every keypoint with the decision, and the sentence that proves it or words that decided."""
         return explain_ecs(connection, sample, components, self.verification, self._proof_threshold)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:

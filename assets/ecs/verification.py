@@ -77,7 +77,7 @@ class KeypointVerification:
             yield from self.split_sentences(text)
 
     def build_plans(self, sample: PendingSample, vectors: Mapping[str, NDArray[np.float32]]) -> list[RankedPremises]:
-        """Return for every keypoint, in the sample's order, the sentences to verify it with, the nearest first.
+        """Return for every keypoint, in the sample's order, the sentences to verify it with: all, or the nearest ones.
 
         vectors: by text; needed if not all sentences are verified. Raises MissingTimes as `choose_premises` does.
         """

@@ -123,7 +123,7 @@ class EVQAScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """List every keyword with its greatest cosine to a frame and the time of that frame."""
+        """Return a line with the score's parts, and a row for every keyword with its most similar frame and cosine."""
         raw = self._choose_extractions(evidence)(self._preparer.choose_keyword_text(sample)).keywords
         keywords = self._preparer.prepare(sample.text, raw).keywords.cleaned
         frames = evidence[self.frames][sample.video_id]

@@ -18,10 +18,10 @@ class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSetti
 
     evqa_long_text: Literal["chunk_mean", "truncate"] = Field(
         default="chunk_mean",
-        description="texts longer than the encoder reads: mean of chunks, or cut",
+        description="texts that are too long for the encoder: mean of their chunks, or truncated",
     )
     evqa_keywords_from: Literal["question_and_answer", "answer"] = Field(
-        default="question_and_answer", description="question words say little about an answer"
+        default="question_and_answer", description="text that keywords of a question-answer pair are extracted from"
     )
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
     evqa_keywords_model: str = Field(default="", description="chat model that extracts keywords; empty: rules do")

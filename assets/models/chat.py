@@ -28,7 +28,7 @@ URL_DESCRIPTION = f"preset ({_PRESETS}), or address of a server"
 KEY_VARIABLE_DESCRIPTION = "name of the environment variable that holds the key; empty for a server without one"
 # The precision of the numbers that a model in this process computes with.
 Precision = Literal["fp32", "bf16", "fp16"]
-PRECISION_DESCRIPTION = "counts on a GPU only"
+PRECISION_DESCRIPTION = "only used on a GPU"
 
 
 @runtime_checkable
@@ -52,7 +52,7 @@ class ChatSettings(BaseModel):
     chat_mode: Literal["normal", "refresh", "offline"] = Field(
         default="normal", description="`refresh` asks again, `offline` takes stored answers only"
     )
-    chat_concurrency: int = Field(default=8, ge=1, description="requests under way at a time, per model")
+    chat_concurrency: int = Field(default=8, ge=1, description="requests sent at a time, per model")
     chat_deadline_s: float = Field(default=600.0, gt=0, description="seconds for one request with all its attempts")
     chat_prices: dict[str, tuple[float, float]] = Field(
         default={}, description='money per million tokens in and out by model, as JSON: {"model": [2.5, 10]}'
@@ -126,9 +126,9 @@ class ChatSettings(BaseModel):
 
 
 def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
-    """Return a copy of a server's text encoder that records every request in table chat_call; other encoders as is.
+    """Return a copy of a server's text encoder that records every request in table chat_call.
 
-    run_id: the run that requests are recorded under.
+    An encoder that asks no server comes back as it is. run_id: the run that requests are recorded under.
     """
     if not isinstance(encoder, ServedTextEncoder):
         return encoder

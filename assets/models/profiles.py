@@ -49,7 +49,7 @@ class ProfileModel:
 
     @property
     def revision_note(self) -> str:
-        """Where the revision comes from if the profile pins no commit: "installed", "the server's" and so on."""
+        """A note on the revision if no commit is pinned: "installed", "the server's", "of the tag" or "pin one"."""
         if self.value in {"offline", "demo"}:
             return "installed"
         if build_url_setting(self.setting) in self.other_settings:

@@ -36,7 +36,8 @@ class TextEncoderSettings(ChatSettings):
         validate_default=True,
     )
     text_encoder_revision: str = Field(
-        default="as served", description="of a server's model: tells apart two of one name, such as by a commit"
+        default="as served",
+        description="revision of a server's model, such as a commit; another revision is another model",
     )
     text_encoder_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
     text_encoder_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)

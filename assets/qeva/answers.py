@@ -42,7 +42,7 @@ class StoredAnswer:
 
     @classmethod
     def build(cls, row: Row) -> StoredAnswer:
-        """Build the answer from a row of `load_answers`."""
+        """Build the answer from a row that `load_answers` read from the database."""
         return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _REPLY_FIELDS}), row["correct"])
 
     @property

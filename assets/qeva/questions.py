@@ -60,7 +60,7 @@ class StoredQuestionSet:
 
     @classmethod
     def build(cls, row: Row) -> StoredQuestionSet:
-        """Build the set from a row of `load_question_sets`."""
+        """Build the set from a row, with its questions, that `load_question_sets` read from the database."""
         dimension, rows = row["dimension"], row["questions"]
         return cls(
             QuestionSetKey(dimension, row["video_id"], row["sample_id"], bytes(row["source_sha256"])),
@@ -179,7 +179,7 @@ class QuestionRound:
     def compute_marks(
         self, dimension: Dimension, questions: Sequence[tuple[QuestionSetKey, int, Question]]
     ) -> dict[int, FilterMark]:
-        """Let the filter decide on these (key, number, question) of a dimension; return its marks by number.
+        """Let the filter decide which of these (key, number, question) of a dimension to keep; return marks by number.
 
         A question whose video cannot be shown is marked with decision "error" and the reason.
         """
@@ -249,10 +249,7 @@ class QuestionWriter:
         return len(rows)
 
     def filter(self, keys: Collection[QuestionSetKey]) -> int:
-        """Filter the questions of these sets that have no decision yet or whose filter failed, and store the marks.
-
-        Returns the number of questions that were filtered.
-        """
+        """Filter these sets' questions without a decision or with a failed one; store the marks, return how many."""
         undecided_by_dimension: dict[Dimension, list[tuple[QuestionSetKey, int, Question]]] = {}
         for key, stored in self._load_stored(keys).items():
             undecided = [(key, number, question) for number, question, mark in stored if is_undecided(mark)]

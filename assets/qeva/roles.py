@@ -274,9 +274,9 @@ class QEVAModelFactory:
         ]
 
     def forecast_questions(self, n_videos: int, n_summaries: int) -> list[Forecast]:
-        """Estimate the requests, by role, for writing and filtering questions about so many videos and summaries.
+        """Return an estimate for every role of the requests for questions about so many videos and summaries.
 
-        [] without chat models.
+        The requests write and filter the questions. [] without chat models.
         """
         n, votes = self._settings.qeva_questions, self._settings.qeva_closed_book_votes
         return self._build_forecasts(
@@ -285,7 +285,10 @@ class QEVAModelFactory:
         )
 
     def forecast_answers(self, n_summaries: int) -> list[Forecast]:
-        """Estimate the requests, by role, for answering questions about so many summaries; [] without chat models."""
+        """Return an estimate for every role of the requests to answer questions about so many summaries.
+
+        [] without chat models.
+        """
         calls = count_answer_calls(self._settings.qeva_questions, self._n_factuality, "video" in self._chats)
         return self._build_forecasts(multiply_calls(calls, n_summaries))
 

@@ -82,7 +82,7 @@ class QEVAScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """List every question with its key, the given answer and whether it is right, or why it was dropped."""
+        """Return a line for every dimension, and a row for every question: its answer, or why it was dropped."""
         return explain_qeva(evidence[self.answers][sample.sample_id], components)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:

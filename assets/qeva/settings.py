@@ -36,16 +36,19 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
 
     qeva_questions: int = Field(default=10, le=50, description="questions asked for in each dimension")
     qeva_chronology: Literal["templated", "one_shot"] = Field(
-        default="templated", description="questions by code from a list of events, or all by the video model at once"
+        default="templated",
+        description="the video model lists events and rules make questions of them, or it writes all questions at once",
     )
     qeva_closed_book_votes: int = Field(default=1, ge=1, description="a question is trivial when all votes are right")
     qeva_forced: bool = Field(default=False, description="whether a model must choose an answer")
-    qeva_on_error: Literal["exclude", "wrong"] = Field(default="exclude", description="what a failed answer counts as")
+    qeva_on_error: Literal["exclude", "wrong"] = Field(
+        default="exclude", description="whether a failed answer is left out or counts as wrong"
+    )
     qeva_matcher: Literal["auto", "judge", "entailment", "token_f1", "cosine"] = Field(
         default="auto", description="judges open answers; `auto`: the text model where there is one, else entailment"
     )
     qeva_frames: int = Field(default=32, ge=1, description="frames that a video model is shown")
-    qeva_frame_size: int = Field(default=512, ge=32, description="most pixels a side of a frame")
+    qeva_frame_size: int = Field(default=512, ge=32, description="greatest width and height of a frame, in pixels")
     qeva_frame_quality: int = Field(default=85, ge=1, le=100, description="JPEG quality of a frame")
 
     @field_validator("qeva_questions")

@@ -81,7 +81,7 @@ class Scorer(Protocol):
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Explain a sample's value from the evidence that it was computed from.
+        """Return lines and table rows that explain a sample's value, made from the evidence it was computed from.
 
         components: the components stored with the score.
         """
@@ -93,8 +93,8 @@ class Refusing(Protocol):
     """A scorer that knows, before any model is asked, that some samples cannot have a value."""
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome, with status and reason, of a sample that cannot have a value whatever models answer.
+        """Return the outcome, with status and reason, of a sample that cannot have a value; None if it may get one.
 
-        None for a sample that may get a value.
+        No model is asked: the sample could not have a value whatever models answer.
         """
         ...

@@ -194,7 +194,7 @@ def count_pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Da
 
 
 def list_incomplete_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[int]:
-    """Return the shards of a dataset where an option such as early_exit left evidence incomplete; {} without one.
+    """Return the shards of a dataset where an option such as early_exit left evidence incomplete; often none.
 
     Their samples may have scores. Stores the scorer if it is new.
     """

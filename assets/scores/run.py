@@ -42,7 +42,7 @@ def score_shard(
     run_id: str,
     progress: CountProgress | None = None,
 ) -> ShardScores:
-    """Score the pending samples of a shard and store the scores, batch by batch; return how many samples and rows.
+    """Score the pending samples of a shard and store the results; return the scorer's id and the counts of both.
 
     Every batch is one transaction. Raises MissingEvidence for a batch that lacks evidence, before any of its rows is
     written. The scorer becomes its metric's active one with its first good score; until then the numbers of the

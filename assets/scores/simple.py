@@ -60,7 +60,7 @@ class WordsInCommonScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Name the best reference, and list the words that it has in common with the text."""
+        """Return two lines: the best reference, and the words that it has in common with the text."""
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         words, reference_words = set(split_words(sample.text)), set(split_words(best.text))
         shared = words & reference_words
@@ -127,7 +127,7 @@ class CosineScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Name the nearest reference, with its text and how many references there are."""
+        """Return one line: the nearest reference, its text, and how many references there are."""
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         return Explanation([_format_reference(best.key, best.text, len(sample[REFERENCES]))], reference=best.key)
 

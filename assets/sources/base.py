@@ -54,7 +54,7 @@ class Order:
     def samples(
         self, sample_ids: list[int], inputs: Collection[Input[Any]], size: int = BATCH_SIZE
     ) -> Iterator[list[PendingSample]]:
-        """Load samples from the database with these inputs, and yield lists of at most `size`, in the order of the ids.
+        """Load samples from the database with these inputs, and yield lists of at most `size` samples sorted by id.
 
         No connection is open while the caller works on a list.
         """

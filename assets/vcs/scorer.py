@@ -33,9 +33,11 @@ class ReferenceSettings(TextEncoderSettings):
     vcs_context_window_control: float = Field(
         default=4.0, gt=0.0, description="k of VCS: the greater, the fewer rivals"
     )
-    vcs_short_text: bool = Field(default=False, description="whether shapes that are always 0 get a score")
+    vcs_short_text: bool = Field(
+        default=False, description="whether texts that are too short for VCS, and always score 0, get a score"
+    )
     vcs_shape_zeros: bool = Field(
-        default=False, description="whether these shapes keep their 0, as in the papers' tables"
+        default=False, description="whether texts that always score 0 keep their 0, as in the papers' tables"
     )
 
 
@@ -136,7 +138,10 @@ class ReferenceScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Show which chunk of the caption matches which chunk of the best reference, and where the order differs."""
+        """Return lines about the best reference, and a row for every caption chunk with the reference chunk it matches.
+
+        A row also has where the order differs.
+        """
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         vectors = evidence[self.vectors]
         pairs = compute_text_similarities([(best.text, sample.text)], vectors, self._chunks)

@@ -362,7 +362,7 @@ def test_without_labels_a_sentence_says_what_to_do(engine: Engine, tmp_path: Pat
     # Those that are in force stay when there is nothing to take their place.
     bench.execute("UPDATE keypoint_label SET covered = false")
     assert refused(bench, part="all") == (
-        "the 10 labels of set to choose thresholds on give none for f1: no label says yes; label more captions"
+        "no threshold for f1 can be chosen on the 10 labels of set: no label says yes; label more captions"
     )
     bench.execute("UPDATE keypoint_label SET covered = true")
     assert "give none for youden: no label says no" in refused(bench, "youden", "all")
