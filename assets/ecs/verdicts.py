@@ -11,6 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.ecs.caption_queue import CaptionQueue
 from assets.ecs.verification import KeypointVerification, is_verifiable
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, Order, Source
 from assets.sources.cached_models import CachingVerifier
 from assets.sources.texts import TextVectors
@@ -104,7 +105,8 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         by_sample = load_verdict_sets(engine, scorer_id, sample_ids)
         if len(by_sample) < len(sample_ids):
             n_missing = len(sample_ids) - len(by_sample)
-            raise self.missing(f"{n_missing} of {len(sample_ids)} captions have no verdicts on their keypoints")
+            lack = "no verdicts on keypoints"
+            raise self.missing(format_portion(n_missing, len(sample_ids), "caption", f"has {lack}", f"have {lack}"))
         return by_sample
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, VerdictSet]:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.qeva.questions import SAMPLES_AT_A_TIME, SUMMARY_DIMENSIONS, QuestionSource, SetsBySample, StoredQuestionSet
 from assets.qeva.roles import QEVAModelFactory, QEVAModels
 from assets.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
-from assets.reports.text import format_count
+from assets.reports.text import format_count, format_portion
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
 from db.evidence.frames import LoadVideos, make_video_loader
@@ -208,7 +208,8 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         questions = list(self._list_questions(make_video_loader(engine), samples, sets))
         answered, unasked = _group_answers(sets, questions, self._load_stored(engine, samples))
         if unasked:
-            raise self.missing(f"{len(unasked)} of {len(sets)} samples have no answer to any question")
+            lack = "no answer to any question"
+            raise self.missing(format_portion(len(unasked), len(sets), "sample", f"has {lack}", f"have {lack}"))
         return answered
 
     def ask(

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.qeva.roles import QEVAModelFactory, QEVAModels
 from assets.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
-from assets.reports.text import format_count
+from assets.reports.text import format_count, format_portion
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
 from db.evidence.frames import LoadVideos, make_video_loader
@@ -333,7 +333,8 @@ class QuestionSource(Source[SetsBySample]):
         keys = self._list_set_keys(make_video_loader(engine), samples)
         stored = self._load_stored(engine, keys)
         if absent := [key for key in keys if key not in stored or None in stored[key].marks]:
-            raise self.missing(f"{len(absent)} of {len(keys)} question sets are not stored or not filtered")
+            lack = "not stored or not filtered"
+            raise self.missing(format_portion(len(absent), len(keys), "question set", f"is {lack}", f"are {lack}"))
         return self._group_by_sample(samples, stored)
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> SetsBySample:

@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
-from assets.reports.text import format_count
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, Order, Source
 from db.evidence.frames import (
     LoadVideos,
@@ -102,8 +102,8 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
             pending = list_pending_videos(connection, model_id, video_ids)
         by_video = {} if model_id is None else load_frames(engine, model_id, video_ids)
         if unseen := [video.key for video in pending if video.video_id not in by_video]:
-            videos = f"{len(unseen)} of {format_count(len(video_ids), 'video')}"
-            raise self.missing(f"{videos} without frames of {self.model.model_id}, the first is {unseen[0]!r}")
+            lack = f"no frames of {self.model.model_id}, the first is {unseen[0]!r}"
+            raise self.missing(format_portion(len(unseen), len(video_ids), "video", f"has {lack}", f"have {lack}"))
         return by_video
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, StoredFrames]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Forecast, Order, Source
 from assets.sources.texts import TextVectors
 from db.evidence.frames import LoadVideos
@@ -118,7 +119,8 @@ class ExtractedKeywords(Source[Extractions]):
         stored = {} if model_id is None else load_keywords(engine, model_id, texts)
         if len(stored) < len(texts):
             n_missing = len(texts) - len(stored)
-            raise self.missing(f"{n_missing} of {len(texts)} texts have no keywords of {self.model.model_id}")
+            lack = f"no keywords of {self.model.model_id}"
+            raise self.missing(format_portion(n_missing, len(texts), "text", f"has {lack}", f"have {lack}"))
         return {text: _build_extraction(row) for text, row in stored.items()}
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:

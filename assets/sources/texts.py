@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import make_recording_encoder
+from assets.reports.text import format_count, format_portion
 from assets.sources.base import Evidence, Forecast, LineWriter, Order, Source
 from assets.sources.memo import ask_missing
 from db.evidence.embeddings import (
@@ -146,7 +147,8 @@ class TextVectors(EmbeddedTexts[StoredVectors]):
         vectors = StoredVectors() if model_id is None else load_text_vectors(engine, model_id, texts)
         if len(vectors) < len(texts):
             n_missing = len(texts) - len(vectors)
-            raise self.missing(f"{n_missing} of {len(texts)} texts have no vector of {self.model.model_id}")
+            lack = f"no vector of {self.model.model_id}"
+            raise self.missing(format_portion(n_missing, len(texts), "text", f"has {lack}", f"have {lack}"))
         return vectors
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> StoredVectors:
@@ -178,9 +180,8 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
         with engine.connect() as connection:
             cosines = load_nearest_references(connection, self.model_id(connection), sample_ids)
         if n_missing := len(sample_ids) - len(cosines):
-            raise self.missing(
-                f"texts of {n_missing} of {len(sample_ids)} samples have no vector of {self.model.model_id}"
-            )
+            samples_without = f"{n_missing} of {format_count(len(sample_ids), 'sample')}"
+            raise self.missing(f"texts of {samples_without} have no vector of {self.model.model_id}")
         return cosines
 
     def ask(
