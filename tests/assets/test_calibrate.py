@@ -365,7 +365,9 @@ def test_without_labels_a_sentence_says_what_to_do(engine: Engine, tmp_path: Pat
         "no threshold for f1 can be chosen on the 10 labels of set: no label says yes; label more captions"
     )
     bench.execute("UPDATE keypoint_label SET covered = true")
-    assert "give none for youden: no label says no" in refused(bench, "youden", "all")
+    assert "no threshold for youden can be chosen on the 10 labels of set: no label says no" in refused(
+        bench, "youden", "all"
+    )
     assert in_force(bench) == before
 
 
