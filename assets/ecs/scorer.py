@@ -27,7 +27,7 @@ from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncode
 
 
 class ECSSettings(TextEncoderSettings, SplitterSettings):
-    """The settings of ECS: text encoder, sentence splitter, verifier, mode, threshold, and the judge for labels."""
+    """Settings of ECS. They are those of text encoder and sentence splitter, verifier, mode, threshold and judge."""
 
     ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")
     ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)

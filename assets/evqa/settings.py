@@ -14,7 +14,7 @@ from metrics_core.protocols import KeywordExtractor
 
 
 class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSettings):
-    """The settings of EVQAScore: image-text encoder, frames, sentence splitter, long texts and keywords."""
+    """Settings of EVQAScore. They are about image-text encoder, frames, sentence splitter, long texts and keywords."""
 
     evqa_long_text: Literal["chunk_mean", "truncate"] = Field(
         default="chunk_mean",

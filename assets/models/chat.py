@@ -44,7 +44,7 @@ class CachingChatModel(Protocol):
 
 
 class ChatSettings(BaseModel):
-    """The settings for asking servers of models: use of stored replies, requests at a time, deadline, prices, budget.
+    """Settings for asking servers of models. They are cache mode, requests at a time, deadline, prices and budget.
 
     None of them changes an answer.
     """

@@ -24,7 +24,7 @@ DEVICE_VARIABLE = "REELSIEVE_DEVICE"
 
 
 class TextEncoderSettings(ChatSettings):
-    """The settings of the text encoder, which makes vectors of texts: here or at a server."""
+    """Settings of the text encoder. It makes vectors of texts, in this process or at a server."""
 
     text_encoder: str = Field(
         default=OFFLINE,
@@ -60,7 +60,7 @@ class TextEncoderSettings(ChatSettings):
 
 
 class SplitterSettings(BaseModel):
-    """The setting of the sentence splitter, which splits a text into sentences."""
+    """Setting of the sentence splitter. It splits a text into sentences."""
 
     sentence_splitter: str = Field(
         default="rules",
@@ -74,7 +74,7 @@ class SplitterSettings(BaseModel):
 
 
 class ImageTextSettings(BaseModel):
-    """The settings of the image-text encoder, which makes vectors of frames and of texts to compare with them."""
+    """Settings of the image-text encoder. It makes vectors of frames and of texts that are compared with them."""
 
     image_text_encoder: str = Field(default=DEMO, description="`demo`, an architecture of open_clip or a JSON file")
     image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
@@ -97,7 +97,7 @@ class ImageTextSettings(BaseModel):
 
 
 class FrameSettings(BaseModel):
-    """The settings for sampling the frames of a video: their distance, and the most frames."""
+    """Settings for the sampling of frames. They are the distance between two frames and the most frames per video."""
 
     frames_every: int = Field(default=30, ge=1, description="distance between two sampled frames")
     frames_cap: int = Field(default=128, ge=1, description="the most sampled frames per video, spread evenly")

@@ -15,7 +15,7 @@ _ROLE = "name of a chat model; empty: rules and the entailment verifier are used
 
 
 class QEVASettings(TextEncoderSettings, SplitterSettings):
-    """The settings of QEVA: a chat model, address and key for every role, and how questions are made and judged."""
+    """Settings of QEVA. They name a chat model for every role, and how questions are made and answers judged."""
 
     qeva_video_model: str = Field(default="", description=f"video model: {_ROLE}")
     qeva_video_url: str = Field(default="vllm", description=URL_DESCRIPTION)

@@ -27,7 +27,7 @@ NOT_A_CAPTION = Outcome(None, "not_applicable", "VCS compares captions with refe
 
 
 class ReferenceSettings(TextEncoderSettings):
-    """The settings that VCS and VCS_short share: the text encoder, and the parameters of both."""
+    """Settings that VCS and VCS_short share. They are those of the text encoder, and the parameters of both."""
 
     vcs_context_cutoff: float = Field(default=0.6, description="tau of VCS: the least best match with rivals")
     vcs_context_window_control: float = Field(
@@ -42,7 +42,7 @@ class ReferenceSettings(TextEncoderSettings):
 
 
 class VCSSettings(ReferenceSettings, SplitterSettings):
-    """The settings of VCS: those it shares with VCS_short, the sentence splitter, chunk size and tolerance."""
+    """Settings of VCS. They are those it shares with VCS_short, the sentence splitter, chunk size and tolerance."""
 
     vcs_chunk_size: int = Field(default=1, ge=1, description="sentences per chunk")
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
@@ -235,7 +235,7 @@ class VCSScorer(ReferenceScorer):
 
 
 class VCSShortSettings(ReferenceSettings):
-    """The settings of VCS_short: those it shares with VCS, and its own tolerance."""
+    """Settings of VCS_short. They are those it shares with VCS, and its own tolerance."""
 
     vcs_short_lct: float = Field(default=1.0, ge=0.0, description="local chronology tolerance of VCS_short")
 

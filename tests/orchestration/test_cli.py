@@ -141,7 +141,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     table.write_text("video,caption,reference,score\nv,A red ball hits the box.,A red ball rolls and hits a box.,4\n")
     shown = run("init", str(table), "--dry-run").stdout
     assert "plan: scores: vcs_short\n" in shown
-    assert "plan: vcs needs other samples than this one: too short, texts of this shape score 0" in shown
+    assert "plan: vcs needs other samples than this one: too short, texts with so few chunks always score 0" in shown
     assert "plan: qeva needs other samples than this one: no questions, coverage gets 1 of the 3 questions" in shown
     assert [path.name for path in table.parent.iterdir()] == ["t.csv"]
     assert "plan: ecs needs keypoints: none found\n" in shown

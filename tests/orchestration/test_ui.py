@@ -182,7 +182,9 @@ def folded(page: Page) -> list[dict[str, Any]]:
 def test_score_page_shows_counts_mean_makers_spread_and_extremes_at_once(page: Page) -> None:
     page.goto(f"/assets/vcs_score?view=partitions&partition={SHARD}")
     page.get_by_text(re.compile(r"^\d+ of \d+ captions have a score\.$")).wait_for()
-    page.get_by_text(re.compile(r"^\d+ captions have none, too short: texts of this shape score 0")).wait_for()
+    page.get_by_text(
+        re.compile(r"^\d+ captions have none, too short: texts with so few chunks always score 0")
+    ).wait_for()
     mean = page.locator("tr", has_text="mean vcs of captions")
     mean.get_by_text(
         re.compile(
