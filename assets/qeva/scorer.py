@@ -109,67 +109,68 @@ class QEVAScorer:
             return Outcome(None, "not_applicable", "QEVA asks about captions; this is a question-answer pair")
         return self._factory.material.find_refusal(sample)
 
-    def _score_one(self, sample: PendingSample, examined: AnsweredQuestions) -> Outcome:
-        if why := _explain_unfinished(examined):
+    def _score_one(self, sample: PendingSample, answered: AnsweredQuestions) -> Outcome:
+        if why := _explain_unfinished(answered):
             return Outcome(None, "failed", why)
         sets = {
-            name: (question_set.question_set, question_set.filter_marks) for name, question_set in examined.sets.items()
+            name: (question_set.question_set, question_set.filter_marks) for name, question_set in answered.sets.items()
         }
         if is_empty_summary(sample.text):
             result = compute_empty_summary_score(sets["coverage"], sets["chronology"])
         else:
             scored = {
-                name: compute_dimension_score(*sets[name], _list_outcomes(examined, name), self._settings.qeva_on_error)
+                name: compute_dimension_score(*sets[name], _list_outcomes(answered, name), self._settings.qeva_on_error)
                 for name in DIMENSIONS
             }
             result = compute_summary_score(scored, self._factory.count_sentences(sample.text))
         components = _build_components(result, self._factory.material.identity.model_id)
         if result.value is not None:
             return Outcome(result.value, components=components)
-        return Outcome(None, _choose_status(result, examined), _explain_no_value(result, examined), components)
+        return Outcome(None, _choose_status(result, answered), _explain_no_value(result, answered), components)
 
 
-def _list_outcomes(examined: AnsweredQuestions, dimension: str) -> list[AnswerOutcome]:
+def _list_outcomes(answered: AnsweredQuestions, dimension: str) -> list[AnswerOutcome]:
     """Return the outcomes of the answers to a dimension's kept questions, in the order of the questions."""
-    return [examined.answers[question_id].outcome for question_id in examined.sets[dimension].kept]
+    return [answered.answers[question_id].outcome for question_id in answered.sets[dimension].kept]
 
 
-def _explain_unfinished(examined: AnsweredQuestions) -> str | None:
+def _explain_unfinished(answered: AnsweredQuestions) -> str | None:
     """Return why a score would cover only some of the questions, which the next run completes; None if it covers all.
 
     All systems of a video are scored on the same questions, so a question whose filter failed holds back the scores of
     all of them.
     """
-    marks = [mark for question_set in examined.sets.values() for mark in question_set.filter_marks]
+    marks = [mark for question_set in answered.sets.values() for mark in question_set.filter_marks]
     if unfiltered := [mark for mark in marks if mark.failure == "error"]:
         return f"{len(unfiltered)} of {len(marks)} questions could not be filtered: {unfiltered[0].reason}"
-    if examined.n_missing:
-        return f"{examined.n_missing} answers are missing, as the questions changed meanwhile: score again"
+    if answered.n_missing:
+        missing = "1 answer is" if answered.n_missing == 1 else f"{answered.n_missing} answers are"
+        return f"{missing} missing, as the questions changed meanwhile: score again"
     return None
 
 
-def _choose_status(result: QevaScore, examined: AnsweredQuestions) -> str:
+def _choose_status(result: QevaScore, answered: AnsweredQuestions) -> str:
     """Return the status of a sample without a value: "failed" only if another run may complete all its dimensions."""
     undefined = [score for score in result.dimensions if score.value is None]
     statuses = {score.status for score in undefined}
     if "empty_summary" in statuses:
         return "empty_text"
-    failures = [[status for status, _ in _list_failures(examined, score.dimension)] for score in undefined]
+    failures = [[status for status, _ in _list_failures(answered, score.dimension)] for score in undefined]
     if not any(failures):
         return next(shown for status, shown in SAMPLE_STATUSES.items() if status in statuses)
-    return "failed" if all("error" in of_dimension for of_dimension in failures) else "unanswered"
+    return "failed" if all("error" in dimension_failures for dimension_failures in failures) else "unanswered"
 
 
-def _list_failures(examined: AnsweredQuestions, dimension: str) -> list[tuple[str, str | None]]:
+def _list_failures(answered: AnsweredQuestions, dimension: str) -> list[tuple[str, str | None]]:
     """Return (status, reason) of every question set, filter mark and answer of a dimension that a model failed at."""
-    question_set = examined.sets[dimension]
+    question_set = answered.sets[dimension]
     written = (
         [(str(question_set.question_set.status), question_set.question_set.reason)]
         if question_set.question_set.status != "ok"
         else []
     )
     filtered = [(str(mark.failure), mark.reason) for mark in question_set.filter_marks if mark.decision == "error"]
-    given = [answer.reply for question_id, answer in examined.answers.items() if question_id in question_set.kept]
+    given = [answer.reply for question_id, answer in answered.answers.items() if question_id in question_set.kept]
     return [
         *written,
         *filtered,
@@ -177,12 +178,12 @@ def _list_failures(examined: AnsweredQuestions, dimension: str) -> list[tuple[st
     ]
 
 
-def _explain_no_value(result: QevaScore, examined: AnsweredQuestions) -> str:
+def _explain_no_value(result: QevaScore, answered: AnsweredQuestions) -> str:
     """Return why a sample has no value, and the reason of the first failure of a model."""
     undefined = [
         score.dimension for score in result.dimensions if score.value is None and score.status != "empty_summary"
     ]
-    reasons = (reason for dimension in undefined for _, reason in _list_failures(examined, dimension))
+    reasons = (reason for dimension in undefined for _, reason in _list_failures(answered, dimension))
     first = next(filter(None, reasons), None)
     return f"{result.reason}; {first}" if first and first not in (result.reason or "") else str(result.reason)
 
@@ -212,19 +213,19 @@ def _build_counts(score: DimensionScore) -> dict[str, Any]:
     }
 
 
-def explain_qeva(examined: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
+def explain_qeva(answered: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
     """Return a line for every dimension with its score, interval and counts, and a row for every question.
 
-    examined: the sample's questions and answers. components: those stored with its score.
+    answered: the sample's questions and answers. components: those stored with its score.
     """
     lines = [f"the video is given as {components['video_given_as']}", *_format_lines(components)]
     if components.get("partial_mean") is not None and any(components[name] is None for name in DIMENSIONS):
         lines.append(f"mean of the defined dimensions {components['partial_mean']:.4f}, which is no QEVA")
     rows = [
-        _build_row(question, mark, examined.answers.get(question_id))
+        _build_row(question, mark, answered.answers.get(question_id))
         for dimension in DIMENSIONS
-        if dimension in examined.sets
-        for question_id, question, mark in examined.sets[dimension]
+        if dimension in answered.sets
+        for question_id, question, mark in answered.sets[dimension]
     ]
     return Explanation(lines, rows)
 

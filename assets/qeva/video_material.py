@@ -131,9 +131,9 @@ class NotesMaterial(VideoMaterial):
     ) -> VideoNotes | None:
         references = [
             NoteReference(
-                each.text, tuple(NoteSegment(part.start_s, part.end_s, part.text) for part in parts if part.text)
+                reference.text, tuple(NoteSegment(part.start_s, part.end_s, part.text) for part in parts if part.text)
             )
-            for each, parts in zip(texts, times, strict=True)
+            for reference, parts in zip(texts, times, strict=True)
         ]
         noted = [NoteKeypoint(keypoint.text, keypoint.dimension, keypoint.segment_index) for keypoint in keypoints]
         return build_video_notes(references, noted, self._splitter)
