@@ -1,1 +1,1 @@
-"""ECS on the platform: verdicts on keypoints, thresholds chosen on labels, and scores computed from both."""
+"""ECS: verdicts on keypoints, thresholds chosen on labels, and the scorer that computes scores from both."""

@@ -1,4 +1,4 @@
-"""The thresholds of ECS as an asset: chosen on labels, and in force for all later scores."""
+"""The Dagster asset that chooses the thresholds of ECS on labels; all later scores use them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -55,7 +55,7 @@ class CalibrationConfig(dg.Config):
 
 
 @dg.asset(
-    # Beside the verdicts: scores rest on them, and what rests on scores is the group `thresholds`.
+    # In the group of the verdicts, as scores need these thresholds; the group `thresholds` is computed from scores.
     group_name=KeypointVerdicts.group,
     partitions_def=DATASETS,
     deps=[depend_on_all_partitions(KeypointVerdicts.asset), "keypoint_label"],
@@ -72,7 +72,10 @@ class CalibrationConfig(dg.Config):
 def ecs_thresholds(
     context: dg.AssetExecutionContext, config: CalibrationConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """The least probability of a covered keypoint, by dimension, chosen on labels. Scores change with it."""
+    """The thresholds of ECS: for every dimension the probability from which a keypoint counts as covered.
+
+    They are chosen on labels of a dataset. ECS scores whose thresholds change become stale.
+    """
     dataset = require_dataset(curation.engine, context.partition_key)
     scorer = cast(ECSScorer, curation.scorers[ECSScorer.metric])
     judged = _label_by_judge(context, curation, scorer.labeller, dataset, config.judge_limit) if config.judge else None
@@ -112,15 +115,19 @@ def _label_by_judge(
     dataset: Dataset,
     limit: int | None,
 ) -> LabellingResult:
-    """Have the judge label at most `limit` captions of a dataset."""
+    """Let the judge label at most `limit` captions of the run's dataset, and store the labels; return the counts.
+
+    Logs a warning if captions got no labels.
+    """
     datasets = [context.partition_key]
     say = context.log.info
     for _, tell in lease_partitions(curation.engine, LABELLING_LEASE, datasets, say, throttle_lines(say)):
         judged = labeller.label_captions(curation.engine, dataset, run_id=context.run.run_id, tell=tell, limit=limit)
     if judged.first_failure:
         n = sum(int(judged.counts[status]) for status in ("failed", "refused"))
+        have = "has" if n == 1 else "have"
         context.log.warning(
-            f"{n} captions have no labels of the judge, the first for this reason: {judged.first_failure}"
+            f"{format_count(n, 'caption')} {have} no labels of the judge; reason of the first: {judged.first_failure}"
         )
     return judged
 
@@ -149,4 +156,4 @@ def _format_tables(calibration: Calibration) -> str:
 
 def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     header = [_HEADINGS.get(name, name) for name in rows[0]]
-    return format_markdown_table(header, [[format_page_cell(each) for each in row.values()] for row in rows])
+    return format_markdown_table(header, [[format_page_cell(value) for value in row.values()] for row in rows])

@@ -1,4 +1,4 @@
-"""Choosing the thresholds of a dataset's dimensions on labels: rows in, one pure function, rows out."""
+"""The choice of a dataset's thresholds for ECS, one for every dimension, on labels of people or of a judge."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sqlalchemy.engine import Engine
 
+from assets.reports.text import format_count
 from assets.scores.base import Scorer
 from assets.scores.pending import store_scorer
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, LabelledVerdict, load_labelled_verdicts
@@ -30,18 +31,19 @@ TOTAL_NAME = "all dimensions"
 
 
 class NoLabels(ValueError):
-    """A dataset has no labels to choose a threshold on."""
+    """Raised when a dataset has no labels that a threshold can be chosen on; the message has the reason and remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The thresholds of a dataset's dimensions, and how well they decide the other labels.
+    """The thresholds that were chosen for a dataset's dimensions, and how well they agree with the other labels.
 
-    source: the source of the labels, the manifest or a judge. by_dimension: the thresholds, with intervals and counts
-    on the labels that they were chosen on. evaluated: the confusion on the other labels, by dimension and in total;
-    empty where no other labels are left. n_shard_thresholds: the number of thresholds stored for single shards.
+    part: which labels they were chosen on. source: where the labels are from, the manifest or a judge.
+    threshold_by_dimension: the thresholds, with intervals and counts on the labels that they were chosen on.
+    confusion_by_dimension: the confusion on the other labels, by dimension and in total; empty if no other labels are
+    left. n_shard_thresholds: the number of thresholds stored for single shards.
     """
 
     objective: Objective
@@ -53,7 +55,7 @@ class Calibration:
 
     @property
     def warnings(self) -> list[str]:
-        """Return the warnings about all thresholds. Every sentence begins with its dimension."""
+        """The warnings about all thresholds, as sentences that begin with the dimension; [] if there are none."""
         return [
             f"{name}: {text}" for name, threshold in self.threshold_by_dimension.items() for text in threshold.warnings
         ]
@@ -67,11 +69,12 @@ def calibrate_thresholds(
     part: LabelPart,
     source: str = MANIFEST_LABEL_SOURCE,
 ) -> Calibration:
-    """Choose a threshold per dimension on the labels of a fifth of the videos, or of all, and put them in force.
+    """Choose a threshold for every dimension on a dataset's labels, store the thresholds, and return them.
 
-    Only the labels of one source count: of the manifest, or of one judge. The thresholds replace all thresholds of this
-    dataset that were chosen on labels before. A shard with enough labels gets thresholds of its own as well. They show
-    whether shards differ, and no score uses them. Raises NoLabels, and then changes nothing.
+    They replace all thresholds of this dataset that were chosen on labels before, and later scores use them. part: the
+    labels of a fifth of the videos, or of all. source: only labels of this source count: of the manifest, or of one
+    judge. A shard with enough labels also gets its own thresholds, which show whether shards differ; no score uses
+    them. Raises NoLabels, and then changes nothing.
     """
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
@@ -80,7 +83,8 @@ def calibrate_thresholds(
     # covered keypoints have one, so the uncovered ones would remain.
     if any(verdict.is_lower_bound for verdict in labelled):
         raise NoLabels(
-            f"an early exit left lower bounds beside labels of {dataset.name}: score it without early exit first"
+            f"labelled keypoints of {dataset.name} have only lower bounds from an early exit: score it without early "
+            "exit first"
         )
     chosen, others = _split_labels(labelled, part)
     thresholds = _choose_thresholds(chosen, objective)
@@ -93,19 +97,29 @@ def calibrate_thresholds(
     origin = {"labels": source, "videos": part}
     rows = [
         *_build_rows(thresholds, "dataset", None, objective, origin),
-        *(row for shard, own in by_shard.items() for row in _build_rows(own, "shard", shard, objective, origin)),
+        *(
+            row
+            for shard, shard_thresholds in by_shard.items()
+            for row in _build_rows(shard_thresholds, "shard", shard, objective, origin)
+        ),
     ]
     with engine.begin() as connection:
         store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
-    n_of_shards = sum(row.scope == "shard" for row in rows)
+    n_shard_thresholds = sum(row.scope == "shard" for row in rows)
     by_dimension = thresholds.by_dimension
-    return Calibration(objective, part, source, by_dimension, compute_confusions(others, by_dimension), n_of_shards)
+    return Calibration(
+        objective, part, source, by_dimension, compute_confusions(others, by_dimension), n_shard_thresholds
+    )
 
 
 def compute_confusions(
     labelled: Iterable[LabelledVerdict], thresholds: Mapping[str, Threshold]
 ) -> dict[str, Confusion]:
-    """Compare decisions at the thresholds with labels, by dimension and in total; {} without labels."""
+    """Compare decisions at the thresholds with labels: return the confusion by dimension and "all dimensions".
+
+    A dimension without a threshold or without labels has no entry; {} without labels. A caption without a sentence
+    covers nothing.
+    """
     decided: dict[str, list[tuple[bool, bool]]] = {}
     for verdict in labelled:
         threshold = thresholds.get(verdict.dimension)
@@ -121,9 +135,9 @@ def compute_confusions(
 def _split_labels(
     labelled: Sequence[LabelledVerdict], part: LabelPart
 ) -> tuple[list[LabelledVerdict], list[LabelledVerdict]]:
-    """Split the labels into those to choose thresholds on and the others.
+    """Return (labels to choose thresholds on, the other labels). All labels of a video are on one side.
 
-    A hash decides about whole videos, so the split is always the same.
+    A hash of the video decides, so the split is always the same.
     """
     if part == "all":
         return list(labelled), []
@@ -154,7 +168,7 @@ def _build_rows(
     objective: str,
     origin: Mapping[str, str],
 ) -> list[LabelThreshold]:
-    """Make the rows to store. A shard keeps only thresholds chosen on the dimension's own labels."""
+    """Return the thresholds as rows to store; of a shard only those chosen on the dimension's own labels."""
     return [
         LabelThreshold(
             scope, shard, name, objective, chosen.value, chosen.n, chosen.n_positive, _build_details(chosen, origin)
@@ -186,12 +200,12 @@ def _explain_no_threshold(dataset: str, labelled: Sequence[LabelledVerdict], poo
         )
     if pooled.status != "no_labels":
         return (
-            f"the {pooled.n} labels of {dataset} to choose thresholds on give none for {pooled.objective}: "
+            f"no threshold for {pooled.objective} can be chosen on the {format_count(pooled.n, 'label')} of {dataset}: "
             f"{pooled.reason}; label more captions"
         )
     n_judged = sum(verdict.probability is not None for verdict in labelled)
     if n_judged == 0:
-        return f"no labelled caption of {dataset} has a sentence to judge: label captions that say something"
+        return f"no labelled caption of {dataset} has a sentence to judge: label captions that have sentences"
     return (
         f"none of the {n_judged} labels of {dataset} lies in the fifth of the videos that thresholds are chosen on: "
         "calibrate on all of them with --labels all"

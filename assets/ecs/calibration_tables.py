@@ -1,4 +1,4 @@
-"""The results of a calibration as tables for people."""
+"""The results of a calibration as rows of tables, for pages and the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from metrics_core.agreement import majority_accuracy
 
 
 def build_threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
-    """Give every dimension a row: threshold, 95 % interval, labels. pooled: chosen on labels of all dimensions."""
+    """Return a row for every dimension: its threshold, the 95 % interval, counts of labels, and F1 on them.
+
+    A value that is not known is None. pooled: whether the threshold was chosen on the labels of all dimensions.
+    """
     rows = []
     for name, threshold in calibration.threshold_by_dimension.items():
         low, high = (threshold.interval.low, threshold.interval.high) if threshold.interval else (None, None)
@@ -29,9 +32,10 @@ def build_threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
 
 
 def build_evaluation_rows(calibration: Calibration) -> list[dict[str, Any]]:
-    """Give every dimension and the total a row: agreement on the other labels, beside rules that need no metric.
+    """Return a row for every dimension and the total: agreement on the other labels, and that of two simple rules.
 
-    majority: accuracy of always saying the more frequent answer. all_positive_f1: F1 of always saying yes.
+    majority: accuracy of always giving the more frequent answer. all_positive_f1: F1 of always answering yes. [] if no
+    other labels are left.
     """
     return [
         {

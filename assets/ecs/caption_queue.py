@@ -1,4 +1,4 @@
-"""Judge the pairs of many captions in one queue."""
+"""A queue in which the keypoints of many captions are verified together, so that no pair is verified twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from metrics_core.protocols import EntailmentModel
 
 @dataclass(slots=True)
 class CaptionQueue:
-    """The captions of a batch by sample_id: plans and thresholds of their keypoints, or the reason for a refusal."""
+    """The captions of a batch, by sample_id: the premises and thresholds of their keypoints, or why one was refused.
+
+    plans: for every keypoint of a caption, the sentences to verify it with. thresholds: those of these keypoints.
+    refused: the reasons.
+    """
 
     plans: dict[int, list[RankedPremises]] = field(default_factory=dict)
     thresholds: dict[int, list[float]] = field(default_factory=dict)
@@ -32,7 +36,10 @@ class CaptionQueue:
         vectors: Mapping[str, NDArray[np.float32]],
         thresholds: Thresholds,
     ) -> CaptionQueue:
-        """Make the queue of some captions. A caption without the times that the mode needs is refused."""
+        """Return the queue of these captions; one without the times that the mode needs is among the refused.
+
+        vectors: by text, those of the keypoints and sentences; needed if not all sentences are verified.
+        """
         queue = cls()
         for sample in samples:
             try:
@@ -45,10 +52,14 @@ class CaptionQueue:
         return queue
 
     def verify(self, model: EntailmentModel, early_exit: bool) -> Verification:
-        """Judge all pairs of all captions. A caption with a keypoint that is too long for the model is refused."""
+        """Verify all keypoints of all captions with the model, and return the verdicts in the order of the plans.
+
+        A caption with a keypoint that is too long for the model moves to the refused. early_exit: verify no further
+        sentence once one reaches the keypoint's threshold.
+        """
         while True:
-            plans = [plan for of_caption in self.plans.values() for plan in of_caption]
-            levels = [level for of_caption in self.thresholds.values() for level in of_caption]
+            plans = [plan for plans in self.plans.values() for plan in plans]
+            levels = [level for levels in self.thresholds.values() for level in levels]
             try:
                 return verify_with_early_exit(plans, model, levels) if early_exit else verify_keypoints(plans, model)
             except HypothesisTooLong as error:
@@ -60,7 +71,7 @@ class CaptionQueue:
             too_long = [plan.hypothesis for plan in plans if plan.premises and plan.hypothesis in hypotheses]
             if too_long:
                 self.refused[sample_id] = (
-                    f"the verifier has no room for a sentence beside the keypoint {too_long[0][:80]!r}: shorten the "
+                    f"the keypoint {too_long[0][:80]!r} leaves the verifier no room for a sentence: shorten the "
                     "keypoint or split it"
                 )
                 del self.plans[sample_id], self.thresholds[sample_id]

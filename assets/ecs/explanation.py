@@ -1,4 +1,4 @@
-"""Why a caption has its ECS: for every keypoint the decision, and the sentence or the words behind it."""
+"""The explanation of an ECS score: for every keypoint the decision, and the sentence or words that decided it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ def explain_ecs(
     verification: KeypointVerification,
     proof_threshold: float,
 ) -> Explanation:
-    """Give every keypoint a row, from view keypoint_verdicts; `label` is the answer of a person.
+    """Return a row for every keypoint, read from view keypoint_verdicts, and lines about how many are covered and how.
 
-    least: the P(entailment) from which on a sentence proves a keypoint by itself. Where the verifier weighs the whole
-    text, a keypoint may be covered without such a sentence: the words that it shares with the text stand in its place.
+    A row has the decision, its probability and threshold, a person's label, and the sentence that decided. If the
+    verifier weighs the whole text, a keypoint may be covered without such a sentence; then the words that it shares
+    with the text are shown. proof_threshold: the P(entailment) from which one sentence proves a keypoint by itself.
     """
-    found = connection.execute(_VERDICTS, {"sample_id": sample.sample_id}).all()
-    proven = _find_proven_keypoints(connection, found, verification, proof_threshold)
+    verdicts = connection.execute(_VERDICTS, {"sample_id": sample.sample_id}).all()
+    proven = _find_proven_keypoints(connection, verdicts, verification, proof_threshold)
     texts = dict(
         zip((k.keypoint_id for k in sample[KEYPOINTS]), verification.choose_premises(sample).premises, strict=True)
     )
@@ -50,13 +51,13 @@ def explain_ecs(
             "keypoint": f"{row.dimension}: {row.keypoint_text}",
             "why": _explain_decision(row, verification, texts[row.keypoint_id], is_proven=row.keypoint_id in proven),
         }
-        for row in found
+        for row in verdicts
     ]
     covered, total = sum(components["covered"].values()), sum(components["keypoints"].values())
     lines = [f"{covered} of {total} keypoints covered; mode {components['mode']}"]
-    if by_words := sum(bool(row.covered) for row in found) - len(proven):
+    if by_words := sum(bool(row.covered) for row in verdicts) - len(proven):
         lines.append(
-            f"{by_words} of them by words of the whole text: no sentence by itself reaches p {proof_threshold:.2f}"
+            f"{by_words} of them by words of the whole text, as no single sentence reaches p {proof_threshold:.2f}"
         )
     if why := components.get("parse_error"):
         lines.append(f"the prediction could not be read: {why}")
@@ -64,16 +65,16 @@ def explain_ecs(
 
 
 def _find_proven_keypoints(
-    connection: Connection, found: Any, verification: KeypointVerification, proof_threshold: float
+    connection: Connection, verdicts: Any, verification: KeypointVerification, proof_threshold: float
 ) -> set[int]:
-    """The covered keypoints that a single sentence proves, by id."""
-    covered = [row for row in found if row.covered and row.sentence is not None]
+    """Return the ids of the covered keypoints that a single sentence proves."""
+    covered = [row for row in verdicts if row.covered and row.sentence is not None]
     model_id = find_model_id(connection, verification.model.identity.as_dict())
     if find_weigher(verification.model) is None or model_id is None:
         return {row.keypoint_id for row in covered}
     pairs = {row.keypoint_id: (row.sentence, row.keypoint_text) for row in covered}
-    alone = load_entailments(connection.engine, model_id, pairs.values())
-    return {i for i, pair in pairs.items() if pair in alone and alone[pair].probability >= proof_threshold}
+    stored = load_entailments(connection.engine, model_id, pairs.values())
+    return {i for i, pair in pairs.items() if pair in stored and stored[pair].probability >= proof_threshold}
 
 
 def _explain_decision(row: Any, verification: KeypointVerification, text: str, *, is_proven: bool) -> str | None:
@@ -83,4 +84,5 @@ def _explain_decision(row: Any, verification: KeypointVerification, text: str, *
     weigher = find_weigher(verification.model)
     if not row.covered or weigher is None:
         return f"nearest: {row.sentence}"
-    return f"words of the whole text: {', '.join(weigher.list_shared_words(verification.split_sentences(text), row.keypoint_text))}"
+    shared_words = weigher.list_shared_words(verification.split_sentences(text), row.keypoint_text)
+    return f"words of the whole text: {', '.join(shared_words)}"

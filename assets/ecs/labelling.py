@@ -1,4 +1,4 @@
-"""A judge's labels on keypoints: a chat model reads captions, so that thresholds can be calibrated without people."""
+"""Labels that a judge, a chat model, gives to keypoints, so that thresholds can be calibrated without people."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from metrics_core.ecs.judge import CaptionKeypoints, CaptionLabels, ChatJudge
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
 
-# Captions judged between two writes. Replies that a crash keeps from the labels stand in table chat_reply.
+# Captions judged between two writes. Table chat_reply keeps replies that a crash kept out of the labels.
 CAPTIONS_AT_A_TIME = 64
 
 
 class NoJudge(ValueError):
-    """Labels of a judge are wanted, and no judge is named."""
+    """Raised when labels of a judge are asked for but the settings name no judge."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class LabellingResult:
-    """What a judge did. counts: captions by what became of them, new labels, calls and tokens.
+    """The result of labelling by a judge, in counts by name: captions, new labels, requests and tokens.
 
-    why: the first caption without labels, with the reason; None where there is none.
+    first_failure: key of the first caption that the judge gave no labels, with the reason; None if there is none.
     """
 
     counts: Mapping[str, int | str]
@@ -55,9 +55,10 @@ class LabellingResult:
 
 @dataclass(frozen=True, slots=True)
 class LabellingTask:
-    """Keypoints of one caption that are held against one text.
+    """One task for a judge: keypoints of one caption to be compared with one text, the caption or a part of it.
 
-    digests: of what a judge is asked about each keypoint. text_sha256: of the whole caption.
+    checked: the sentences of that text, and the keypoints. digests: for every keypoint the hash of what the judge is
+    asked about it. text_sha256: the hash of the whole caption.
     """
 
     sample_id: int
@@ -69,12 +70,15 @@ class LabellingTask:
 
     @property
     def digest_by_key(self) -> dict[LabelKey, bytes]:
-        """The digest that the label of each keypoint must have."""
+        """The digest that an up-to-date label must have, by (sample_id, keypoint_id)."""
         keys = ((self.sample_id, keypoint_id) for keypoint_id in self.keypoint_ids)
         return dict(zip(keys, self.digests, strict=True))
 
     def drop_labelled(self, labelled: Mapping[LabelKey, bytes]) -> LabellingTask:
-        """The sheet without the keypoints that have a label."""
+        """Return the task without the keypoints that have an up-to-date label; it may have no keypoint left.
+
+        labelled: the digests of stored labels.
+        """
         kept = [i for i, (key, digest) in enumerate(self.digest_by_key.items()) if labelled.get(key) != digest]
         return LabellingTask(
             self.sample_id,
@@ -86,16 +90,19 @@ class LabellingTask:
         )
 
     def build_labels(self, judgement: CaptionLabels) -> Iterator[JudgeLabel]:
-        """The labels of the keypoints, with the sentence that covers them."""
-        facts = zip(self.keypoint_ids, self.checked.keypoints, self.digests, judgement.labels, strict=True)
-        for keypoint_id, fact, digest, label in facts:
+        """Yield the labels to store, one for every keypoint in order, with the sentence that covers it or None."""
+        rows = zip(self.keypoint_ids, self.checked.keypoints, self.digests, judgement.labels, strict=True)
+        for keypoint_id, keypoint, digest, label in rows:
             sentence = None if label.sentence is None else self.checked.sentences[label.sentence]
-            texts, extra = (self.text_sha256, text_sha256(fact)), {"sentence": sentence}
+            texts, extra = (self.text_sha256, text_sha256(keypoint)), {"sentence": sentence}
             yield JudgeLabel(self.sample_id, keypoint_id, label.covered, digest, *texts, extra)
 
 
 class KeypointLabeller:
-    """Labels keypoints by a judge, each on the sentences that ECS holds it against. chat_model: None for no judge."""
+    """Labels keypoints of a dataset's captions by a judge, on the same sentences that ECS compares them with.
+
+    chat_model: the judge; None if the settings name none.
+    """
 
     def __init__(
         self, chat_model: ChatModel | None, settings: ChatSettings, verification: KeypointVerification
@@ -106,20 +113,20 @@ class KeypointLabeller:
 
     @property
     def source(self) -> str:
-        """The source of the labels; raises NoJudge."""
+        """The source that labels are stored under: "judge:" and the model's name. Raises NoJudge without a judge."""
         return format_judge_source(self._require_judge().identity.model_id)
 
     def check_judge(self) -> None:
-        """Raise NoJudge where no judge is named."""
+        """Raise NoJudge if the settings name no judge."""
         self._require_judge()
 
     def label_captions(
         self, engine: Engine, dataset: Dataset, *, run_id: str, tell: LineWriter, limit: int | None = None
     ) -> LabellingResult:
-        """Have the judge label the keypoints of a dataset's captions, and store the labels, some captions at a time.
+        """Let the judge label the keypoints of a dataset's captions, and store the labels; return what was counted.
 
-        limit: the most captions with labels; the same ones always come first. What is labelled is not asked again.
-        Labels on what has changed since are deleted, and within the limit made anew. A caption for which the judge
+        limit: the most captions with labels; the same ones always come first. A label that is up to date is not asked
+        for again. Labels on changed texts are deleted, and within the limit made again. A caption for which the judge
         fails or declines gets none. Raises NoJudge.
         """
         tally = ChatTally()
@@ -131,45 +138,48 @@ class KeypointLabeller:
         why: list[str] = []
         chosen = sample_ids if limit is None else sample_ids[:limit]
         for ids in split_ids(chosen, CAPTIONS_AT_A_TIME):
-            sheets = self._list_open_tasks(engine, source, judge.identity, ids, counts)
-            judged = judge.label_keypoints([sheet.checked for sheet in sheets])
-            failed = {s.sample_id: (s, j) for s, j in zip(sheets, judged, strict=True) if j.status != "ok"}
-            pairs = [(s, j) for s, j in zip(sheets, judged, strict=True) if s.sample_id not in failed]
+            tasks = self._list_open_tasks(engine, source, judge.identity, ids, counts)
+            judged = judge.label_keypoints([task.checked for task in tasks])
+            failed = {s.sample_id: (s, j) for s, j in zip(tasks, judged, strict=True) if j.status != "ok"}
+            pairs = [(s, j) for s, j in zip(tasks, judged, strict=True) if s.sample_id not in failed]
             counts["labels"] += store_labels(engine, source, [label for s, j in pairs for label in s.build_labels(j)])
-            counts.update(captions=len(ids), judged=len({sheet.sample_id for sheet, _ in pairs}))
+            counts.update(captions=len(ids), judged=len({task.sample_id for task, _ in pairs}))
             counts.update(judgement.status for _, judgement in failed.values())
-            why += [f"{sheet.sample_key}: {judgement.reason}" for sheet, judgement in failed.values()]
+            why += [f"{task.sample_key}: {judgement.reason}" for task, judgement in failed.values()]
             tell(f"keypoints of {counts['captions']} of {len(chosen)} captions judged by {judge.identity.model_id}")
         for ids in split_ids(sample_ids[len(chosen) :], CAPTIONS_AT_A_TIME):
             self._list_open_tasks(engine, source, judge.identity, ids, Counter())
-        of_chat = {f"chat_{name}": value for name, value in tally.as_metadata().items()}
-        return LabellingResult({**counts, **of_chat}, why[0] if why else None)
+        chat_counts = {f"chat_{name}": value for name, value in tally.as_metadata().items()}
+        return LabellingResult({**counts, **chat_counts}, why[0] if why else None)
 
     def _require_judge(self) -> ChatModel:
         if self._chat_model is None:
-            raise NoJudge("there is no judge of keypoints: name a chat model by REELSIEVE_ECS_JUDGE_MODEL")
+            raise NoJudge("there is no judge of keypoints: name a chat model in REELSIEVE_ECS_JUDGE_MODEL")
         return self._chat_model
 
     def _list_open_tasks(
         self, engine: Engine, source: str, identity: ModelIdentity, ids: list[int], counts: Counter[str]
     ) -> list[LabellingTask]:
-        """What is to be judged of these captions, once labels on what has changed are deleted."""
+        """Return the tasks with keypoints of these captions that have no up-to-date label; deletes outdated labels.
+
+        Adds captions without the times that the mode needs to `counts`.
+        """
         with engine.connect() as connection:
             samples = load_samples(connection, ids, VERDICT_INPUTS)
             labelled = load_label_digests(connection, source, ids)
-        sheets: list[LabellingTask] = []
+        tasks: list[LabellingTask] = []
         for sample in samples:
             try:
-                sheets += self._build_tasks(sample, identity)
+                tasks += self._build_tasks(sample, identity)
             except MissingTimes:
                 counts["without_times"] += 1
-        expected = {key: digest for sheet in sheets for key, digest in sheet.digest_by_key.items()}
+        expected = {key: digest for task in tasks for key, digest in task.digest_by_key.items()}
         delete_labels(engine, source, [key for key, digest in labelled.items() if expected.get(key) != digest])
-        rest = [sheet.drop_labelled(labelled) for sheet in sheets]
-        return [sheet for sheet in rest if sheet.keypoint_ids]
+        rest = [task.drop_labelled(labelled) for task in tasks]
+        return [task for task in rest if task.keypoint_ids]
 
     def _build_tasks(self, sample: PendingSample, identity: ModelIdentity) -> list[LabellingTask]:
-        """One sheet for every text that keypoints of a caption are held against."""
+        """Return one task for every text that keypoints of a caption are compared with."""
         places: dict[str, list[int]] = {}
         for place, premise in enumerate(self._verification.choose_premises(sample).premises):
             places.setdefault(premise, []).append(place)

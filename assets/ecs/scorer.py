@@ -1,4 +1,4 @@
-"""ECS: the share of a video's keypoints that a caption entails, or SodaM's F1 where both have times."""
+"""The scorer of ECS: the share of a video's keypoints that a caption entails, or SodaM's F1 if both have times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncode
 
 
 class ECSSettings(TextEncoderSettings, SplitterSettings):
-    """The settings of ECS."""
+    """Settings of ECS. They are those of text encoder and sentence splitter, verifier, mode, threshold and judge."""
 
     ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")
     ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
@@ -38,23 +38,27 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
         default="auto", description="`auto`: `sodam` where both sides have times, else `flat_micro`"
     )
     ecs_threshold: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="of dimensions without a calibrated one; default: the verifier's own"
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="threshold of dimensions without a calibrated one; default: the verifier's",
     )
     ecs_judge_model: str = Field(default="", description="chat model that labels keypoints for calibration")
     ecs_judge_url: str = Field(default="vllm", description=URL_DESCRIPTION)
     ecs_judge_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     def make_judge(self) -> ChatModel | None:
-        """The judge that is named, or None."""
+        """Make the chat model that the settings name as judge of keypoints; None if they name none. Asks nothing."""
         if not self.ecs_judge_model:
             return None
         return self.make_chat_model(self.ecs_judge_model, self.ecs_judge_url, self.ecs_judge_key_variable)
 
 
 class ECSScorer:
-    """Entailment-Checklist Scoring: decides verdicts on keypoints at the thresholds in force, without a model.
+    """Entailment-Checklist Scoring of captions: compares stored verdicts on keypoints with thresholds, without a model.
 
-    labeller: makes labels for calibration by the judge; no score depends on it.
+    A sample that is no caption, or whose video has no keypoints, gets a status. labeller: makes labels by the judge for
+    calibration; no score depends on it.
     """
 
     metric: ClassVar[str] = "ecs"
@@ -88,7 +92,7 @@ class ECSScorer:
 
     @classmethod
     def from_settings(cls, settings: ECSSettings) -> ECSScorer:
-        """Make the scorer that the settings describe, with its real models."""
+        """Make the scorer with the models of the settings, which load when they are first used."""
         return cls(
             settings,
             settings.make_text_encoder(),
@@ -98,7 +102,7 @@ class ECSScorer:
         )
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of all models: verifier and sentence splitter always, and two where they take part.
+        """Return the identities, by role, of verifier, sentence splitter, and two models that not every setting needs.
 
         They are the text encoder that chooses sentences, and the weigher of whole texts.
         """
@@ -114,7 +118,10 @@ class ECSScorer:
         }
 
     def params(self) -> dict[str, Any]:
-        """Return retrieval, mode and default threshold. Calibrated thresholds are data, not parameters."""
+        """Return the number of sentences per keypoint, the mode and the default threshold, by name.
+
+        Calibrated thresholds are data, not parameters.
+        """
         return {
             "sentences": self.verification.n_sentences or "all",
             "mode": self.verification.mode,
@@ -122,17 +129,17 @@ class ECSScorer:
         }
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Score samples from their verdicts and the thresholds in force."""
+        """Return one outcome for every sample, in order, from its verdicts and the dataset's thresholds."""
         return [self._score_one(sample, evidence[self.verdicts].get(sample.sample_id)) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Show for every keypoint the decision, and the sentence that proves it or the words that decided."""
+        """Return a row for every keypoint with the decision, and the sentence that proves it or words that decided."""
         return explain_ecs(connection, sample, components, self.verification, self._proof_threshold)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that cannot have a value, whatever models say of it; else None."""
+        """Return the outcome of a sample that has no keypoints, or not the times that the mode needs; else None."""
         if refused := self._find_obstacle(sample):
             return refused
         try:
@@ -142,7 +149,7 @@ class ECSScorer:
         return None
 
     def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that is no caption, or whose video has no keypoints; else None."""
+        """Return the outcome of a sample that is no caption, or whose video has no keypoints; else None."""
         if is_verifiable(sample):
             return None
         if sample.kind != "caption":
@@ -176,18 +183,18 @@ def _build_verdict(row: VerdictRow) -> KeypointVerdict:
 
 
 def _compute_result(
-    sample: PendingSample, reading: KeypointPremises, verdicts: Sequence[KeypointVerdict], n_sentences: int
+    sample: PendingSample, premises: KeypointPremises, verdicts: Sequence[KeypointVerdict], n_sentences: int
 ) -> ECSResult:
     dimensions = [keypoint.dimension for keypoint in sample[KEYPOINTS]]
-    if reading.mode != "sodam":
-        return compute_flat_score(dimensions, verdicts, mode=reading.mode)
-    assert reading.alignment is not None
-    members: list[list[int]] = [[] for _ in range(reading.n_segments)]
+    if premises.mode != "sodam":
+        return compute_flat_score(dimensions, verdicts, mode=premises.mode)
+    assert premises.alignment is not None
+    members: list[list[int]] = [[] for _ in range(premises.n_segments)]
     for place, keypoint in enumerate(sample[KEYPOINTS]):
         assert keypoint.segment_index is not None
         members[keypoint.segment_index].append(place)
     return compute_sodam_score(
-        reading.alignment,
+        premises.alignment,
         [[dimensions[i] for i in places] for places in members],
         [[verdicts[i] for i in places] for places in members],
         n_sentences=n_sentences,

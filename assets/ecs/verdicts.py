@@ -1,4 +1,4 @@
-"""Verdicts: the keypoints that a caption entails, with the best sentence and its probability."""
+"""The source of verdicts: how probably a caption entails each keypoint of its video, and by which sentence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.ecs.caption_queue import CaptionQueue
 from assets.ecs.verification import KeypointVerification, is_verifiable
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, Order, Source
 from assets.sources.cached_models import CachingVerifier
 from assets.sources.texts import TextVectors
@@ -36,10 +37,10 @@ EARLY_EXIT = "early_exit"
 
 
 class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
-    """The verified checklists of captions, by sample_id.
+    """The source of verdicts on all keypoints of captions; `load` and `ask` return them by sample_id.
 
-    With option early_exit no further sentence is judged for a keypoint once a sentence reaches its threshold. Decisions
-    stay the same in fewer passes, but probabilities are lower bounds. A run without the option completes them.
+    With option early_exit no further sentence is verified for a keypoint once one reaches its threshold. Decisions stay
+    the same in fewer passes, but probabilities are lower bounds. A run without the option completes them.
     """
 
     asset: ClassVar[str] = "ecs_verdict"
@@ -62,14 +63,14 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The verifier."""
+        """The identity of the verifier."""
         return self._verification.model.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Verify every keypoint of the captions and store the verdicts, some hundred captions at a time.
+        """Verify every keypoint of the captions and store the verdicts, up to 512 captions at a time; return counts.
 
-        Raises MissingEvidence where retrieval lacks vectors. A keypoint that is too long for the model makes the
-        captions of its video unverifiable.
+        Raises MissingEvidence if the choice of sentences lacks vectors. A keypoint that is too long for the model makes
+        the captions of its video unverifiable.
         """
         counts: Counter[str] = Counter(captions=0, keypoints=0, passes=0, pairs_judged=0, pairs_truncated=0)
         thresholds = self._load_thresholds(order)
@@ -91,41 +92,58 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
                 pairs_truncated=verification.n_truncated,
             )
         if refusals:
-            order.tell(f"{len(refusals)} captions have no verdicts, the first for this reason: {refusals[0]}")
+            have = "caption has" if len(refusals) == 1 else "captions have"
+            order.tell(f"{len(refusals)} {have} no verdicts; reason of the first: {refusals[0]}")
         return {**counts, "unverifiable": len(refusals), "verifier": self._verification.model.identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VerdictSet]:
-        """Load the verdicts on the captions that have keypoints. Raises MissingEvidence where a caption has none."""
-        wanted = [sample.sample_id for sample in samples if is_verifiable(sample)]
-        by_sample = load_verdict_sets(engine, scorer_id, wanted)
-        if len(by_sample) < len(wanted):
-            n_missing = len(wanted) - len(by_sample)
-            raise self.missing(f"{n_missing} of {len(wanted)} captions have no verdicts on their keypoints")
+        """Load the verdicts, or the status without one, of the captions that have keypoints, by sample_id.
+
+        Raises MissingEvidence if a caption was not verified.
+        """
+        sample_ids = [sample.sample_id for sample in samples if is_verifiable(sample)]
+        by_sample = load_verdict_sets(engine, scorer_id, sample_ids)
+        if len(by_sample) < len(sample_ids):
+            n_missing = len(sample_ids) - len(by_sample)
+            lack = "no verdicts on keypoints"
+            raise self.missing(format_portion(n_missing, len(sample_ids), "caption", f"has {lack}", f"have {lack}"))
         return by_sample
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, VerdictSet]:
-        """Verify every keypoint of the captions. Each sentence is judged, so thresholds do not matter."""
+        """Verify every keypoint of the captions now; return the verdicts by sample_id, and store nothing.
+
+        There is no early exit, so thresholds do not matter.
+        """
         chosen = [sample for sample in samples if is_verifiable(sample)]
         vectors, thresholds = below[self._vectors], Thresholds({}, self._verification.default_threshold)
         queue = CaptionQueue.build(self._verification, chosen, vectors, thresholds)
         verification = queue.verify(self._verification.model, early_exit=False)
-        return {one.sample_id: one for one in _build_verdict_sets(self._verification, chosen, queue, verification)}
+        return {
+            verdict_set.sample_id: verdict_set
+            for verdict_set in _build_verdict_sets(self._verification, chosen, queue, verification)
+        }
 
     def try_out(self) -> str:
-        """Judge one pair."""
+        """Load the verifier, verify one pair of sentences, and return its P(entailment) as a line of text."""
         answer = self._verification.model.entailment([("A red dog runs.", "A dog runs.")])
         return f"P(entailment) of one pair is {answer.probabilities[0]:.2f}"
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
-        """Return the captions of the shard that lack verdicts; without early exit also captions with lower bounds."""
+        """Return the ids of the shard's captions without verdicts; unless early_exit is set, also with lower bounds.
+
+        What `asked` returns does not matter.
+        """
         return self._list_unverified(order, in_full=not order.options.get(EARLY_EXIT, False))
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the shards with captions without verdicts, or with captions that an early exit left incomplete."""
+        """Return the shards of a dataset with captions without verdicts, or that an early exit left incomplete."""
         return list_unfinished_shards(engine, scorer_id, dataset_id)
 
     def examine(self, order: Order) -> Examination:
-        """Check that every caption with keypoints is verified as far as its decisions need."""
+        """Check verdicts_present: every caption of the shard with keypoints has the verdicts that its decisions need.
+
+        The count `missing` is that of captions without them.
+        """
         missing = len(self._list_unverified(order, in_full=False))
         return Examination({"verdicts_present": missing == 0}, {"missing": missing})
 
@@ -149,7 +167,7 @@ def _build_verdict_sets(
     checklist: KeypointVerification, samples: Sequence[PendingSample], queue: CaptionQueue, verification: Verification
 ) -> list[VerdictSet]:
     verdicts = iter(zip(verification.verdicts, verification.pass_counts, strict=True))
-    by_caption = {i: list(islice(verdicts, len(plans))) for i, plans in queue.plans.items()}
+    verdicts_by_sample = {i: list(islice(verdicts, len(plans))) for i, plans in queue.plans.items()}
     sets = []
     for sample in samples:
         if why := queue.refused.get(sample.sample_id):
@@ -158,7 +176,7 @@ def _build_verdict_sets(
         rows = tuple(
             _build_row(keypoint.keypoint_id, verdict, plan, n_passes)
             for keypoint, plan, (verdict, n_passes) in zip(
-                sample[KEYPOINTS], queue.plans[sample.sample_id], by_caption[sample.sample_id], strict=True
+                sample[KEYPOINTS], queue.plans[sample.sample_id], verdicts_by_sample[sample.sample_id], strict=True
             )
         )
         sets.append(VerdictSet(sample.sample_id, sample.input_sha256, checklist.count_sentences(sample), rows))

@@ -1,4 +1,4 @@
-"""How the keypoints of a video are compared with a caption: the text, its sentences, and the model."""
+"""How the keypoints of a video are verified in a caption: in which text and sentences, and by which model."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from metrics_core.sodam import Alignment, align, merge_texts
 
 
 class MissingTimes(ValueError):
-    """A caption or a reference lacks the times that the mode needs."""
+    """Raised when a caption or its references lack the times that the mode needs."""
 
 
 class KeypointVerification:
-    """The way to verdicts on keypoints: the model, the splitter, and the rules.
+    """The rules by which keypoints are verified in captions, with the verifier model and the sentence splitter.
 
-    n_sentences: the number of sentences to verify per keypoint, None for all. default_threshold: the threshold of
-    dimensions without a calibrated one. sentences: splits a text into its sentences, and keeps the result.
+    n_sentences: the number of sentences to verify a keypoint with, None for all. default_threshold: the threshold of
+    dimensions without a calibrated one. split_sentences: returns the sentences of a text, and keeps the result.
     """
 
     def __init__(
@@ -45,14 +45,17 @@ class KeypointVerification:
         self.split_sentences = lru_cache(maxsize=4096)(lambda text: split_premises(text, splitter))
 
     def choose_premises(self, sample: PendingSample) -> KeypointPremises:
-        """Decide on mode and premises of a sample. Raises MissingTimes where it lacks times that the mode needs."""
+        """Choose the mode for a caption, and for every keypoint of its video the text that it is verified in.
+
+        Raises MissingTimes if the caption or its references lack times that the mode needs.
+        """
         reference = _find_timed_reference(sample)
         predicted = _require_all_texts(sample[SEGMENTS].caption)
-        # A caption that says nothing needs no times.
+        # A caption without a sentence needs no times.
         is_empty = not predicted and not self.split_sentences(sample.text)
-        wanted = "flat_micro" if self.mode == "sodam" and is_empty else self.mode
+        requested = "flat_micro" if self.mode == "sodam" and is_empty else self.mode
         try:
-            mode = choose_mode(wanted, timed_reference=bool(reference), timed_prediction=bool(predicted))
+            mode = choose_mode(requested, timed_reference=bool(reference), timed_prediction=bool(predicted))
         except ValueError as error:
             raise MissingTimes(str(error)) from None
         if mode != "sodam":
@@ -63,7 +66,10 @@ class KeypointVerification:
         return KeypointPremises(mode, premises, alignment, len(reference))
 
     def list_texts(self, sample: PendingSample) -> Iterator[str]:
-        """Yield the keypoints and sentences that retrieval needs vectors of; none where all sentences are verified."""
+        """Yield the texts that need a vector to choose sentences: keypoints, then sentences of caption and segments.
+
+        Nothing if all sentences are verified, or if the sample has no keypoints.
+        """
         if self.n_sentences is None or not is_verifiable(sample):
             return
         yield from (keypoint.text for keypoint in sample[KEYPOINTS])
@@ -71,7 +77,10 @@ class KeypointVerification:
             yield from self.split_sentences(text)
 
     def build_plans(self, sample: PendingSample, vectors: Mapping[str, NDArray[np.float32]]) -> list[RankedPremises]:
-        """Plan the pairs to verify, one plan per keypoint, in the sample's order. Raises as `reading` does."""
+        """Return for every keypoint, in the sample's order, the sentences to verify it with: all, or the nearest ones.
+
+        vectors: by text; needed if not all sentences are verified. Raises MissingTimes as `choose_premises` does.
+        """
         members: dict[str, list[int]] = {}
         for place, premise in enumerate(self.choose_premises(sample).premises):
             members.setdefault(premise, []).append(place)
@@ -82,11 +91,12 @@ class KeypointVerification:
         return [plans[place] for place in range(len(sample[KEYPOINTS]))]
 
     def count_sentences(self, sample: PendingSample) -> int:
-        """Count the sentences of a caption; of all its segments in mode "sodam"."""
-        reading = self.choose_premises(sample)
-        texts = (
-            [sample.text] if reading.alignment is None else [segment.text or "" for segment in sample[SEGMENTS].caption]
-        )
+        """Return the number of sentences of a caption; in mode "sodam" of all its segments together.
+
+        Raises MissingTimes if times that the mode needs are lacking.
+        """
+        is_timed = self.choose_premises(sample).alignment is not None
+        texts = [segment.text or "" for segment in sample[SEGMENTS].caption] if is_timed else [sample.text]
         return sum(len(self.split_sentences(text)) for text in texts)
 
     def _plan(
@@ -100,9 +110,9 @@ class KeypointVerification:
 
 @dataclass(frozen=True, slots=True)
 class KeypointPremises:
-    """How a sample is verified and scored: the mode, and for every keypoint the text that it is compared with.
+    """The mode for a caption, and for every keypoint, in the sample's order, the text that it is verified in.
 
-    alignment, n_segments: the alignment and the number of reference segments, in mode "sodam" only.
+    alignment, n_segments: the alignment with the reference's segments and their number, only in mode "sodam".
     """
 
     mode: Mode

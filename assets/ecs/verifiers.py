@@ -1,4 +1,4 @@
-"""The models that can verify keypoints: our own, any NLI classifier, or the share of common words."""
+"""The models that can verify keypoints: the built-in one, any NLI classifier, or the share of words in common."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from metrics_core.models.nli import NliClassifier
 from metrics_core.protocols import EntailmentModel
 
 OFFLINE, LEXICAL = "offline", "lexical"
-# At this probability an NLI model says "entailed". It counts as long as there are no labels.
+# At this probability an NLI model decides "entailed". It is the threshold as long as there are no labels.
 EVEN_ODDS = 0.5
 
 
 @lru_cache(maxsize=4)
 def make_verifier(model: str, precision: str) -> EntailmentModel:
-    """Make the verifier of this name, once per process: `offline`, `lexical`, or a folder or hub id."""
+    """Return the verifier with this name, made once per process: `offline`, `lexical`, or a folder or hub id.
+
+    An NLI model of a folder or hub id loads when it is first used. precision: for that model only.
+    """
     if model == OFFLINE:
         from metrics_core.ecs.verifier import make_offline_verifier
 
@@ -26,7 +29,10 @@ def make_verifier(model: str, precision: str) -> EntailmentModel:
 
 
 def find_default_threshold(model: str) -> float:
-    """Return the threshold of the verifier on whole captions for dimensions without a calibrated one."""
+    """Return the threshold for captions of the verifier with this name, for dimensions without a calibrated one.
+
+    It is 0.5 for every verifier but `offline`.
+    """
     if model == OFFLINE:
         from metrics_core.ecs import verifier
 
@@ -35,7 +41,7 @@ def find_default_threshold(model: str) -> float:
 
 
 def find_pair_threshold(model: str) -> float:
-    """Return the threshold of the verifier on single sentences."""
+    """Return the P(entailment) from which one sentence proves a keypoint with this verifier; 0.5 unless `offline`."""
     if model == OFFLINE:
         from metrics_core.ecs import verifier
 

@@ -1,1 +1,1 @@
-"""EVQAScore as a scorer."""
+"""The scorer of EVQAScore, with its settings and the preparation of its texts."""

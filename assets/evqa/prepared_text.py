@@ -1,4 +1,4 @@
-"""How EVQAScore reads a text: its keywords, and the chunks whose vectors are averaged."""
+"""The preparation of a text for EVQAScore: its keywords, and the chunks whose vectors are averaged."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from metrics_core.protocols import KeywordExtractor, SentenceSplitter
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """A text prepared for scoring: its keywords, and the chunks whose vectors are averaged."""
+    """A text prepared for EVQAScore: its raw and cleaned keywords, and the chunks whose vectors are averaged."""
 
     keywords: Keywords
     chunk_plan: TextChunks
 
     @property
     def texts(self) -> Iterator[str]:
-        """Yield the texts that need a vector: the chunks, then the keywords."""
+        """The texts that need a vector: the chunks of the text, then its cleaned keywords."""
         yield from self.chunk_plan.chunks
         yield from self.keywords.cleaned
 
     @property
     def components(self) -> dict[str, Any]:
-        """Return the components of a score that describe its text."""
+        """The components of a score that describe its text: keywords, and counts of keywords, tokens and chunks."""
         return {
             "n_keywords": len(self.keywords.cleaned),
             "keywords": list(self.keywords.cleaned),
@@ -42,9 +42,10 @@ class PreparedText:
 
 
 class TextPreparer:
-    """Prepares texts for scoring: `by_rule` extracts raw keywords without a chat model, `read` takes text and keywords.
+    """Prepares texts for EVQAScore: `extract_by_rule` extracts raw keywords, `prepare` takes a text and raw keywords.
 
-    A text is prepared for the texts to embed and again for the score, so both keep their results.
+    Both keep their results, as a text is prepared once for the texts to embed and again for the score. extract_by_rule:
+    asks no chat model. prepare: returns a PreparedText.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class TextPreparer:
         self.extract_by_rule: Callable[[str], KeywordExtraction] = lru_cache(maxsize=4096)(self._extract)
 
     def choose_keyword_text(self, sample: PendingSample) -> str:
-        """Return the text that the keywords of a sample are extracted from."""
+        """Return the text that a sample's keywords are extracted from: its whole text, or only the answer if so set."""
         return sample.answer if sample.answer is not None and self._keywords_from == "answer" else sample.text
 
     def _extract(self, text: str) -> KeywordExtraction:

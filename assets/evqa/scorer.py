@@ -1,4 +1,4 @@
-"""EVQAScore: captions and question-answer pairs against the sampled frames of their video."""
+"""The scorer of EVQAScore, which compares captions and question-answer pairs with the sampled frames of their video."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ NUMBER_NAMES = ("precision", "recall", "f1", "coarse", "score")
 
 
 class EVQAScorer:
-    """EVQAScore (arXiv 2411.06908). The value of a question-answer pair with n keywords is score * ln(n + 1)."""
+    """EVQAScore (arXiv 2411.06908) of captions and question-answer pairs, from vectors of keywords, texts and frames.
+
+    The value of a question-answer pair with n keywords is score * ln(n + 1).
+    """
 
     metric: ClassVar[str] = "evqa"
     code_version: ClassVar[str] = "1"
@@ -79,11 +82,11 @@ class EVQAScorer:
 
     @classmethod
     def from_settings(cls, settings: EVQASettings) -> EVQAScorer:
-        """Make the scorer that the settings describe, with its real models."""
+        """Make the scorer with encoder, keyword extractor and splitter of the settings; they load at first use."""
         return cls(settings, settings.make_image_text_encoder(), settings.make_extractor(), settings.make_splitter())
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of image-text encoder, keyword extractor and sentence splitter."""
+        """Return the identities of image-text encoder, keyword extractor and sentence splitter, by role."""
         return {
             "image_text_encoder": self._encoder.identity.as_dict(),
             "keyword_extractor": self._extractor.identity.as_dict(),
@@ -91,7 +94,7 @@ class EVQAScorer:
         }
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of frame sampling, long texts and keywords."""
+        """Return the parameters of frame sampling, long texts and keywords, by name."""
         return {
             "frames_every": self._settings.frames_every,
             "frames_cap": self._settings.frames_cap,
@@ -102,14 +105,17 @@ class EVQAScorer:
         }
 
     def list_texts(self, sample: PendingSample, find: FindExtraction) -> Iterator[str]:
-        """The chunks of the text and its keywords; none where there are no frames, or no keywords, to compare."""
+        """Yield the texts of a sample that need a vector: chunks of its text, then keywords; none without frames.
+
+        find: returns the keyword extraction of a text. If that failed, nothing is yielded.
+        """
         for text in self._list_keyword_texts(sample):
             extraction = find(text)
             if extraction.status == "ok":
                 yield from self._preparer.prepare(sample.text, extraction.keywords).texts
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Score samples. A video is prepared once for all its samples."""
+        """Return one outcome for every sample, in order. A video's frames are prepared once for all its samples."""
         videos = {video_id: prepare_frames(frames.features) for video_id, frames in evidence[self.frames].items()}
         find = self._choose_extractions(evidence)
         return [self._find_obstacle(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
@@ -117,7 +123,7 @@ class EVQAScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Show every keyword with the frame that is most similar to it."""
+        """Return a line with the score's parts, and a row for every keyword with its most similar frame and cosine."""
         raw = self._choose_extractions(evidence)(self._preparer.choose_keyword_text(sample)).keywords
         keywords = self._preparer.prepare(sample.text, raw).keywords.cleaned
         frames = evidence[self.frames][sample.video_id]
@@ -125,10 +131,10 @@ class EVQAScorer:
         rows = [
             {
                 "keyword": keyword,
-                "cosine": float(of_frames.max()),
-                "best frame at s": frames.times_s[of_frames.argmax()],
+                "cosine": float(frame_cosines.max()),
+                "best frame at s": frames.times_s[frame_cosines.argmax()],
             }
-            for keyword, of_frames in zip(keywords, cosines, strict=True)
+            for keyword, frame_cosines in zip(keywords, cosines, strict=True)
         ]
         parts = ", ".join(f"{name} {components[name]:.4f}" for name in NUMBER_NAMES if components.get(name) is not None)
         return Explanation([f"{len(frames.times_s)} frames; {parts}"], rows)
@@ -138,7 +144,7 @@ class EVQAScorer:
         return self._encoder.identity.model_id == DEMO_ENCODER
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that cannot have a value, whatever models say of it; else None."""
+        """Return the outcome of a sample that cannot have a value: without frames, encoder or keywords; else None."""
         if refused := self._find_obstacle(sample):
             return refused
         if self.keywords is None and not self._extract_keywords_by_rule(sample):
@@ -153,7 +159,10 @@ class EVQAScorer:
         return self._find_obstacle(sample) is None
 
     def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that no model needs to see, because it cannot be scored; else None."""
+        """Return the outcome of a sample whose video has no readable file, or that the demo encoder cannot encode.
+
+        None for any other sample.
+        """
         video = sample[VIDEO]
         if video.status == "text_only":
             return Outcome(None, "no_frames", "the video has no file: EVQAScore compares texts with frames")
@@ -163,7 +172,7 @@ class EVQAScorer:
             return Outcome(
                 None,
                 "no_model",
-                "the demo encoder knows the clips of the demo alone: set REELSIEVE_IMAGE_TEXT_ENCODER and "
+                "the built-in encoder only works on the demo: set REELSIEVE_IMAGE_TEXT_ENCODER and "
                 "REELSIEVE_IMAGE_TEXT_CHECKPOINT to a real encoder",
             )
         return None
@@ -187,18 +196,20 @@ class EVQAScorer:
         extraction = find(self._preparer.choose_keyword_text(sample))
         if extraction.status != "ok":
             return Outcome(None, extraction.status, f"no keywords: {extraction.reason}")
-        reading = self._preparer.prepare(sample.text, extraction.keywords)
-        notes = {**reading.components, "n_frames": len(frames.features)}
-        if not reading.chunk_plan.chunks:
-            return Outcome(None, "empty_text", "the caption is empty", notes)
+        prepared = self._preparer.prepare(sample.text, extraction.keywords)
+        components = {**prepared.components, "n_frames": len(frames.features)}
+        if not prepared.chunk_plan.chunks:
+            return Outcome(None, "empty_text", "the caption is empty", components)
         try:
-            whole = average_chunk_features(_list_vectors(reading.chunk_plan.chunks, vectors), reading.chunk_plan.tokens)
+            whole = average_chunk_features(
+                _list_vectors(prepared.chunk_plan.chunks, vectors), prepared.chunk_plan.tokens
+            )
         except BadFeature as error:
-            return Outcome(None, "bad_feature", str(error), notes)
-        keywords = _list_vectors(reading.keywords.cleaned, vectors)
+            return Outcome(None, "bad_feature", str(error), components)
+        keywords = _list_vectors(prepared.keywords.cleaned, vectors)
         result = evqa_from_prepared_frames(videos[sample.video_id], keywords, whole)
         value = result.score if sample.kind == "caption" else qa_score(result)
-        return Outcome(value, result.status, result.reason, {**_build_number_components(result), **notes})
+        return Outcome(value, result.status, result.reason, {**_build_number_components(result), **components})
 
 
 def _list_vectors(texts: Sequence[str], vectors: StoredVectors) -> list[NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""The settings of EVQAScore: frames, long texts, and the extractor of keywords."""
+"""The settings of EVQAScore: models, frames, long texts and keywords."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from metrics_core.protocols import KeywordExtractor
 
 
 class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSettings):
-    """The settings of EVQAScore."""
+    """Settings of EVQAScore. They are about image-text encoder, frames, sentence splitter, long texts and keywords."""
 
     evqa_long_text: Literal["chunk_mean", "truncate"] = Field(
         default="chunk_mean",
-        description="texts longer than the encoder reads: mean of chunks, or cut",
+        description="texts that are too long for the encoder: mean of their chunks, or truncated",
     )
     evqa_keywords_from: Literal["question_and_answer", "answer"] = Field(
-        default="question_and_answer", description="question words say little about an answer"
+        default="question_and_answer", description="text that keywords of a question-answer pair are extracted from"
     )
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
     evqa_keywords_model: str = Field(default="", description="chat model that extracts keywords; empty: rules do")
@@ -29,7 +29,7 @@ class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSetti
     evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     def make_extractor(self) -> KeywordExtractor:
-        """Return the extractor that asks the named chat model, or the rules where none is named."""
+        """Make the keyword extractor that asks the chat model of the settings; without a model, one that uses rules."""
         if not self.evqa_keywords_model:
             return RuleKeywords()
         where = (self.evqa_keywords_url, self.evqa_keywords_key_variable)

@@ -1,1 +1,1 @@
-"""Facts that describe videos and texts without a model; nothing here says that more of one is better."""
+"""Facts about videos and texts, measured without a model. They describe: a higher number is not better."""

@@ -1,4 +1,4 @@
-"""The assets of facts, one partition per shard."""
+"""The Dagster assets that measure facts about texts and videos, with a partition for every shard."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,12 +38,12 @@ def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cur
 
 
 def _measure_shards(
-    context: dg.AssetExecutionContext, curation: Curation, asset: str, describe: MeasureShard
+    context: dg.AssetExecutionContext, curation: Curation, asset: str, measure: MeasureShard
 ) -> dg.MaterializeResult:
-    """Describe what lacks facts in the shards of the run, each while no other process does."""
+    """Measure the facts that are missing in the shards of the run, every shard while no other process works on it."""
     shards = {shard.key: shard for shard in load_run_shards(context, curation.engine)}
     n = sum(
-        describe(curation.engine, shards[key].dataset, shards[key].number, tell)
+        measure(curation.engine, shards[key].dataset, shards[key].number, tell)
         for keys, tell in lease_partitions(
             curation.engine, asset, shards, context.log.info, throttle_lines(context.log.info)
         )

@@ -1,4 +1,4 @@
-"""Facts about the texts and the videos of a shard, each distinct one once. Knows no Dagster."""
+"""The measurement of facts about the texts and videos of a shard. Every distinct text and video is measured once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ TEXTS_PER_WRITE = 1_000
 
 
 def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter) -> int:
-    """Describe the texts of a shard that lack facts by the present rule; returns their number."""
+    """Measure and store facts about the distinct texts of a shard that have none by the present rules; return how many.
+
+    tell: takes lines about progress.
+    """
     split, n = RuleSplitter().split, 0
     while True:
         with engine.connect() as connection:
@@ -50,23 +53,23 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
 
 
 def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter) -> int:
-    """Measure the videos of a shard that lack facts by the present rule; returns their number.
+    """Measure and store facts about the videos of a shard that have none by the present rules; return how many.
 
     A video is stored as failed if its file is missing or has changed since it was ingested, or if the decoder died or
     ran out of time. The next run tries it again.
     """
     with engine.connect() as connection:
-        todo = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, dataset.dataset_id, shard)
-    n, measured = 0, _measure_in_order(todo)
+        videos = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, dataset.dataset_id, shard)
+    n, measured = 0, _measure_in_order(videos)
     while batch := list(islice(measured, VIDEOS_PER_WRITE)):
         store_video_facts(engine, PICTURE_FACTS_VERSION, batch)
         n += len(batch)
-        tell(f"{n} of {len(todo)} videos measured")
+        tell(f"{n} of {len(videos)} videos measured")
     return n
 
 
 def _measure_in_order(videos: list[StoredVideo]) -> Iterator[VideoFacts]:
-    """Measure videos in order, as many at once as frames are sampled."""
+    """Yield the facts about these videos in order; several are measured at once, as many as decoders would run."""
     n_decoders = max(1, min(MAX_DECODERS, (os.cpu_count() or 1) // 2, len(videos)))
     with ExitStack() as stack:
         free: SimpleQueue[DecodingWorker] = SimpleQueue()

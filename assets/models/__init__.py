@@ -1,1 +1,1 @@
-"""The models that settings name: the fields that several metrics share, and how a model is made of them."""
+"""The models that settings name: settings that several metrics share, profiles, and the making of a model from them."""

@@ -1,4 +1,4 @@
-"""Chat models as the settings name them, with what a run gives them: the cache, the ledger and the spending stop."""
+"""Chat models and encoders at servers, made from settings, with cache, record of requests, and limit of spending."""
 
 from __future__ import annotations
 
@@ -22,31 +22,37 @@ from metrics_core.models.server.retries import RetryPolicy
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
-# The descriptions that the settings of every chat model share. A hosted server has no address of its own to preset.
+# The descriptions that the settings of all chat models share. A preset without an address is no value of these.
 _PRESETS = ", ".join(name for name, preset in PRESETS.items() if preset.url)
 URL_DESCRIPTION = f"preset ({_PRESETS}), or address of a server"
 KEY_VARIABLE_DESCRIPTION = "name of the environment variable that holds the key; empty for a server without one"
-# Of the numbers that a model in this process computes in.
+# The precision of the numbers that a model in this process computes with.
 Precision = Literal["fp32", "bf16", "fp16"]
-PRECISION_DESCRIPTION = "counts on a GPU only"
+PRECISION_DESCRIPTION = "only used on a GPU"
 
 
 @runtime_checkable
 class CachingChatModel(Protocol):
-    """A chat model that takes a cache and a ledger."""
+    """A chat model that can keep its replies in a cache and record its requests in a ledger."""
 
     def add_cache(self, cache: ReplyCache, mode: CacheMode, ledger: Ledger) -> ChatModel:
-        """The same model with a cache and a ledger."""
+        """Return a copy of the model that looks in the cache before it asks, and records every request in the ledger.
+
+        mode: whether stored replies are used, made anew, or used only.
+        """
         ...
 
 
 class ChatSettings(BaseModel):
-    """How servers of models are asked. Nothing of it changes an answer."""
+    """Settings for asking servers of models. They are cache mode, requests at a time, deadline, prices and budget.
+
+    None of them changes an answer.
+    """
 
     chat_mode: Literal["normal", "refresh", "offline"] = Field(
         default="normal", description="`refresh` asks again, `offline` takes stored answers only"
     )
-    chat_concurrency: int = Field(default=8, ge=1, description="requests under way at a time, per model")
+    chat_concurrency: int = Field(default=8, ge=1, description="requests sent at a time, per model")
     chat_deadline_s: float = Field(default=600.0, gt=0, description="seconds for one request with all its attempts")
     chat_prices: dict[str, tuple[float, float]] = Field(
         default={}, description='money per million tokens in and out by model, as JSON: {"model": [2.5, 10]}'
@@ -61,12 +67,12 @@ class ChatSettings(BaseModel):
         return budget
 
     def make_chat_model(self, model: str, url: str, key_variable: str) -> ChatModel:
-        """The model behind a preset or an address; asks nothing yet.
+        """Make the chat model at a preset or address, with the settings' limits and prices. Asks nothing yet.
 
         Raises ServerUnusable for an address or key variable that cannot be used, and BudgetWithoutPrice where there is
         a budget but no price of the model.
         """
-        prices, purse = self._find_money(model)
+        prices, limit = self._find_money(model)
         return make_chat_model(
             model,
             url=None if url in PRESETS else url,
@@ -75,12 +81,15 @@ class ChatSettings(BaseModel):
             concurrency=self.chat_concurrency,
             deadline_s=self.chat_deadline_s,
             prices=prices,
-            spending=purse,
+            spending=limit,
         )
 
     def make_served_encoder(self, model: str, url: str, key_variable: str, revision: str) -> ServedTextEncoder:
-        """The text encoder behind a preset or an address; asks nothing yet. Raises as `make_chat_model` does."""
-        prices, purse = self._find_money(model)
+        """Make the text encoder at a server, named by a preset or address. Asks nothing yet.
+
+        Raises ServerUnusable and BudgetWithoutPrice as `make_chat_model` does.
+        """
+        prices, limit = self._find_money(model)
         endpoint = Endpoint(
             model,
             build_server(model, PRESETS[url].url if url in PRESETS else url, key_variable or None),
@@ -88,7 +97,7 @@ class ChatSettings(BaseModel):
             concurrency=self.chat_concurrency,
             policy=RetryPolicy(deadline_s=self.chat_deadline_s),
             prices=prices,
-            spending=purse,
+            spending=limit,
             mode=self.chat_mode,
         )
         return ServedTextEncoder(endpoint)
@@ -102,47 +111,59 @@ class ChatSettings(BaseModel):
         return prices, _make_spending(self.chat_budget)
 
     def find_prices(self, model: str) -> Prices | None:
-        """The prices of a model, where they are known."""
+        """Return the prices of a model per million tokens, from the settings; None if they have none."""
         prices = self.chat_prices.get(model)
         return Prices(*prices) if prices else None
 
     def add_cache(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
-        """The same model behind tables chat_reply and chat_call, if it can remember."""
+        """Return a copy of the chat model with its cache in table chat_reply and its record in table chat_call.
+
+        A model that can have no cache comes back as it is. run_id: the run that requests are recorded under.
+        """
         if isinstance(chat, CachingChatModel):
             return chat.add_cache(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
         return chat
 
 
 def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
-    """The same text encoder; where it asks a server, each call becomes a row of table chat_call."""
+    """Return a copy of a server's text encoder that records every request in table chat_call.
+
+    An encoder that asks no server comes back as it is. run_id: the run that requests are recorded under.
+    """
     if not isinstance(encoder, ServedTextEncoder):
         return encoder
     return replace(encoder, endpoint=replace(encoder.endpoint, ledger=PostgresLedger(engine, run_id)))
 
 
 class BudgetWithoutPrice(ValueError):
-    """A budget for a model whose price is not known."""
+    """Raised when there is a budget but the settings have no price of a model."""
 
     plain = True
 
 
 @dataclass
 class ChatTally:
-    """What was asked in a run, of all models together. status: how many replies of each status there were."""
+    """Counts of the requests of a run to all chat models together: tokens, money, and replies.
+
+    n_cached: replies that came from the cache. n_by_status: replies by status.
+    """
 
     usage: Usage = field(default_factory=Usage)
     n_cached: int = 0
     n_by_status: Counter[str] = field(default_factory=Counter)
 
     def add(self, replies: Sequence[ChatReply]) -> None:
-        """Count some replies."""
+        """Add these replies to the counts."""
         for reply in replies:
             self.usage = add_usage(self.usage, reply.usage)
             self.n_cached += reply.is_cached
             self.n_by_status[reply.status] += 1
 
     def as_metadata(self) -> dict[str, int | str]:
-        """Plain data for people; empty where no chat model was asked."""
+        """Return counts of calls, cached and failed replies, tokens and money, by name; {} if there was no reply.
+
+        Money is left out if a price is not known.
+        """
         if not self.n_by_status:
             return {}
         counts: dict[str, int | str] = {
@@ -157,18 +178,18 @@ class ChatTally:
 
 @dataclass(frozen=True)
 class CountingChatModel:
-    """A ChatModel whose replies are counted."""
+    """A ChatModel that adds every reply of another chat model to a tally."""
 
     chat_model: ChatModel
     tally: ChatTally
 
     @property
     def identity(self) -> ModelIdentity:
-        """The identity of the model that is asked."""
+        """The identity of the chat model that is asked."""
         return self.chat_model.identity
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """The model's replies."""
+        """Return the chat model's replies to the requests, in order, and add them to the tally."""
         replies = self.chat_model.chat(requests)
         self.tally.add(replies)
         return replies
@@ -176,5 +197,5 @@ class CountingChatModel:
 
 @lru_cache(maxsize=4)
 def _make_spending(budget: float) -> SpendingLimit:
-    """One for all models of this process."""
+    """Return the limit of spending, which all models of this process share."""
     return SpendingLimit(budget)

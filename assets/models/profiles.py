@@ -1,4 +1,4 @@
-"""Profiles: models chosen together in one word, with what is known of each: licence, size and agreement with people."""
+"""Profiles: models chosen together by one word, with their licences and sizes, and their agreement with people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from metrics_core.models.revision import split_model_name
 
 
 def build_url_setting(setting: str) -> str:
-    """The setting with the address of the server of a model that another setting names.
+    """Return the name of the setting for a model's server address, from the name of the setting for the model.
 
     >>> build_url_setting("qeva_video_model"), build_url_setting("text_encoder")
     ('qeva_video_url', 'text_encoder_url')
@@ -19,9 +19,10 @@ def build_url_setting(setting: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProfileModel:
-    """A model of a profile. value: of the setting that names it. gb: what is fetched or copied; None: not known here.
+    """A model that a profile chooses, with its licence, size and purpose.
 
-    also: settings that go with it.
+    setting, value: the setting that names the model, and its value. size_gb: the gigabytes to fetch or copy, None if
+    not known. other_settings: values of further settings that belong to the model.
     """
 
     setting: str
@@ -33,22 +34,22 @@ class ProfileModel:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The setting that names the model, and those that go with it."""
+        """The values of the setting that names the model and of those that belong to it, by name."""
         return {self.setting: self.value, **self.other_settings}
 
     @property
     def size_text(self) -> str:
-        """Gigabytes for people."""
+        """The size in gigabytes as text, "not known" without one."""
         return "not known" if self.size_gb is None else f"{self.size_gb:.3g}"
 
     @property
     def commit(self) -> str | None:
-        """The commit that the profile pins."""
+        """The commit of the model that the profile pins; None if it pins none."""
         return self.other_settings.get("text_encoder_revision") or split_model_name(self.value)[1]
 
     @property
     def revision_note(self) -> str:
-        """Who chooses the revision where the profile pins none."""
+        """A note on the revision if no commit is pinned: "installed", "the server's", "of the tag" or "pin one"."""
         if self.value in {"offline", "demo"}:
             return "installed"
         if build_url_setting(self.setting) in self.other_settings:
@@ -57,14 +58,17 @@ class ProfileModel:
 
     @property
     def name(self) -> str:
-        """The model without its commit, an image-text encoder with its checkpoint."""
+        """The model's name without its commit; for an image-text encoder with its checkpoint."""
         checkpoint = self.other_settings.get("image_text_checkpoint")
         return f"{self.value} / {checkpoint}" if checkpoint else split_model_name(self.value)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Models that are chosen together. agreement: with people on VATEX-EVAL, who measured it and when."""
+    """Models that are chosen together by one word, and what they are meant for.
+
+    agreement: their agreement with people on VATEX-EVAL, with who measured it and when.
+    """
 
     meaning: str
     models: tuple[ProfileModel, ...]
@@ -72,7 +76,7 @@ class Profile:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Every setting that the profile gives a value."""
+        """The values of all settings that the profile chooses, by name."""
         return {name: value for model in self.models for name, value in model.settings.items()}
 
 
@@ -92,7 +96,7 @@ PROFILES: Mapping[str, Profile] = {
         (
             ProfileModel("text_encoder", "offline", "apache-2.0", 0.09, "VCS, VCS_short, ECS: all-MiniLM-L6-v2"),
             ProfileModel(
-                "image_text_encoder", "demo", "Reelsieve's own", 0.004, "EVQAScore of the demo's drawn clips alone"
+                "image_text_encoder", "demo", "Reelsieve's own", 0.004, "EVQAScore of the demo's drawn clips only"
             ),
             ProfileModel(
                 "ecs_verifier", "offline", "Reelsieve's own", 0.004, "ECS: a small NLI model on all-MiniLM-L6-v2"
@@ -130,7 +134,7 @@ PROFILES: Mapping[str, Profile] = {
         "not measured",
     ),
     PAPER: Profile(
-        "what the papers used, as far as it can run on machines of one's own; three servers",
+        "what the papers used, if it can run on machines of one's own; three servers",
         (
             ProfileModel(
                 "text_encoder",
@@ -179,12 +183,13 @@ PROFILES: Mapping[str, Profile] = {
         "not measured here; the authors of VCS_short print Kendall 30.0 with 1 reference and 41.5 with 9",
     ),
 }
-# What a profile says nothing of has its default, whatever stands in a settings file: models belong together.
+# Settings of models that a profile does not choose have their default, whatever a settings file has: models belong
+# together.
 PROFILE_SETTINGS = frozenset(name for profile in PROFILES.values() for name in profile.settings)
 
 
 def find_profile_model(setting: str, value: str) -> ProfileModel | None:
-    """What the profiles say of a model, whichever of them it belongs to and whatever commit stands behind it."""
+    """Return the first model of any profile that this setting names by this value, whatever the commit; else None."""
     name = split_model_name(value)[0]
     models = (model for profile in PROFILES.values() for model in profile.models)
     return next(

@@ -1,4 +1,4 @@
-"""Settings that several metrics share. A metric's own group of settings inherits from those that it needs."""
+"""Groups of settings that several metrics share. A metric's own settings inherit from the groups that it needs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from metrics_core.protocols import SentenceSplitter, TextEncoder
 # The image-text encoder that was trained on the demo's drawn clips.
 DEMO = "demo"
 DEMO_ENCODER = "demo encoder"
-# References and keypoints that people wrote, where they stand in for a video model.
+# The name of references and keypoints that people wrote, when they are used instead of a video model.
 HUMAN_NOTES = "notes"
-# The variable that names the device whose steps wait for one another: a process for each GPU gets a name for each.
+# The variable that names the device whose steps wait for one another. Give every process its own name if there is one
+# for every GPU.
 DEVICE_VARIABLE = "REELSIEVE_DEVICE"
 
 
 class TextEncoderSettings(ChatSettings):
-    """The encoder behind vectors of texts."""
+    """Settings of the text encoder. It makes vectors of texts, in this process or at a server."""
 
     text_encoder: str = Field(
         default=OFFLINE,
@@ -35,7 +36,8 @@ class TextEncoderSettings(ChatSettings):
         validate_default=True,
     )
     text_encoder_revision: str = Field(
-        default="as served", description="of a server's model: tells apart two of one name, such as by a commit"
+        default="as served",
+        description="revision of a server's model, such as a commit; another revision is another model",
     )
     text_encoder_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
     text_encoder_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
@@ -48,7 +50,7 @@ class TextEncoderSettings(ChatSettings):
         return url
 
     def make_text_encoder(self) -> TextEncoder:
-        """The encoder, which loads or is asked when it is first used."""
+        """Make the text encoder of the settings; it loads, or its server is asked, when it is first used."""
         if not self.text_encoder_url:
             return make_text_encoder(self.text_encoder, self.text_encoder_precision)
         name, commit = split_model_name(self.text_encoder)
@@ -58,7 +60,7 @@ class TextEncoderSettings(ChatSettings):
 
 
 class SplitterSettings(BaseModel):
-    """What cuts a text into sentences."""
+    """Setting of the sentence splitter. It splits a text into sentences."""
 
     sentence_splitter: str = Field(
         default="rules",
@@ -67,12 +69,12 @@ class SplitterSettings(BaseModel):
     )
 
     def make_splitter(self) -> SentenceSplitter:
-        """The splitter, which loads when it is first used."""
+        """Make the sentence splitter of the settings, which loads when it is first used."""
         return make_sentence_splitter(self.sentence_splitter)
 
 
 class ImageTextSettings(BaseModel):
-    """The encoder behind vectors of frames and of the texts that are compared with them."""
+    """Settings of the image-text encoder. It makes vectors of frames and of texts that are compared with them."""
 
     image_text_encoder: str = Field(default=DEMO, description="`demo`, an architecture of open_clip or a JSON file")
     image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
@@ -90,12 +92,12 @@ class ImageTextSettings(BaseModel):
         return checkpoint
 
     def make_image_text_encoder(self) -> OpenClipEncoder:
-        """The encoder, one per process, which loads when it is first used."""
+        """Return the image-text encoder of the settings, one for the whole process; it loads when it is first used."""
         return _make_image_text_encoder(self.image_text_encoder, self.image_text_checkpoint, self.image_text_precision)
 
 
 class FrameSettings(BaseModel):
-    """Which frames of a video are looked at."""
+    """Settings for the sampling of frames. They are the distance between two frames and the most frames per video."""
 
     frames_every: int = Field(default=30, ge=1, description="distance between two sampled frames")
     frames_cap: int = Field(default=128, ge=1, description="the most sampled frames per video, spread evenly")

@@ -1,1 +1,1 @@
-"""QEVA on the platform: questions about videos and summaries, and the answers to them."""
+"""QEVA: questions about videos and summaries, the answers to them, and the scorer that counts right answers."""

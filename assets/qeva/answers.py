@@ -1,4 +1,4 @@
-"""Answers: to the kept questions about each summary, from the summary or from the video."""
+"""The source of answers to the kept questions about samples, which are given from the summary or from the video."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.qeva.questions import SAMPLES_AT_A_TIME, SUMMARY_DIMENSIONS, QuestionSource, SetsBySample, StoredQuestionSet
 from assets.qeva.roles import QEVAModelFactory, QEVAModels
 from assets.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
+from assets.reports.text import format_count, format_portion
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
 from db.evidence.frames import LoadVideos, make_video_loader
@@ -23,17 +24,16 @@ from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import AnswerJudgement, AnswerOutcome, choose_outcome, is_empty_summary, judge_replies
 from metrics_core.qeva.records import Context, ContextQuestion, Dimension, Question, Reply
 
-# More failed answers than this are worth a look at the server.
+# With a greater share of failed answers, look at the server.
 MAX_ERROR_SHARE = 0.2
-_REPLY_FIELDS = tuple(each.name for each in fields(Reply))
+_REPLY_FIELDS = tuple(field.name for field in fields(Reply))
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An answer to a question about a sample, and the digest of what it was answered from.
+    """An answer to a question about a sample, whether it is right, and the digest of the text or video it is from.
 
-    reply: as stored; one that the judge did not judge has the judge's status and reason. correct: None where nobody
-    could tell.
+    reply: one that the judge could not decide on has the judge's status and reason. correct: None if it is not known.
     """
 
     context_sha256: bytes
@@ -42,20 +42,20 @@ class StoredAnswer:
 
     @classmethod
     def build(cls, row: Row) -> StoredAnswer:
-        """Read a row of `load_answers`."""
+        """Build the answer from a row that `load_answers` read from the database."""
         return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _REPLY_FIELDS}), row["correct"])
 
     @property
     def outcome(self) -> AnswerOutcome:
-        """Whether the answer is right, wrong, withheld or failed."""
+        """One word for the answer: "correct", "wrong", "abstain" (the model chose not to answer) or "error"."""
         return choose_outcome(self.reply.status, self.correct)
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestions:
-    """A sample's question sets by dimension, and the answers to their kept questions by question_id.
+    """The evidence of QEVA about a sample: its question sets by dimension, and the answers by question_id.
 
-    n_missing: kept questions without an answer.
+    Only kept questions have answers. n_missing: the number of kept questions without an answer.
     """
 
     sets: Mapping[str, StoredQuestionSet]
@@ -65,7 +65,10 @@ class AnsweredQuestions:
 
 @dataclass(frozen=True, slots=True)
 class QuestionToAnswer:
-    """A kept question about a sample, and the digest of what it is to be answered from."""
+    """A kept question to be answered about a sample.
+
+    context_sha256: the digest of the summary or video that it is to be answered from.
+    """
 
     sample: PendingSample
     dimension: Dimension
@@ -75,11 +78,11 @@ class QuestionToAnswer:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Sample and question."""
+        """The ids (sample_id, question_id), by which answers are stored."""
         return self.sample.sample_id, self.question_id
 
     def is_current_answer(self, answer: StoredAnswer | None) -> bool:
-        """Whether this is an answer to the question, given from what is there now."""
+        """Whether there is an answer, and it was given from the present summary or video; False for None."""
         return answer is not None and answer.context_sha256 == self.context_sha256
 
 
@@ -88,44 +91,52 @@ def ask_questions(
     material: VideoMaterial,
     files: LoadVideos,
     samples: Sequence[PendingSample],
-    wanted: Sequence[QuestionToAnswer],
+    questions: Sequence[QuestionToAnswer],
 ) -> list[Row]:
-    """Ask every question in its context: a summary's question about the video, a video's about the summary."""
-    of_video = [each for each in wanted if each.dimension in SUMMARY_DIMENSIONS]
-    of_text = [each for each in wanted if each.dimension not in SUMMARY_DIMENSIONS]
-    shown = material.load(files, samples, {each.sample.video_id for each in of_video})
-    contexts = [(each, shown.get(each.sample.video_id, CHANGED_VIDEO)) for each in of_video]
+    """Ask the models all these questions, judge the answers, and return rows to store; the order is not kept.
+
+    Questions about a video are asked about the summary, and those about a summary about the video. Where the video
+    cannot be shown, the row has a status and reason instead of an answer. Stores nothing.
+    """
+    video_questions = [question for question in questions if question.dimension in SUMMARY_DIMENSIONS]
+    text_questions = [question for question in questions if question.dimension not in SUMMARY_DIMENSIONS]
+    shown = material.load(files, samples, {question.sample.video_id for question in video_questions})
+    contexts = [(question, shown.get(question.sample.video_id, CHANGED_VIDEO)) for question in video_questions]
+    readable = [(question, context) for question, context in contexts if not isinstance(context, UnreadableVideo)]
     answered = [
-        *_ask(models.video_answerer.answer, [(e, c) for e, c in contexts if not isinstance(c, UnreadableVideo)]),
-        *_ask(models.summary_answerer.answer, [(each, each.sample.text) for each in of_text]),
-        *((each, _build_failed_reply(why)) for each, why in contexts if isinstance(why, UnreadableVideo)),
+        *_ask(models.video_answerer.answer, readable),
+        *_ask(models.summary_answerer.answer, [(question, question.sample.text) for question in text_questions]),
+        *((question, _build_failed_reply(why)) for question, why in contexts if isinstance(why, UnreadableVideo)),
     ]
-    judgements = judge_replies([(each.question, reply) for each, reply in answered], models.matcher)
-    return [_build_row(each, reply, judged) for (each, reply), judged in zip(answered, judgements, strict=True)]
+    judgements = judge_replies([(question.question, reply) for question, reply in answered], models.matcher)
+    return [_build_row(question, reply, judged) for (question, reply), judged in zip(answered, judgements, strict=True)]
 
 
 def _ask(
-    answer: Callable[[Sequence[ContextQuestion]], list[Reply]], wanted: Sequence[tuple[QuestionToAnswer, Context]]
+    answer: Callable[[Sequence[ContextQuestion]], list[Reply]], questions: Sequence[tuple[QuestionToAnswer, Context]]
 ) -> list[tuple[QuestionToAnswer, Reply]]:
-    asked = [ContextQuestion(each.question, context) for each, context in wanted]
-    return [(each, reply) for (each, _), reply in zip(wanted, answer(asked) if asked else [], strict=True)]
+    asked = [ContextQuestion(question.question, context) for question, context in questions]
+    return [(question, reply) for (question, _), reply in zip(questions, answer(asked) if asked else [], strict=True)]
 
 
 def _build_failed_reply(why: UnreadableVideo) -> Reply:
     return Reply("refused" if why.is_final else "error", reason=why.reason)
 
 
-def _build_row(wanted: QuestionToAnswer, reply: Reply, judged: AnswerJudgement) -> Row:
-    """An answer as it is stored. One that the judge did not judge has the judge's status and reason."""
+def _build_row(question: QuestionToAnswer, reply: Reply, judged: AnswerJudgement) -> Row:
+    """Return an answer as the row to store; one that the judge could not decide on has its status and reason."""
     if reply.status == "ok" and judged.correct is None:
         reason = f"the judge gave no judgement: {judged.reason}"
         reply = replace(reply, status=judged.status, normalised=None, reason=reason)
-    key = {"question_id": wanted.question_id, "sample_id": wanted.sample.sample_id}
-    return {**key, "context_sha256": wanted.context_sha256, **asdict(reply), "correct": judged.correct}
+    key = {"question_id": question.question_id, "sample_id": question.sample.sample_id}
+    return {**key, "context_sha256": question.context_sha256, **asdict(reply), "correct": judged.correct}
 
 
 class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
-    """The answers about each sample, with the questions: coverage and chronology by its text, the rest by the video."""
+    """The source of answers about samples; `load` and `ask` return question sets with answers by sample_id.
+
+    Questions of coverage and chronology are answered from the sample's text, those of factuality from the video.
+    """
 
     asset: ClassVar[str] = "qeva_answer"
     description: ClassVar[str] = (
@@ -150,30 +161,34 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """All that answer questions and judge the answers."""
+        """The joint identity of all models that answer questions and judge the answers."""
         return self._make_models(None).answer_identity
 
     @property
     def asks_servers(self) -> bool:
-        """Whether some role is a chat model's, or the encoder is a server's."""
+        """Whether a chat model has a role, or the text encoder is a server's."""
         return self._factory.asks_servers
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Ask what has no answer yet, or one that an error prevented, and store the answers, some samples at a time."""
+        """Ask the kept questions that have no current answer or a failed one, and store the answers; return counts.
+
+        Samples are worked on 64 at a time. The counts are of answers, requests and tokens, with the models' names.
+        """
         counts: Counter[str] = Counter(answers=0, abstained=0, unanswered=0)
-        panel = self._make_models(order)
+        models = self._make_models(order)
         with order.engine.begin() as connection:
-            model_id = register_model(connection, panel.answer_identity.as_dict())
+            model_id = register_model(connection, models.answer_identity.as_dict())
         done, files = 0, make_video_loader(order.engine)
         for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
             sets = self._questions.load(order.engine, order.scorer_id, samples)
             stored = self._load_answers(order.engine, model_id, samples)
-            todo = [
-                each
-                for each in self._list_questions(files, samples, sets)
-                if not each.is_current_answer(one := stored.get(each.key)) or (one and one.reply.status == "error")
+            pending = [
+                question
+                for question in self._list_questions(files, samples, sets)
+                if not question.is_current_answer(answer := stored.get(question.key))
+                or (answer and answer.reply.status == "error")
             ]
-            rows = ask_questions(panel, self._material, files, samples, todo)
+            rows = ask_questions(models, self._material, files, samples, pending)
             store_answers(order.engine, model_id, order.run_id, rows)
             counts.update(
                 answers=len(rows),
@@ -182,39 +197,49 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
             )
             done += len(samples)
             order.tell(f"questions answered about {done} of {len(sample_ids)} samples")
-        return {**counts, **panel.tally.as_metadata(), "answered_by": panel.answer_identity.model_id}
+        return {**counts, **models.tally.as_metadata(), "answered_by": models.answer_identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, AnsweredQuestions]:
-        """Questions and answers of each wanted sample; MissingEvidence where one has not been asked about."""
+        """Load the question sets and answers of the samples that can be asked about, by sample_id.
+
+        Raises MissingEvidence if none of a sample's questions has a current answer.
+        """
         sets = self._questions.load(engine, scorer_id, samples)
-        wanted = list(self._list_questions(make_video_loader(engine), samples, sets))
-        examined, unasked = _group_answers(sets, wanted, self._load_stored(engine, samples))
+        questions = list(self._list_questions(make_video_loader(engine), samples, sets))
+        answered, unasked = _group_answers(sets, questions, self._load_stored(engine, samples))
         if unasked:
-            raise self.missing(f"{len(unasked)} of {len(sets)} samples have no answer to any question")
-        return examined
+            lack = "no answer to any question"
+            raise self.missing(format_portion(len(unasked), len(sets), "sample", f"has {lack}", f"have {lack}"))
+        return answered
 
     def ask(
         self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
     ) -> Mapping[int, AnsweredQuestions]:
-        """Have the kept questions about the samples answered."""
+        """Ask the kept questions about the samples now; return question sets and answers by sample_id.
+
+        Stores nothing.
+        """
         sets = below[self._questions]
-        wanted = list(self._list_questions(files, samples, sets))
-        rows = ask_questions(self._make_models(None), self._material, files, samples, wanted)
+        questions = list(self._list_questions(files, samples, sets))
+        rows = ask_questions(self._make_models(None), self._material, files, samples, questions)
         answers = {(row["sample_id"], row["question_id"]): StoredAnswer.build(row) for row in rows}
-        return _group_answers(sets, wanted, answers)[0]
+        return _group_answers(sets, questions, answers)[0]
 
     def try_out(self) -> str:
-        """Have a question answered by whoever answers."""
-        panel = self._make_models(None)
-        return panel.try_out(panel.summary_answerer, panel.video_answerer)
+        """Ask one question of the models that answer questions, and return their answers as a line of text."""
+        models = self._make_models(None)
+        return models.try_out(models.summary_answerer, models.video_answerer)
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """The calls for the answers about these samples, as if every question were kept and none answered."""
+        """Estimate the requests for the answers about these samples, as if all questions were kept and unanswered."""
         batches = order.samples(sample_ids, self.inputs)
         return self._factory.forecast_answers(sum(map(self._questions.is_wanted, chain.from_iterable(batches))))
 
     def examine(self, order: Order) -> Examination:
-        """Whether all kept questions about the shard's samples have an answer, and how many failed."""
+        """Check questions_answered and errors_rare on the shard, with counts of kept, unanswered and failed questions.
+
+        questions_answered: all kept questions have a current answer. errors_rare: fewer than 20 % of them failed.
+        """
         with order.engine.connect() as connection:
             sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
         counts: Counter[str] = Counter(kept=0, unanswered=0, failed=0, abstained=0)
@@ -222,9 +247,9 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         for samples in order.samples(sample_ids, self.inputs):
             stored = self._load_stored(order.engine, samples)
             sets = self._questions.load(order.engine, order.scorer_id, samples)
-            for each in self._list_questions(files, samples, sets):
-                answer = stored.get(each.key)
-                is_present = each.is_current_answer(answer)
+            for question in self._list_questions(files, samples, sets):
+                answer = stored.get(question.key)
+                is_present = question.is_current_answer(answer)
                 counts.update(kept=1, unanswered=not is_present)
                 if answer is not None and is_present:
                     status = answer.reply.status
@@ -238,16 +263,17 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
     def _list_questions(
         self, files: LoadVideos, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredQuestionSet]]
     ) -> Iterator[QuestionToAnswer]:
-        # An empty summary answers nothing, whoever is asked.
+        # An empty summary answers no question.
         chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
         digests = self._material.compute_digests(files, chosen)
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
-            raise self.missing(f"the videos of {len(changed)} samples changed meanwhile, {changed[0]!r} for one")
+            changed_samples = format_count(len(changed), "sample")
+            raise self.missing(f"videos of {changed_samples} changed meanwhile, the first is {changed[0]!r}")
         for sample in chosen:
-            for one in sets[sample.sample_id].values():
-                dimension = one.key.dimension
+            for question_set in sets[sample.sample_id].values():
+                dimension = question_set.key.dimension
                 context = digests[sample.video_id] if dimension in SUMMARY_DIMENSIONS else text_sha256(sample.text)
-                for question_id, question in one.kept.items():
+                for question_id, question in question_set.kept.items():
                     yield QuestionToAnswer(sample, dimension, question_id, question, context)
 
     def _load_stored(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[tuple[int, int], StoredAnswer]:
@@ -264,19 +290,19 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
 
 def _group_answers(
-    sets: SetsBySample, wanted: Sequence[QuestionToAnswer], answers: Mapping[tuple[int, int], StoredAnswer]
+    sets: SetsBySample, questions: Sequence[QuestionToAnswer], answers: Mapping[tuple[int, int], StoredAnswer]
 ) -> tuple[dict[int, AnsweredQuestions], list[int]]:
-    """Questions with their answers by sample, and the samples that were not asked any of theirs.
+    """Return (question sets with their current answers by sample_id, ids of samples none of whose questions has one).
 
-    Where some answers are there, another run changed the questions meanwhile: that is the sample's own trouble.
+    If only some answers are missing, another run changed the questions meanwhile; the sample then counts them.
     """
     given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}
-    n_wanted = Counter(each.sample.sample_id for each in wanted)
-    for each in wanted:
-        if each.is_current_answer(answers.get(each.key)):
-            given[each.sample.sample_id][each.question_id] = answers[each.key]
-    examined = {
-        sample_id: AnsweredQuestions(sets[sample_id], of_sample, n_wanted[sample_id] - len(of_sample))
-        for sample_id, of_sample in given.items()
+    n_wanted = Counter(question.sample.sample_id for question in questions)
+    for question in questions:
+        if question.is_current_answer(answers.get(question.key)):
+            given[question.sample.sample_id][question.question_id] = answers[question.key]
+    answered = {
+        sample_id: AnsweredQuestions(sets[sample_id], sample_answers, n_wanted[sample_id] - len(sample_answers))
+        for sample_id, sample_answers in given.items()
     }
-    return examined, [sample_id for sample_id, n in n_wanted.items() if n and not given[sample_id]]
+    return answered, [sample_id for sample_id, n in n_wanted.items() if n and not given[sample_id]]

@@ -1,4 +1,4 @@
-"""Questions: about each video once for all systems, and about each summary; written, filtered and stored."""
+"""The source of questions, which are written, filtered and stored: about every video once, and about every summary."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.qeva.roles import QEVAModelFactory, QEVAModels
 from assets.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
+from assets.reports.text import format_count, format_portion
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
 from db.evidence.frames import LoadVideos, make_video_loader
@@ -27,13 +28,16 @@ VIDEO_DIMENSIONS: tuple[Dimension, ...] = ("coverage", "chronology")
 SUMMARY_DIMENSIONS: tuple[Dimension, ...] = ("factuality",)
 # Samples whose questions are written and filtered between two looks at the database; their frames are in memory.
 SAMPLES_AT_A_TIME = 64
-# The columns of a question that come from the question itself; the dimension stands in its set.
-_QUESTION_FIELDS = tuple(each.name for each in fields(Question) if each.name != "dimension")
+# The columns of a question that come from the question itself; its set has the dimension.
+_QUESTION_FIELDS = tuple(field.name for field in fields(Question) if field.name != "dimension")
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSetKey:
-    """A set of questions: about a video, or about the text of a sample where one is named."""
+    """The key of a set of questions: a dimension, and the video or the sample whose text they are about.
+
+    sample_id: None for questions about the video. source_sha256: the digest of the video or text.
+    """
 
     dimension: Dimension
     video_id: int
@@ -43,7 +47,11 @@ class QuestionSetKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestionSet:
-    """A stored set. question_ids, marks: of each question, in order; a mark is None before the question is filtered."""
+    """A set of questions with their ids and the filter's marks, as stored.
+
+    question_ids, marks: one for every question of `question_set`, in order; a mark is None until the question is
+    filtered.
+    """
 
     key: QuestionSetKey
     question_set: QuestionSet
@@ -52,34 +60,34 @@ class StoredQuestionSet:
 
     @classmethod
     def build(cls, row: Row) -> StoredQuestionSet:
-        """Read a row of `load_question_sets`."""
+        """Build the set from a row, with its questions, that `load_question_sets` read from the database."""
         dimension, rows = row["dimension"], row["questions"]
         return cls(
             QuestionSetKey(dimension, row["video_id"], row["sample_id"], bytes(row["source_sha256"])),
             QuestionSet(
                 dimension,
-                tuple(_build_question(dimension, each) for each in rows),
+                tuple(_build_question(dimension, question) for question in rows),
                 row["n_requested"],
                 row["n_malformed"],
                 row["status"],
                 row["reason"],
             ),
-            tuple(each["question_id"] for each in rows),
-            tuple(_build_mark(each) for each in rows),
+            tuple(question["question_id"] for question in rows),
+            tuple(_build_mark(question) for question in rows),
         )
 
     def __iter__(self) -> Iterator[tuple[int, Question, FilterMark | None]]:
-        """Give question_id, question and mark of each question."""
+        """Iterate over (question_id, question, mark) in order."""
         return zip(self.question_ids, self.question_set.questions, self.marks, strict=True)
 
     @property
     def kept(self) -> dict[int, Question]:
-        """The questions that filtering kept, by question_id, in order."""
+        """The questions that the filter kept, by question_id, in order; {} before it ran."""
         return {number: question for number, question, mark in self if mark is not None and mark.decision == "keep"}
 
     @property
     def filter_marks(self) -> list[FilterMark]:
-        """The marks of the questions that are filtered, in order."""
+        """The marks of the filtered questions, in order, without the None of the others."""
         return [mark for mark in self.marks if mark is not None]
 
 
@@ -107,38 +115,49 @@ def _build_mark_row(mark: FilterMark) -> Row:
     )
 
 
-def _build_set_row(key: QuestionSetKey, written: QuestionSet) -> Row:
+def _build_set_row(key: QuestionSetKey, question_set: QuestionSet) -> Row:
     return {
         **asdict(key),
-        **{name: getattr(written, name) for name in ("n_requested", "n_malformed", "status", "reason")},
-        "questions": [{name: getattr(each, name) for name in _QUESTION_FIELDS} for each in written.questions],
+        **{name: getattr(question_set, name) for name in ("n_requested", "n_malformed", "status", "reason")},
+        "questions": [
+            {name: getattr(question, name) for name in _QUESTION_FIELDS} for question in question_set.questions
+        ],
     }
 
 
 def load_current_sets(
-    connection: Connection, model_id: int, wanted: Collection[QuestionSetKey]
+    connection: Connection, model_id: int, keys: Collection[QuestionSetKey]
 ) -> dict[QuestionSetKey, StoredQuestionSet]:
-    """Load the wanted sets that are stored, written from what is there now."""
-    videos = {key.video_id for key in wanted if key.sample_id is None}
-    samples = {key.sample_id for key in wanted if key.sample_id is not None}
-    found = map(StoredQuestionSet.build, load_question_sets(connection, model_id, videos, samples))
-    by_key = {one.key: one for one in found}
-    return {key: by_key[key] for key in wanted if key in by_key}
+    """Load the question sets with these keys that the models have stored, by key; a key without a set is left out.
+
+    The digest in the key must match: a set that was written from an older video or text is not returned.
+    """
+    videos = {key.video_id for key in keys if key.sample_id is None}
+    samples = {key.sample_id for key in keys if key.sample_id is not None}
+    stored = map(StoredQuestionSet.build, load_question_sets(connection, model_id, videos, samples))
+    by_key = {question_set.key: question_set for question_set in stored}
+    return {key: by_key[key] for key in keys if key in by_key}
 
 
-def is_incomplete(one: StoredQuestionSet | None) -> bool:
-    """Whether there is something left to write or to filter: a set that is missing, or that an error prevented."""
-    return one is None or one.question_set.status == "error" or any(map(is_undecided, one.marks))
+def is_incomplete(stored: StoredQuestionSet | None) -> bool:
+    """Whether a question set is missing or failed, or one of its questions still has to be filtered."""
+    return stored is None or stored.question_set.status == "error" or any(map(is_undecided, stored.marks))
 
 
 def is_undecided(mark: FilterMark | None) -> bool:
-    """Whether filtering is still to come, or did not get a reply; what a model refused stays refused."""
+    """Whether a question still has to be filtered: it has no mark, or the filter got no reply because of an error.
+
+    A question that the filter's model refused stays refused.
+    """
     return mark is None or mark.failure == "error"
 
 
 @dataclass
 class QuestionRound:
-    """Writes and filters questions about a batch of samples; a video is read once, and only where it is needed."""
+    """Writes and filters the questions about one batch of samples by asking models, and stores nothing.
+
+    video_content: what models are shown of the videos read so far; a video is read once, when it is needed.
+    """
 
     models: QEVAModels
     material: VideoMaterial
@@ -147,7 +166,10 @@ class QuestionRound:
     video_content: dict[int, VideoAsFrames | VideoNotes | UnreadableVideo] = field(default_factory=dict)
 
     def write_sets(self, keys: Collection[QuestionSetKey]) -> list[tuple[QuestionSetKey, QuestionSet]]:
-        """Write these sets."""
+        """Let the models write the sets with these keys; return (key, set) pairs, grouped by dimension.
+
+        A set whose video cannot be shown has no questions, but a status and a reason.
+        """
         return [
             pair
             for dimension in (*VIDEO_DIMENSIONS, *SUMMARY_DIMENSIONS)
@@ -157,37 +179,41 @@ class QuestionRound:
     def compute_marks(
         self, dimension: Dimension, questions: Sequence[tuple[QuestionSetKey, int, Question]]
     ) -> dict[int, FilterMark]:
-        """What the filter says of these questions of a dimension, by number; nothing can be said without a source."""
+        """Let the filter decide which of these (key, number, question) of a dimension to keep; return marks by number.
+
+        A question whose video cannot be shown is marked with decision "error" and the reason.
+        """
         self._load_videos(key for key, _, _ in questions)
         marks = {
             number: FilterMark((), None, "error", why.reason, "refused" if why.is_final else "error")
             for key, number, _ in questions
             if isinstance(why := self._find_source(key), UnreadableVideo)
         }
-        readable = [each for each in questions if self._find_context(each[0]) is not None]
+        readable = [question for question in questions if self._find_context(question[0]) is not None]
         asked = [(question, self._find_context(key)) for key, _, question in readable]
         answerer = self.models.choose_filter(dimension)
         filtered = filter_questions(asked, answerer, answerer, self.models.matcher, self.models.votes)
         return marks | {number: mark for (_, number, _), mark in zip(readable, filtered, strict=True)}
 
     def _write_dimension(
-        self, dimension: Dimension, wanted: Collection[QuestionSetKey]
+        self, dimension: Dimension, keys: Collection[QuestionSetKey]
     ) -> list[tuple[QuestionSetKey, QuestionSet]]:
-        keys = [key for key in wanted if key.dimension == dimension]
-        self._load_videos(keys)
+        dimension_keys = [key for key in keys if key.dimension == dimension]
+        self._load_videos(dimension_keys)
         unreadable = [
             (key, _build_unreadable_set(key, why))
-            for key in keys
+            for key in dimension_keys
             if isinstance(why := self._find_source(key), UnreadableVideo)
         ]
-        readable = [key for key in keys if self._find_context(key) is not None]
+        readable = [key for key in dimension_keys if self._find_context(key) is not None]
         sources = [self._find_context(key) for key in readable]
         write = {
             "coverage": self.models.video_examiner.compose_coverage_questions,
             "chronology": self.models.video_examiner.compose_chronology_questions,
             "factuality": self.models.summary_examiner.compose_factuality_questions,
         }[dimension]
-        sets = write(sources) if sources else []  # type: ignore[operator]  # each is given what it asks about
+        # An examiner gets the sources of its own dimension.
+        sets = write(sources) if sources else []  # type: ignore[operator]
         return [*unreadable, *zip(readable, sets, strict=True)]
 
     def _find_source(self, key: QuestionSetKey) -> str | VideoAsFrames | VideoNotes | UnreadableVideo:
@@ -208,34 +234,34 @@ class QuestionRound:
 
 @dataclass(frozen=True)
 class QuestionWriter:
-    """Stores the question sets of a round, and what filtering makes of them."""
+    """Writes, filters and stores the question sets of one batch of samples, under the models with id model_id."""
 
     order: Order
     model_id: int
     question_round: QuestionRound
 
-    def write(self, wanted: Collection[QuestionSetKey]) -> int:
-        """Write and store the sets that are missing, or that an error prevented; returns how many."""
-        stored = self._load_stored(wanted)
-        missing = [key for key in wanted if key not in stored or stored[key].question_set.status == "error"]
-        rows = [_build_set_row(key, one) for key, one in self.question_round.write_sets(missing)]
+    def write(self, keys: Collection[QuestionSetKey]) -> int:
+        """Write and store the sets with these keys that are missing or failed; return their number."""
+        stored = self._load_stored(keys)
+        missing = [key for key in keys if key not in stored or stored[key].question_set.status == "error"]
+        rows = [_build_set_row(key, question_set) for key, question_set in self.question_round.write_sets(missing)]
         store_question_sets(self.order.engine, self.model_id, self.order.run_id, rows)
         return len(rows)
 
-    def filter(self, wanted: Collection[QuestionSetKey]) -> int:
-        """Filter the questions that have no decision yet, or that an error set aside; returns how many."""
-        todo: dict[Dimension, list[tuple[QuestionSetKey, int, Question]]] = {}
-        for key, one in self._load_stored(wanted).items():
-            undecided = [(key, number, question) for number, question, mark in one if is_undecided(mark)]
-            todo.setdefault(key.dimension, []).extend(undecided)
-        for dimension, questions in todo.items():
+    def filter(self, keys: Collection[QuestionSetKey]) -> int:
+        """Filter these sets' questions without a decision or with a failed one; store the marks, return how many."""
+        undecided_by_dimension: dict[Dimension, list[tuple[QuestionSetKey, int, Question]]] = {}
+        for key, stored in self._load_stored(keys).items():
+            undecided = [(key, number, question) for number, question, mark in stored if is_undecided(mark)]
+            undecided_by_dimension.setdefault(key.dimension, []).extend(undecided)
+        for dimension, questions in undecided_by_dimension.items():
             marks = self.question_round.compute_marks(dimension, questions)
             store_filter_results(self.order.engine, {number: _build_mark_row(mark) for number, mark in marks.items()})
-        return sum(map(len, todo.values()))
+        return sum(map(len, undecided_by_dimension.values()))
 
-    def _load_stored(self, wanted: Collection[QuestionSetKey]) -> dict[QuestionSetKey, StoredQuestionSet]:
+    def _load_stored(self, keys: Collection[QuestionSetKey]) -> dict[QuestionSetKey, StoredQuestionSet]:
         with self.order.engine.connect() as connection:
-            return load_current_sets(connection, self.model_id, wanted)
+            return load_current_sets(connection, self.model_id, keys)
 
 
 def _build_unreadable_set(key: QuestionSetKey, why: UnreadableVideo) -> QuestionSet:
@@ -243,7 +269,11 @@ def _build_unreadable_set(key: QuestionSetKey, why: UnreadableVideo) -> Question
 
 
 class QuestionSource(Source[SetsBySample]):
-    """The question sets of each sample, by dimension: of its video, shared by all systems, and of its own text."""
+    """The source of question sets; `load` and `ask` return them by sample_id and dimension, with the filter's marks.
+
+    Sets about a video are shared by all systems; a set about a sample's text is its own. is_wanted: whether a sample
+    can be asked about; the others have no entry.
+    """
 
     asset: ClassVar[str] = "qeva_question"
     description: ClassVar[str] = (
@@ -265,56 +295,66 @@ class QuestionSource(Source[SetsBySample]):
 
     @property
     def model(self) -> ModelIdentity:
-        """All that write and filter questions."""
+        """The joint identity of all models that write and filter questions."""
         return self._make_models(None).question_identity
 
     @property
     def asks_servers(self) -> bool:
-        """Whether some role is a chat model's, or the encoder is a server's."""
+        """Whether a chat model has a role, or the text encoder is a server's."""
         return self._factory.asks_servers
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Write the sets that are missing, filter their questions, and store both, some samples at a time."""
+        """Write the question sets that are missing, filter their questions, and store both; return counts by name.
+
+        Samples are worked on 64 at a time. Warnings about the choice of models go to the order's `tell`.
+        """
         counts: Counter[str] = Counter(sets_written=0, questions_filtered=0)
-        panel = self._make_models(order)
-        for warning in panel.warnings:
+        models = self._make_models(order)
+        for warning in models.warnings:
             order.tell(f"warning: {warning}")
         with order.engine.begin() as connection:
-            model_id = register_model(connection, panel.question_identity.as_dict())
+            model_id = register_model(connection, models.question_identity.as_dict())
         done = 0
         for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
             files = make_video_loader(order.engine)
-            writer = QuestionWriter(order, model_id, QuestionRound(panel, self.material, files, samples))
-            wanted = self._list_set_keys(files, samples)
-            counts["sets_written"] += writer.write(wanted)
-            counts["questions_filtered"] += writer.filter(wanted)
+            writer = QuestionWriter(order, model_id, QuestionRound(models, self.material, files, samples))
+            keys = self._list_set_keys(files, samples)
+            counts["sets_written"] += writer.write(keys)
+            counts["questions_filtered"] += writer.filter(keys)
             done += len(samples)
             order.tell(f"questions about {done} of {len(sample_ids)} samples")
-        return {**counts, **panel.tally.as_metadata(), "written_by": panel.question_identity.model_id}
+        return {**counts, **models.tally.as_metadata(), "written_by": models.question_identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> SetsBySample:
-        """The sets of each wanted sample, by sample_id and dimension; MissingEvidence where one is not there."""
-        wanted = self._list_set_keys(make_video_loader(engine), samples)
-        stored = self._load_stored(engine, wanted)
-        if absent := [key for key in wanted if key not in stored or None in stored[key].marks]:
-            raise self.missing(f"{len(absent)} of {len(wanted)} question sets are not there or not filtered")
+        """Load the question sets of the samples that can be asked about, by sample_id and dimension.
+
+        Raises MissingEvidence if a set is not stored or not filtered.
+        """
+        keys = self._list_set_keys(make_video_loader(engine), samples)
+        stored = self._load_stored(engine, keys)
+        if absent := [key for key in keys if key not in stored or None in stored[key].marks]:
+            lack = "not stored or not filtered"
+            raise self.missing(format_portion(len(absent), len(keys), "question set", f"is {lack}", f"are {lack}"))
         return self._group_by_sample(samples, stored)
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> SetsBySample:
-        """Write and filter the sets of the samples."""
-        one_round = QuestionRound(self._make_models(None), self.material, files, samples)
+        """Write and filter the question sets of the samples now; return them by sample_id and dimension.
+
+        Stores nothing.
+        """
+        question_round = QuestionRound(self._make_models(None), self.material, files, samples)
         numbers = itertools.count(1)
         sets: dict[QuestionSetKey, StoredQuestionSet] = {}
-        for key, written in one_round.write_sets(self._list_set_keys(files, samples)):
-            asked = [(key, next(numbers), question) for question in written.questions]
-            marks = one_round.compute_marks(key.dimension, asked)
-            sets[key] = StoredQuestionSet(key, written, tuple(marks), tuple(marks.values()))
+        for key, question_set in question_round.write_sets(self._list_set_keys(files, samples)):
+            asked = [(key, next(numbers), question) for question in question_set.questions]
+            marks = question_round.compute_marks(key.dimension, asked)
+            sets[key] = StoredQuestionSet(key, question_set, tuple(marks), tuple(marks.values()))
         return self._group_by_sample(samples, sets)
 
     def _group_by_sample(
         self, samples: Sequence[PendingSample], stored: Mapping[QuestionSetKey, StoredQuestionSet]
     ) -> SetsBySample:
-        sets = {(key.video_id, key.sample_id, key.dimension): one for key, one in stored.items()}
+        sets = {(key.video_id, key.sample_id, key.dimension): question_set for key, question_set in stored.items()}
         return {
             sample.sample_id: {
                 dimension: sets[place]
@@ -328,58 +368,64 @@ class QuestionSource(Source[SetsBySample]):
         }
 
     def try_out(self) -> str:
-        """Have the filters answer a question."""
-        panel = self._make_models(None)
-        return panel.try_out(panel.summary_filter, panel.video_filter)
+        """Ask one question of the models that filter questions, and return their answers as a line of text."""
+        models = self._make_models(None)
+        return models.try_out(models.summary_filter, models.video_filter)
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """The calls for the sets that are missing: those of a video once for all its summaries."""
+        """Estimate the requests for the question sets that are missing; a video's sets count once for its samples."""
         missing: set[QuestionSetKey] = set()
         for samples in order.samples(sample_ids, self.inputs):
-            wanted = self._list_set_keys(make_video_loader(order.engine), samples)
-            stored = self._load_stored(order.engine, wanted)
-            missing |= {key for key in wanted if is_incomplete(stored.get(key))}
+            keys = self._list_set_keys(make_video_loader(order.engine), samples)
+            stored = self._load_stored(order.engine, keys)
+            missing |= {key for key in keys if is_incomplete(stored.get(key))}
         return self._factory.forecast_questions(
             n_videos=sum(key.dimension == VIDEO_DIMENSIONS[0] for key in missing),
             n_summaries=sum(key.sample_id is not None for key in missing),
         )
 
     def examine(self, order: Order) -> Examination:
-        """Whether all questions about the shard's samples are filtered."""
+        """Check questions_filtered: all stored questions about the shard's samples are filtered; with their counts."""
         with order.engine.connect() as connection:
             sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
         counts: Counter[str] = Counter(questions=0, unfiltered=0, kept=0, set_aside=0, sets_without_questions=0)
         seen: set[QuestionSetKey] = set()
         files = make_video_loader(order.engine)
         for samples in order.samples(sample_ids, self.inputs):
-            for key, one in self._load_stored(order.engine, self._list_set_keys(files, samples)).items():
+            for key, stored in self._load_stored(order.engine, self._list_set_keys(files, samples)).items():
                 if key not in seen:
-                    decisions = Counter(mark and mark.decision for mark in one.marks)
+                    decisions = Counter(mark and mark.decision for mark in stored.marks)
                     counts.update(
-                        questions=len(one.marks),
+                        questions=len(stored.marks),
                         unfiltered=decisions[None],
                         kept=decisions["keep"],
                         set_aside=decisions["error"],
-                        sets_without_questions=one.question_set.status != "ok",
+                        sets_without_questions=stored.question_set.status != "ok",
                     )
                 seen.add(key)
         return Examination({"questions_filtered": counts["unfiltered"] == 0}, dict(counts))
 
     def _list_set_keys(self, files: LoadVideos, samples: Sequence[PendingSample]) -> list[QuestionSetKey]:
-        """The sets that the samples need, every set once. MissingEvidence where a video has changed meanwhile."""
+        """Return the keys of the sets that the samples need, every key once.
+
+        Raises MissingEvidence if a video has changed meanwhile.
+        """
         chosen = [sample for sample in samples if self.is_wanted(sample)]
         digests = self.material.compute_digests(files, chosen)
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
-            raise self.missing(f"the videos of {len(changed)} samples changed meanwhile, {changed[0]!r} for one")
+            changed_samples = format_count(len(changed), "sample")
+            raise self.missing(f"videos of {changed_samples} changed meanwhile, the first is {changed[0]!r}")
         keys: dict[QuestionSetKey, None] = {}
         for sample in chosen:
             keys |= {
-                QuestionSetKey(name, sample.video_id, None, digests[sample.video_id]): None for name in VIDEO_DIMENSIONS
+                QuestionSetKey(dimension, sample.video_id, None, digests[sample.video_id]): None
+                for dimension in VIDEO_DIMENSIONS
             }
             if not is_empty_summary(sample.text):
                 digest = text_sha256(sample.text)
                 keys |= {
-                    QuestionSetKey(name, sample.video_id, sample.sample_id, digest): None for name in SUMMARY_DIMENSIONS
+                    QuestionSetKey(dimension, sample.video_id, sample.sample_id, digest): None
+                    for dimension in SUMMARY_DIMENSIONS
                 }
         return list(keys)
 

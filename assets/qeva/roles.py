@@ -1,4 +1,4 @@
-"""From settings to a panel: chat models where they are named, else rules and the verifier; and what they cost."""
+"""The models of QEVA by role, made from settings: chat models if they are named, else rules; and their forecast."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ from metrics_core.qeva.records import (
 
 @dataclass(frozen=True, slots=True)
 class QEVAModels:
-    """Those who write questions, filter them, answer them and judge the answers.
+    """The models, or rules instead of them, that write QEVA's questions, filter and answer them, and judge the answers.
 
-    votes: closed-book votes for each question. tally: what chat models were asked. warnings: what makes scores worth
-    less.
+    votes: how often a question is asked without its source. tally: counts of the requests to chat models. warnings:
+    sentences about choices of models that make scores less reliable.
     """
 
     video_examiner: VideoExaminer
@@ -75,7 +75,10 @@ class QEVAModels:
 
     @property
     def question_identity(self) -> ModelIdentity:
-        """All that decides which questions there are and which are kept."""
+        """The joint identity of all models that write and filter questions, with the number of votes.
+
+        Question sets are stored under this identity.
+        """
         return _merge_identities(
             {
                 "video_examiner": self.video_examiner.identity,
@@ -89,7 +92,10 @@ class QEVAModels:
 
     @property
     def answer_identity(self) -> ModelIdentity:
-        """All that decides what the answers are and whether they are right."""
+        """The joint identity of all models that answer questions and judge the answers.
+
+        Answers are stored under this identity.
+        """
         return _merge_identities(
             {
                 "video_answerer": self.video_answerer.identity,
@@ -100,62 +106,71 @@ class QEVAModels:
         )
 
     def try_out(self, *answerers: Answerer) -> str:
-        """Have each of these answer a question about a text; says the answers. Raises ModelUnusable without one."""
+        """Ask every distinct answerer one question about a text, and return the answers as a line of text.
+
+        Raises ModelUnusable if one gives no answer.
+        """
         question = Question("coverage", "yes_no", "Does a dog run?", "yes", ("yes", "no"), statements=("A dog runs.",))
-        said = []
-        for answerer in {str(one.identity): one for one in answerers}.values():
+        answers = []
+        for answerer in {str(answerer.identity): answerer for answerer in answerers}.values():
             (reply,) = answerer.answer([ContextQuestion(question, "A red dog runs over the lawn.")])
             if reply.status in ("refused", "error", "malformed"):
                 raise ModelUnusable(f"{answerer.identity.model_id} gave no answer: {reply.reason}")
-            said.append(f"{answerer.identity.model_id} answers {reply.normalised or reply.status!r}")
-        return f"asked whether a dog runs that runs, {', '.join(said)}"
+            answers.append(f"{answerer.identity.model_id} answers {reply.normalised or reply.status!r}")
+        return f"asked whether a running dog runs, {', '.join(answers)}"
 
     def choose_filter(self, dimension: Dimension) -> Answerer:
-        """Whoever filters the questions of a dimension: with the source in sight from which they were written."""
+        """Return the model that filters the questions of a dimension: the one for summaries, or the one for videos."""
         return self.summary_filter if dimension == "factuality" else self.video_filter
 
 
 def _merge_identities(roles: dict[str, ModelIdentity], params: dict[str, int]) -> ModelIdentity:
-    """One identity for several models: their names, and all their identities by role."""
+    """Return one identity for several models: their names joined, a hash as revision, and their identities by role."""
     names = ", ".join(dict.fromkeys(identity.model_id for identity in roles.values()))
     by_role = {role: identity.as_dict() for role, identity in roles.items()}
     return ModelIdentity(names, compute_fingerprint(by_role), {**by_role, **params})
 
 
 # A prompt with its schema and question; a short answer. Lists of questions are longer, but there are few of them.
-TOKENS_OF_PROMPT, TOKENS_OF_ANSWER = 350, 50
+PROMPT_TOKENS, ANSWER_TOKENS = 350, 50
 # A caption of some 150 words.
 SUMMARY_TOKENS = 250
 
 
 @dataclass(frozen=True, slots=True)
 class InputTokens:
-    """Tokens of a video and of a summary in a request, by a rule of thumb."""
+    """The estimated number of tokens of one video and of one summary in a request to a chat model."""
 
     video: int
     summary: int
 
     @classmethod
     def build_for_frames(cls, n_frames: int, frame_size: int) -> InputTokens:
-        """The weight of a video of square frames; a frame of other proportions weighs less."""
+        """Estimate the tokens of a summary, and of a video given as n_frames square frames of frame_size pixels a side.
+
+        Frames of other proportions have fewer tokens.
+        """
         return cls(n_frames * estimate_image_tokens(frame_size, frame_size), SUMMARY_TOKENS)
 
     @classmethod
     def build_for_notes(cls) -> InputTokens:
-        """The weight of a video that people's notes stand for: twice a summary."""
+        """Estimate the tokens of a summary, and of a video that is given as people's notes: twice as many."""
         return cls(2 * SUMMARY_TOKENS, SUMMARY_TOKENS)
 
 
 def build_forecast(role: str, model: str, calls: ModelCalls, tokens: InputTokens, prices: Prices | None) -> Forecast:
-    """The cost of calls of a role, each answered at the first attempt."""
-    tokens_in = calls.video * (tokens.video + TOKENS_OF_PROMPT) + calls.text * (tokens.summary + TOKENS_OF_PROMPT)
-    tokens_out = (calls.video + calls.text) * TOKENS_OF_ANSWER
+    """Estimate requests, tokens and price of a role's calls to a model, if the first attempt at every call succeeds.
+
+    prices: None gives a forecast without money.
+    """
+    tokens_in = calls.video * (tokens.video + PROMPT_TOKENS) + calls.text * (tokens.summary + PROMPT_TOKENS)
+    tokens_out = (calls.video + calls.text) * ANSWER_TOKENS
     money = compute_call_usage(tokens_in, tokens_out, prices).money
     return Forecast(role, model, calls.video + calls.text, tokens_in, tokens_out, money)
 
 
-# Who does the work of a role that has no model of its own. A text model reads the notes that stand for a video, since
-# the verifier cannot answer what a text model asks.
+# For every role, the models that can do its work, the best first. A text model reads the notes about a video, since the
+# verifier cannot answer the questions that a text model asks.
 SUBSTITUTES: Mapping[str, tuple[str, ...]] = {
     "video": ("video", "text"),
     "text": ("text",),
@@ -165,7 +180,11 @@ SUBSTITUTES: Mapping[str, tuple[str, ...]] = {
 
 
 class QEVAModelFactory:
-    """The models of the settings. `panel` seats them: for a run behind their tables, without one as they are."""
+    """Makes the models of QEVA from its settings, with or without a cache in the database, and forecasts their cost.
+
+    chats: chat models by role; a role without one is done by rules, or by the verifier with this threshold. material:
+    the form in which models get a video, frames with a video model, else people's notes.
+    """
 
     def __init__(
         self,
@@ -191,7 +210,10 @@ class QEVAModelFactory:
 
     @classmethod
     def from_settings(cls, settings: QEVASettings) -> QEVAModelFactory:
-        """The roles with their real models; a filter that is not named is the model whose questions it filters."""
+        """Make the factory with the models of the settings, which load or are asked when they are first used.
+
+        If the settings name no model for a filter, the model that writes the questions filters them.
+        """
         chats = {
             role: settings.make_chat_model(model, settings.find_url(role), settings.find_key_variable(role))
             for role in ROLES
@@ -207,35 +229,35 @@ class QEVAModelFactory:
         )
 
     def list_identities(self) -> dict[str, Any]:
-        """What stands for the video, and all models in their roles."""
-        panel = self.make_models(None)
+        """Return the identities for the fingerprint, by name: video material, question and answer models, splitter."""
+        models = self.make_models(None)
         identities = {
             "video": self.material.identity,
-            "questions": panel.question_identity,
-            "answers": panel.answer_identity,
+            "questions": models.question_identity,
+            "answers": models.answer_identity,
         }
         identities["sentence_splitter"] = self._splitter.identity
         return {name: identity.as_dict() for name, identity in identities.items()}
 
     @property
     def asks_servers(self) -> bool:
-        """Whether some role is a chat model's, or the encoder is a server's."""
+        """Whether a chat model has a role, or the text encoder is a server's."""
         return bool(self._chats) or isinstance(self._encoder, ServedTextEncoder)
 
     def count_sentences(self, summary: str) -> int:
-        """The number of sentences of a summary."""
+        """Return the number of sentences of a summary, as the sentence splitter finds them."""
         return len(split_premises(summary, self._splitter))
 
     def list_shortages(self, sample: PendingSample) -> list[DimensionScore]:
-        """The dimensions of a sample for which the rules write too few questions for a value; asks no model.
+        """Return a score without a value for every dimension of a sample with too few questions by the rules.
 
-        A chat model in the place of the rules may write any number, so that its dimensions are never among them.
+        Asks no model. A dimension whose questions a chat model writes is never returned, as their number is not known.
         """
         notes = self._notes and self._notes.find_notes(sample)
         sets = list(self._sets_from_notes(notes)) if notes else []
         if "text" not in self._chats:
             sets += self._uncached_models.summary_examiner.compose_factuality_questions([sample.text])
-        return [short for each in sets if (short := find_question_shortage(each))]
+        return [shortage for question_set in sets if (shortage := find_question_shortage(question_set))]
 
     def _write_from_notes(self, notes: VideoNotes) -> tuple[QuestionSet, ...]:
         examiner = self._uncached_models.video_examiner
@@ -243,7 +265,7 @@ class QEVAModelFactory:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes a score worth less: questions that are filtered by the model that wrote them."""
+        """Sentences about chat models that filter the questions that they write themselves; [] if there are none."""
         return [
             f"{self._chats[role].identity.model_id} filters the questions that it writes itself: set "
             f"REELSIEVE_QEVA_FILTER_{role.upper()}_MODEL to another model"
@@ -252,7 +274,10 @@ class QEVAModelFactory:
         ]
 
     def forecast_questions(self, n_videos: int, n_summaries: int) -> list[Forecast]:
-        """What writing and filtering the questions about so many videos and summaries would cost."""
+        """Return an estimate for every role of the requests for questions about so many videos and summaries.
+
+        The requests write and filter the questions. [] without chat models.
+        """
         n, votes = self._settings.qeva_questions, self._settings.qeva_closed_book_votes
         return self._build_forecasts(
             multiply_calls(count_video_calls(n, votes, "video" in self._chats), n_videos),
@@ -260,36 +285,42 @@ class QEVAModelFactory:
         )
 
     def forecast_answers(self, n_summaries: int) -> list[Forecast]:
-        """What answering the questions about so many summaries would cost."""
+        """Return an estimate for every role of the requests to answer questions about so many summaries.
+
+        [] without chat models.
+        """
         calls = count_answer_calls(self._settings.qeva_questions, self._n_factuality, "video" in self._chats)
         return self._build_forecasts(multiply_calls(calls, n_summaries))
 
     @property
     def _n_factuality(self) -> int:
-        """A chat model asks about every category, whatever the settings say."""
+        """The number of questions about a summary's facts: that of the settings, or one a category by a chat model."""
         return len(CATEGORY_MEANINGS) if "text" in self._chats else self._settings.qeva_questions
 
     def _build_forecasts(self, *parts: Mapping[str, ModelCalls]) -> list[Forecast]:
-        """The cost for every role that a chat model stands in."""
+        """Return a forecast for every role that a chat model has work in."""
         settings = self._settings
         is_seen = "video" in self._chats
-        weight = (
+        tokens = (
             InputTokens.build_for_frames(settings.qeva_frames, settings.qeva_frame_size)
             if is_seen
             else InputTokens.build_for_notes()
         )
         calls: dict[str, ModelCalls] = {}
         for part in parts:
-            for role, each in part.items():
-                calls[role] = calls.get(role, ModelCalls(0, 0)) + each
+            for role, more in part.items():
+                calls[role] = calls.get(role, ModelCalls(0, 0)) + more
         return [
-            build_forecast(role, chat.identity.model_id, each, weight, settings.find_prices(chat.identity.model_id))
-            for role, each in calls.items()
-            if each != ModelCalls(0, 0) and (chat := _choose_chat_model(role, self._chats))
+            build_forecast(role, chat.identity.model_id, n_calls, tokens, settings.find_prices(chat.identity.model_id))
+            for role, n_calls in calls.items()
+            if n_calls != ModelCalls(0, 0) and (chat := _choose_chat_model(role, self._chats))
         ]
 
     def make_models(self, order: Order | None) -> QEVAModels:
-        """The models in their roles; with an order, behind the tables in which answers are kept."""
+        """Return the models in their roles; with an order, they use and fill the database's caches for its run.
+
+        Without an order, all calls get the same models, which ask anew and store nothing.
+        """
         if order is None:
             return self._uncached_models
         settings, tally = self._settings, ChatTally()
@@ -352,5 +383,5 @@ class QEVAModelFactory:
 
 
 def _choose_chat_model(role: str, chats: Mapping[str, ChatModel]) -> ChatModel | None:
-    """The chat model that does the work of a role, if any does."""
+    """Return the chat model that does the work of a role; None if rules or the verifier do it."""
     return next((chats[name] for name in SUBSTITUTES[role] if name in chats), None)

@@ -1,4 +1,4 @@
-"""QEVA: coverage, factuality and chronology of a caption by questions and answers, without asking a model itself."""
+"""The scorer of QEVA: coverage, factuality and chronology of a caption, computed from stored questions and answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from metrics_core.qeva import (
 )
 from metrics_core.qeva.records import DIMENSIONS, Question
 
-# A sample's status by that of a dimension without a value, where no model failed. The first that applies counts.
+# The status of a sample by the status of a dimension without a value, if no model failed. The first match counts.
 SAMPLE_STATUSES = {"no_question": "no_questions", "one_event": "too_short", "few_questions": "few_questions"}
 
 
@@ -42,12 +42,12 @@ _VERDICT = {"correct": "right", "error": "no answer"}
 
 
 class QEVAScorer:
-    """Question-based evaluation of a caption: the mean of coverage, factuality and chronology."""
+    """Question-based evaluation of a caption: the mean of coverage, factuality and chronology, from stored answers."""
 
     metric: ClassVar[str] = "qeva"
     code_version: ClassVar[str] = "2"
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    # Known before the settings are: with a video model alone, a changed reference costs a new score but no question.
+    # The same for all settings: with a video model, a changed reference costs a new score but no new question.
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, VIDEO, REFERENCES, SEGMENTS, KEYPOINTS)
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (AnswerSource,)
     settings: ClassVar[type[BaseModel]] = QEVASettings
@@ -61,109 +61,116 @@ class QEVAScorer:
 
     @classmethod
     def from_settings(cls, settings: QEVASettings) -> QEVAScorer:
-        """The scorer that the settings describe, with its real models, which load when they are first used."""
+        """Make the scorer with the models of the settings, which load or are asked when they are first used."""
         return cls(settings, QEVAModelFactory.from_settings(settings))
 
     def models(self) -> dict[str, Any]:
-        """What stands for the video, and the models in their roles."""
+        """Return the identities of the video material, the question and answer models, and the splitter, by name."""
         return self._factory.list_identities()
 
     def params(self) -> dict[str, Any]:
-        """What is done with failed answers. All else that moves the value is part of the models' identities."""
+        """Return how failed answers count; every other parameter is part of the models' identities."""
         return {"on_error": self._settings.qeva_on_error}
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """One outcome per sample, from its stored questions, marks and answers."""
-        examined = evidence[self.answers]
+        """Return one outcome for every sample, in order, from its stored questions, filter marks and answers."""
+        answered = evidence[self.answers]
         return [
-            self._find_obstacle(sample) or self._score_one(sample, examined[sample.sample_id]) for sample in samples
+            self._find_obstacle(sample) or self._score_one(sample, answered[sample.sample_id]) for sample in samples
         ]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Every question with its key, the answer and the verdict; of a dropped one, why."""
+        """Return a line for every dimension, and a row for every question: its answer, or why it was dropped."""
         return explain_qeva(evidence[self.answers][sample.sample_id], components)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that cannot have a value, known before any model is asked; else None.
+        """Return the outcome of a sample that cannot have a value, as known before any model is asked; else None.
 
-        Such a sample may still be asked about: dimensions that have enough questions are components of its score.
+        Questions about such a sample may still be asked: dimensions with enough questions are components of its score.
         """
         if refused := self._find_obstacle(sample):
             return refused
         if is_empty_summary(sample.text):
             return Outcome(None, "empty_text", "the summary is empty")
-        if not (short := self._factory.list_shortages(sample)):
+        if not (shortages := self._factory.list_shortages(sample)):
             return None
-        statuses = {each.status for each in short}
+        statuses = {shortage.status for shortage in shortages}
         status = next(shown for status, shown in SAMPLE_STATUSES.items() if status in statuses)
-        return Outcome(None, status, "; ".join(str(each.reason) for each in short))
+        return Outcome(None, status, "; ".join(str(shortage.reason) for shortage in shortages))
 
     def _is_scorable(self, sample: PendingSample) -> bool:
         return self._find_obstacle(sample) is None
 
     def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
-        """Why nothing can be asked about a sample, known before any model is."""
+        """Return the outcome of a sample that cannot be asked about, as known before any model is asked; else None."""
         if sample.kind != "caption":
             return Outcome(None, "not_applicable", "QEVA asks about captions; this is a question-answer pair")
         return self._factory.material.find_refusal(sample)
 
-    def _score_one(self, sample: PendingSample, examined: AnsweredQuestions) -> Outcome:
-        if why := _explain_unfinished(examined):
+    def _score_one(self, sample: PendingSample, answered: AnsweredQuestions) -> Outcome:
+        if why := _explain_unfinished(answered):
             return Outcome(None, "failed", why)
-        sets = {name: (one.question_set, one.filter_marks) for name, one in examined.sets.items()}
+        sets = {
+            name: (question_set.question_set, question_set.filter_marks) for name, question_set in answered.sets.items()
+        }
         if is_empty_summary(sample.text):
             result = compute_empty_summary_score(sets["coverage"], sets["chronology"])
         else:
             scored = {
-                name: compute_dimension_score(*sets[name], _list_outcomes(examined, name), self._settings.qeva_on_error)
+                name: compute_dimension_score(*sets[name], _list_outcomes(answered, name), self._settings.qeva_on_error)
                 for name in DIMENSIONS
             }
             result = compute_summary_score(scored, self._factory.count_sentences(sample.text))
         components = _build_components(result, self._factory.material.identity.model_id)
         if result.value is not None:
             return Outcome(result.value, components=components)
-        return Outcome(None, _choose_status(result, examined), _explain_no_value(result, examined), components)
+        return Outcome(None, _choose_status(result, answered), _explain_no_value(result, answered), components)
 
 
-def _list_outcomes(examined: AnsweredQuestions, dimension: str) -> list[AnswerOutcome]:
-    """The outcomes of the kept questions of a dimension, in order."""
-    return [examined.answers[question_id].outcome for question_id in examined.sets[dimension].kept]
+def _list_outcomes(answered: AnsweredQuestions, dimension: str) -> list[AnswerOutcome]:
+    """Return the outcomes of the answers to a dimension's kept questions, in the order of the questions."""
+    return [answered.answers[question_id].outcome for question_id in answered.sets[dimension].kept]
 
 
-def _explain_unfinished(examined: AnsweredQuestions) -> str | None:
-    """Why a number would be one of a part of the questions, which the next run completes; None where all is done.
+def _explain_unfinished(answered: AnsweredQuestions) -> str | None:
+    """Return why a score would cover only some of the questions, which the next run completes; None if it covers all.
 
-    All systems of a video are scored on the same questions: a question that an error kept from the filter holds back
-    the scores of them all.
+    All systems of a video are scored on the same questions, so a question whose filter failed holds back the scores of
+    all of them.
     """
-    marks = [mark for one in examined.sets.values() for mark in one.filter_marks]
+    marks = [mark for question_set in answered.sets.values() for mark in question_set.filter_marks]
     if unfiltered := [mark for mark in marks if mark.failure == "error"]:
         return f"{len(unfiltered)} of {len(marks)} questions could not be filtered: {unfiltered[0].reason}"
-    if examined.n_missing:
-        return f"{examined.n_missing} answers are missing, as the questions changed meanwhile: score again"
+    if answered.n_missing:
+        missing = "1 answer is" if answered.n_missing == 1 else f"{answered.n_missing} answers are"
+        return f"{missing} missing, as the questions changed meanwhile: score again"
     return None
 
 
-def _choose_status(result: QevaScore, examined: AnsweredQuestions) -> str:
-    """The status of a sample without a value: "failed" only where another run may mend every dimension without one."""
-    undefined = [one for one in result.dimensions if one.value is None]
-    statuses = {one.status for one in undefined}
+def _choose_status(result: QevaScore, answered: AnsweredQuestions) -> str:
+    """Return the status of a sample without a value: "failed" only if another run may complete all its dimensions."""
+    undefined = [score for score in result.dimensions if score.value is None]
+    statuses = {score.status for score in undefined}
     if "empty_summary" in statuses:
         return "empty_text"
-    troubles = [[status for status, _ in _list_failures(examined, one.dimension)] for one in undefined]
-    if not any(troubles):
+    failures = [[status for status, _ in _list_failures(answered, score.dimension)] for score in undefined]
+    if not any(failures):
         return next(shown for status, shown in SAMPLE_STATUSES.items() if status in statuses)
-    return "failed" if all("error" in of_dimension for of_dimension in troubles) else "unanswered"
+    return "failed" if all("error" in dimension_failures for dimension_failures in failures) else "unanswered"
 
 
-def _list_failures(examined: AnsweredQuestions, dimension: str) -> list[tuple[str, str | None]]:
-    """Status and reason of whatever a model did not write, filter or answer in a dimension."""
-    one = examined.sets[dimension]
-    written = [(str(one.question_set.status), one.question_set.reason)] if one.question_set.status != "ok" else []
-    filtered = [(str(mark.failure), mark.reason) for mark in one.filter_marks if mark.decision == "error"]
-    given = [answer.reply for question_id, answer in examined.answers.items() if question_id in one.kept]
+def _list_failures(answered: AnsweredQuestions, dimension: str) -> list[tuple[str, str | None]]:
+    """Return (status, reason) of every question set, filter mark and answer of a dimension that a model failed at."""
+    question_set = answered.sets[dimension]
+    written = (
+        [(str(question_set.question_set.status), question_set.question_set.reason)]
+        if question_set.question_set.status != "ok"
+        else []
+    )
+    filtered = [(str(mark.failure), mark.reason) for mark in question_set.filter_marks if mark.decision == "error"]
+    given = [answer.reply for question_id, answer in answered.answers.items() if question_id in question_set.kept]
     return [
         *written,
         *filtered,
@@ -171,49 +178,54 @@ def _list_failures(examined: AnsweredQuestions, dimension: str) -> list[tuple[st
     ]
 
 
-def _explain_no_value(result: QevaScore, examined: AnsweredQuestions) -> str:
-    """Why there is no value, with the words of the first trouble."""
-    undefined = [one.dimension for one in result.dimensions if one.value is None and one.status != "empty_summary"]
-    reasons = (reason for dimension in undefined for _, reason in _list_failures(examined, dimension))
+def _explain_no_value(result: QevaScore, answered: AnsweredQuestions) -> str:
+    """Return why a sample has no value, and the reason of the first failure of a model."""
+    undefined = [
+        score.dimension for score in result.dimensions if score.value is None and score.status != "empty_summary"
+    ]
+    reasons = (reason for dimension in undefined for _, reason in _list_failures(answered, dimension))
     first = next(filter(None, reasons), None)
     return f"{result.reason}; {first}" if first and first not in (result.reason or "") else str(result.reason)
 
 
 def _build_components(result: QevaScore, material: str) -> dict[str, Any]:
     return {
-        **{one.dimension: one.value for one in result.dimensions},
+        **{score.dimension: score.value for score in result.dimensions},
         "partial_mean": result.partial_mean,
         "video_given_as": material,
-        "questions": {one.dimension: _build_counts(one) for one in result.dimensions},
+        "questions": {score.dimension: _build_counts(score) for score in result.dimensions},
     }
 
 
-def _build_counts(one: DimensionScore) -> dict[str, Any]:
+def _build_counts(score: DimensionScore) -> dict[str, Any]:
     return {
-        "generated": one.n_generated,
-        "trivial": one.n_trivial,
-        "low_quality": one.n_low_quality,
-        "filter_error": one.n_filter_error,
-        "kept": one.n_kept,
-        "answer_error": one.n_answer_error,
-        "scored": one.n_scored,
-        "correct": one.n_correct,
-        "abstained": one.n_abstain,
-        "low": one.low,
-        "high": one.high,
+        "generated": score.n_generated,
+        "trivial": score.n_trivial,
+        "low_quality": score.n_low_quality,
+        "filter_error": score.n_filter_error,
+        "kept": score.n_kept,
+        "answer_error": score.n_answer_error,
+        "scored": score.n_scored,
+        "correct": score.n_correct,
+        "abstained": score.n_abstain,
+        "low": score.low,
+        "high": score.high,
     }
 
 
-def explain_qeva(examined: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
-    """A line for each dimension with its interval, and a row for each question."""
+def explain_qeva(answered: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
+    """Return a line for every dimension with its score, interval and counts, and a row for every question.
+
+    answered: the sample's questions and answers. components: those stored with its score.
+    """
     lines = [f"the video is given as {components['video_given_as']}", *_format_lines(components)]
     if components.get("partial_mean") is not None and any(components[name] is None for name in DIMENSIONS):
         lines.append(f"mean of the defined dimensions {components['partial_mean']:.4f}, which is no QEVA")
     rows = [
-        _build_row(question, mark, examined.answers.get(question_id))
+        _build_row(question, mark, answered.answers.get(question_id))
         for dimension in DIMENSIONS
-        if dimension in examined.sets
-        for question_id, question, mark in examined.sets[dimension]
+        if dimension in answered.sets
+        for question_id, question, mark in answered.sets[dimension]
     ]
     return Explanation(lines, rows)
 
@@ -242,5 +254,5 @@ def _build_row(question: Question, mark: FilterMark | None, answer: StoredAnswer
     if answer is None:
         return {**shown, "answer": None, "verdict": None, "because": None}
     reply, verdict = answer.reply, _VERDICT.get(answer.outcome, answer.outcome)
-    said = reply.normalised if reply.status == "ok" else reply.status
-    return {**shown, "answer": said, "verdict": verdict, "because": reply.evidence or reply.reason or reply.raw}
+    given = reply.normalised if reply.status == "ok" else reply.status
+    return {**shown, "answer": given, "verdict": verdict, "because": reply.evidence or reply.reason or reply.raw}

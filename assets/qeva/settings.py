@@ -1,4 +1,4 @@
-"""The settings of QEVA: which models stand in which roles, and how questions are made and judged."""
+"""The settings of QEVA: the models for every role, and how questions are made and answers judged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from metrics_core.qeva.score import MIN_QUESTIONS
 
 ROLES = ("video", "text", "filter_video", "filter_text")
-_ROLE = "name of a chat model; empty: rules and the entailment verifier stand in, without a server"
+_ROLE = "name of a chat model; empty: rules and the entailment verifier are used, without a server"
 
 
 class QEVASettings(TextEncoderSettings, SplitterSettings):
-    """The settings of QEVA."""
+    """Settings of QEVA. They name a chat model for every role, and how questions are made and answers judged."""
 
     qeva_video_model: str = Field(default="", description=f"video model: {_ROLE}")
     qeva_video_url: str = Field(default="vllm", description=URL_DESCRIPTION)
@@ -36,16 +36,19 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
 
     qeva_questions: int = Field(default=10, le=50, description="questions asked for in each dimension")
     qeva_chronology: Literal["templated", "one_shot"] = Field(
-        default="templated", description="questions by code from a list of events, or all by the video model at once"
+        default="templated",
+        description="the video model lists events and rules make questions of them, or it writes all questions at once",
     )
     qeva_closed_book_votes: int = Field(default=1, ge=1, description="a question is trivial when all votes are right")
     qeva_forced: bool = Field(default=False, description="whether a model must choose an answer")
-    qeva_on_error: Literal["exclude", "wrong"] = Field(default="exclude", description="what a failed answer counts as")
+    qeva_on_error: Literal["exclude", "wrong"] = Field(
+        default="exclude", description="whether a failed answer is left out or counts as wrong"
+    )
     qeva_matcher: Literal["auto", "judge", "entailment", "token_f1", "cosine"] = Field(
         default="auto", description="judges open answers; `auto`: the text model where there is one, else entailment"
     )
     qeva_frames: int = Field(default=32, ge=1, description="frames that a video model is shown")
-    qeva_frame_size: int = Field(default=512, ge=32, description="most pixels a side of a frame")
+    qeva_frame_size: int = Field(default=512, ge=32, description="greatest width and height of a frame, in pixels")
     qeva_frame_quality: int = Field(default=85, ge=1, le=100, description="JPEG quality of a frame")
 
     @field_validator("qeva_questions")
@@ -65,13 +68,13 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
         return matcher
 
     def find_model_name(self, role: str) -> str:
-        """The model in one of ROLES; empty where none is named."""
+        """Return the name of the chat model set for one of ROLES; "" if none is set."""
         return str(getattr(self, f"qeva_{role}_model"))
 
     def find_url(self, role: str) -> str:
-        """Where the model of a role is."""
+        """Return the preset or address of the server with the chat model of a role."""
         return str(getattr(self, f"qeva_{role}_url"))
 
     def find_key_variable(self, role: str) -> str:
-        """The environment variable that holds the key of a role; empty without one."""
+        """Return the name of the environment variable with the key for a role's server; "" if it needs none."""
         return str(getattr(self, f"qeva_{role}_key_variable"))

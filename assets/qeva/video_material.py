@@ -1,4 +1,4 @@
-"""What stands for a video where questions are asked about it: its frames, or what people wrote about it."""
+"""The material by which models see a video: its frames, or references and keypoints that people wrote about it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from metrics_core.protocols import ModelIdentity, SentenceSplitter
 from metrics_core.qeva.offline.notes import NO_NOTES, NoteKeypoint, NoteReference, NoteSegment, build_video_notes
 from metrics_core.qeva.records import JpegFrame, VideoAsFrames, VideoNotes
 
-# Frames are taken from all over the video: every frame may be chosen, up to the cap.
+# Frames are chosen from all parts of the video: every frame may be chosen, up to the cap.
 EVERY = 1
 # Raised by hand when other notes are taken from the same references and keypoints.
 NOTES_REVISION = "1"
@@ -35,7 +35,7 @@ NOTES_REVISION = "1"
 
 @dataclass(frozen=True, slots=True)
 class UnreadableVideo:
-    """A video of which there is nothing to show. is_final: another try cannot help."""
+    """A video that cannot be shown to a model, with the reason. is_final: another try cannot help."""
 
     reason: str
     is_final: bool
@@ -46,53 +46,62 @@ CHANGED_VIDEO = UnreadableVideo("the video changed while it was worked on: score
 
 
 class VideoMaterial(ABC):
-    """How a video is given to whoever is asked about it."""
+    """The form in which models get a video that they are asked about: frames, or people's notes."""
 
     inputs: ClassVar[Collection[Input[Any]]]
 
     @property
     @abstractmethod
     def identity(self) -> ModelIdentity:
-        """What the video is given as; a part of the scorer's fingerprint."""
+        """The identity of the form in which a video is given, with its parameters; a part of the fingerprint."""
 
     @abstractmethod
     def find_refusal(self, sample: PendingSample) -> Outcome | None:
-        """Why nothing can be asked about the sample's video, known before anything is read; else None."""
+        """Return the outcome, with the reason, of a sample whose video cannot be asked about; else None.
+
+        Reads no file.
+        """
 
     @abstractmethod
     def compute_digests(self, files: LoadVideos, samples: Sequence[PendingSample]) -> dict[int, bytes]:
-        """The digest of what is shown of each sample's video, by video_id."""
+        """Return the digest of what models are shown of each sample's video, by video_id; a changed video has none."""
 
     @abstractmethod
     def load(
         self, files: LoadVideos, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoAsFrames | VideoNotes | UnreadableVideo]:
-        """What is shown of these videos of the samples."""
+        """Return what models are shown of these videos of the samples, by video_id: frames, notes, or why nothing.
+
+        A video that changed since it was ingested may have no entry.
+        """
 
 
 class NotesMaterial(VideoMaterial):
-    """Timed references and keypoints that people wrote stand in for the video. A score is then not reference-free."""
+    """Gives a video as notes: the references, their segments and keypoints that people wrote about it.
+
+    A score is then not reference-free.
+    """
 
     inputs = (REFERENCES, SEGMENTS, KEYPOINTS)
 
     def __init__(self, splitter: SentenceSplitter) -> None:
         self._splitter = splitter
-        # Asked several times about the samples of one video.
+        # The samples of one video have the same notes.
         self._noted = lru_cache(maxsize=4096)(self._build_notes)
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rule by which notes are taken from references and keypoints."""
+        """The identity of the rule by which notes are made from references and keypoints."""
         return ModelIdentity(HUMAN_NOTES, NOTES_REVISION, {"sentence_splitter": self._splitter.identity.as_dict()})
 
     def find_refusal(self, sample: PendingSample) -> Outcome | None:
-        """Status `no_reference` where people wrote nothing about the video."""
+        """Return an outcome with status no_reference if people wrote nothing about the sample's video; else None."""
         if self.find_notes(sample) is not None:
             return None
         return Outcome(None, "no_reference", f"{NO_NOTES} by REELSIEVE_QEVA_VIDEO_MODEL")
 
     def compute_digests(self, files: LoadVideos, samples: Sequence[PendingSample]) -> dict[int, bytes]:
-        """The digest of the notes."""
+        """Return the digest of each video's notes, by video_id; a video without notes has no entry."""
         return {
             video_id: _compute_digest(asdict(notes)) for video_id, notes in self._find_notes_by_video(samples).items()
         }
@@ -100,7 +109,7 @@ class NotesMaterial(VideoMaterial):
     def load(
         self, files: LoadVideos, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoNotes]:
-        """The notes of these videos."""
+        """Return the notes of these videos, by video_id; a video without notes has no entry."""
         return {
             video_id: notes for video_id, notes in self._find_notes_by_video(samples).items() if video_id in video_ids
         }
@@ -111,7 +120,7 @@ class NotesMaterial(VideoMaterial):
         return {video_id: one for video_id, one in notes.items() if one is not None}
 
     def find_notes(self, sample: PendingSample) -> VideoNotes | None:
-        """What people wrote about the sample's video; None where they wrote nothing."""
+        """Return the references, segments and keypoints of the sample's video as notes; None without any."""
         return self._noted(sample[REFERENCES], sample[SEGMENTS].references, sample[KEYPOINTS])
 
     def _build_notes(
@@ -122,16 +131,19 @@ class NotesMaterial(VideoMaterial):
     ) -> VideoNotes | None:
         references = [
             NoteReference(
-                each.text, tuple(NoteSegment(part.start_s, part.end_s, part.text) for part in parts if part.text)
+                reference.text, tuple(NoteSegment(part.start_s, part.end_s, part.text) for part in parts if part.text)
             )
-            for each, parts in zip(texts, times, strict=True)
+            for reference, parts in zip(texts, times, strict=True)
         ]
-        noted = [NoteKeypoint(each.text, each.dimension, each.segment_index) for each in keypoints]
+        noted = [NoteKeypoint(keypoint.text, keypoint.dimension, keypoint.segment_index) for keypoint in keypoints]
         return build_video_notes(references, noted, self._splitter)
 
 
 class FramesMaterial(VideoMaterial):
-    """Frames from all over the video, at most `n_frames`, each fitted into `size` pixels a side, as JPEG."""
+    """Gives a video as JPEG frames spread over all of it: at most `n_frames`, of at most `size` pixels a side.
+
+    quality: that of the JPEG encoder, up to 100.
+    """
 
     inputs = (VIDEO,)
 
@@ -140,11 +152,11 @@ class FramesMaterial(VideoMaterial):
 
     @property
     def identity(self) -> ModelIdentity:
-        """The number of frames, their size and quality."""
+        """The identity "frames" with the number of frames, their size and their JPEG quality."""
         return ModelIdentity("frames", "1", self._recipe)
 
     def find_refusal(self, sample: PendingSample) -> Outcome | None:
-        """Status `no_frames` where the video has no file that decodes."""
+        """Return an outcome with status no_frames if the sample's video has no file that decodes; else None."""
         video = sample[VIDEO]
         if video.status == "text_only":
             return Outcome(None, "no_frames", "the video has no file for the video model to look at")
@@ -153,7 +165,7 @@ class FramesMaterial(VideoMaterial):
         return None
 
     def compute_digests(self, files: LoadVideos, samples: Sequence[PendingSample]) -> dict[int, bytes]:
-        """The digest of the file's content and the recipe."""
+        """Return the digest of each video file's content with number, size and quality of frames, by video_id."""
         return {
             video.video_id: _compute_digest([video.content_sha256.hex(), self._recipe])
             for video in files({sample.video_id for sample in samples})
@@ -162,7 +174,10 @@ class FramesMaterial(VideoMaterial):
     def load(
         self, files: LoadVideos, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoAsFrames | UnreadableVideo]:
-        """The frames of these videos; of one that cannot be read, or is not the file that was ingested, the reason."""
+        """Decode these videos and return their frames by video_id, or the reason why one cannot be read.
+
+        A file that is no longer the ingested one counts as unreadable.
+        """
         return {video.video_id: self._read_frames(video) for video in files(video_ids)}
 
     def _read_frames(self, video: StoredVideo) -> VideoAsFrames | UnreadableVideo:
@@ -182,7 +197,7 @@ class FramesMaterial(VideoMaterial):
         return VideoAsFrames(frames, self._recipe)
 
     def _choose_fit(self, video: StoredVideo) -> PictureFit | None:
-        """A small picture stays as it is; a large one keeps its proportions."""
+        """Return the size to which frames are scaled with their proportions; None for those that are small enough."""
         width, height, size = video.width or 0, video.height or 0, self._recipe["size"]
         if 0 < max(width, height) <= size:
             return None

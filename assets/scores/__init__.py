@@ -1,1 +1,1 @@
-"""Scores: one scorer per metric, one asset per scorer, all through the same work list."""
+"""Scores of samples: the scorer of every metric, its Dagster asset with checks, and the loop that scores a shard."""

@@ -1,6 +1,6 @@
-"""What the page of a score asset tells of one shard, as text: samples with and without a score, mean, models, spread.
+"""Metadata of the score assets in Dagster, as text: how many samples have a score, mean, models and distribution.
 
-Dagster keeps this for every shard and every run, so it holds no picture: the plots stand on the pages of datasets.
+Dagster keeps this for every shard and every run, so it has no picture: the pages of datasets have the plots.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ _SHARES = {"least": 0.0, "a quarter below": 0.25, "median": 0.5, "a quarter abov
 def build_shard_metadata(
     engine: Engine, shard: RunShard, report: ShardScores
 ) -> tuple[dict[str, Any], list[StatusCount]]:
-    """Return the metadata of a shard's scores, and its samples by status."""
+    """Load a shard's scores and return (Dagster metadata by name, counts of the samples by kind and status).
+
+    The metadata has the counts in words, the mean and the models, and for every kind of sample with a score a table of
+    quantiles and the best and worst sample.
+    """
     where = (report.scorer_id, shard.dataset.dataset_id, shard.number)
     with engine.connect() as connection:
         scorer = load_scorer(connection, report.scorer_id)
@@ -55,37 +59,40 @@ def build_shard_metadata(
 
 
 def load_mean_metadata(connection: Connection, dataset_id: int, metrics: Iterable[str]) -> dict[str, str]:
-    """Each metric's mean on a dataset, and who made it; nothing of a metric without a score there."""
-    told: dict[str, str] = {}
+    """Return Dagster metadata by name: every metric's mean score on a dataset, and the models that made it.
+
+    A metric without a defined score on the dataset has no entry.
+    """
+    metadata: dict[str, str] = {}
     for metric in metrics:
         scorer_id = find_active_scorer(connection, metric)
         if scorer_id is not None and (means := compute_mean_scores(connection, scorer_id, dataset_id)):
-            told |= _build_mean_metadata(load_scorer(connection, scorer_id), means)
-    return told
+            metadata |= _build_mean_metadata(load_scorer(connection, scorer_id), means)
+    return metadata
 
 
 def _build_mean_metadata(scorer: StoredScorer, means: Iterable[MeanScore]) -> dict[str, str]:
     label = format_scorer_label(scorer)
-    # Of scores that were made elsewhere nobody knows the range.
+    # The range of scores that were imported is not known.
     value_range = SCORERS[scorer.metric].value_range if scorer.metric in SCORERS else (-math.inf, math.inf)
-    of_kinds = {f"mean {label} of {KIND_NAMES[mean.kind]}s": format_mean(mean, value_range) for mean in means}
-    return {**of_kinds, f"{scorer.metric} made by": format_scorer_identity(scorer)}
+    mean_by_kind = {f"mean {label} of {KIND_NAMES[mean.kind]}s": format_mean(mean, value_range) for mean in means}
+    return {**mean_by_kind, f"{scorer.metric} made by": format_scorer_identity(scorer)}
 
 
 def format_scorer_label(scorer: StoredScorer) -> str:
-    """The metric's name, with the names of what stands in for real models."""
+    """Return the scorer's metric, with the models that only replace real ones in brackets: `evqa (demo encoder)`."""
     return format_metric_label(scorer.metric, filter_stand_ins(model["model_id"] for model in scorer.models.values()))
 
 
 def format_scorer_identity(scorer: StoredScorer) -> str:
-    """The models behind a scorer, its code version, and its name in commands."""
+    """Return one line with the models of a scorer, its code version, and the name that commands know it by."""
     return f"{format_models(scorer.models)}; code version {scorer.code_version}; scorer {scorer.name}"
 
 
 def format_spread_table(values: Sequence[float]) -> str:
-    """Show the spread of values as a markdown table of quantiles, above bars for equally wide steps from least to most.
+    """Return a markdown table with the quantiles of values, and below it a histogram of bar characters.
 
-    values: best first, at least one.
+    values: in descending order, at least one. The bars stand for 24 equally wide steps from the least to the greatest.
 
     >>> print(format_spread_table([1.0, 0.5, 0.5, 0.0]))
     | least | a quarter below | median | a quarter above | greatest |
@@ -100,7 +107,7 @@ def format_spread_table(values: Sequence[float]) -> str:
 
 
 def _format_bars(values: Sequence[float]) -> str:
-    """One character for each step; the highest bar is the fullest step."""
+    """Return one bar character for every step; the step with most values has the highest bar."""
     low, width = values[0], (values[-1] - values[0]) / N_BARS
     counts = [0] * N_BARS
     for value in values:

@@ -1,4 +1,4 @@
-"""One asset per metric. One factory builds them all."""
+"""The Dagster assets that score samples: one for every metric, all built by the same function."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from assets.curation import Curation
 from assets.datasets import SHARDS_PER_GROUP
 from assets.lineage import list_input_assets
 from assets.partitions import SHARDS
-from assets.reports.text import format_name
+from assets.reports.text import format_count, format_name
 from assets.results import ShardsFailed
 from assets.scores.asset_metadata import build_shard_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name, list_source_classes
@@ -23,7 +23,11 @@ from db.scores.sample_scores import SIMPLE_SCORES
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
-    """Build the asset that scores a shard with a metric. It can resume, and rests when nothing is left to score."""
+    """Build the asset METRIC_score, which scores the samples of its shards that lack a current score by the metric.
+
+    A run that was interrupted goes on where it stopped, and a run with nothing left to score changes nothing. The asset
+    raises ShardsFailed at its end where shards failed; the scores of the other shards are kept.
+    """
     asset, (low, high) = build_score_asset_name(metric), SCORERS[metric].value_range
 
     @dg.asset(
@@ -33,12 +37,12 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         deps=[*list_input_assets(SCORERS[metric].inputs), *(kind.asset for kind in SCORERS[metric].rests_on)],
         backfill_policy=dg.BackfillPolicy.multi_run(SHARDS_PER_GROUP),
         kinds={"postgres", "numpy"},
-        description=f"{_format_subject(metric)} A run scores every sample of the shard that lacks a score or whose inputs "
-        f"changed. A score lies between {low:g} and {high:g}. {INTERVAL_NOTE}",
+        description=f"{_format_subject(metric)} A run scores every sample of the shard that has no score or whose "
+        f"inputs changed. A score lies between {low:g} and {high:g}. {INTERVAL_NOTE}",
     )
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
         refusals: list[StatusCount] = []
-        told: dict[str, dict[str, Any]] = {}
+        metadata_by_shard: dict[str, dict[str, Any]] = {}
         shards = {shard.key: shard for shard in load_run_shards(context, curation.engine)}
         failed = curation.results.collect_errors(list_source_classes([metric]))
         left = tuple(shard for key, shard in shards.items() if key not in failed)
@@ -48,19 +52,19 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
                     failed[key] = done
                     continue
                 curation.results.add_scores(metric, key, done)
-                told[key], counts = build_shard_metadata(curation.engine, shards[key], done)
-                refusals += [each for each in counts if each.status not in ("ok", "not_applicable")]
+                metadata_by_shard[key], counts = build_shard_metadata(curation.engine, shards[key], done)
+                refusals += [count for count in counts if count.status not in ("ok", "not_applicable")]
         except StepAbandoned as error:
             failed |= dict.fromkeys(error.shards, error)
-        # Simple scores come along unasked.
+        # Nobody asked for the simple scores: they are made with those of the metrics.
         if refusals and metric not in SIMPLE_SCORES:
             context.log.warning(_explain_missing_scores(metric, refusals))
         if failed:
             curation.results.add_errors(asset, failed)
-            for key, metadata in told.items():
+            for key, metadata in metadata_by_shard.items():
                 context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
             raise ShardsFailed(_format_failures(failed))
-        for key, metadata in told.items():
+        for key, metadata in metadata_by_shard.items():
             context.add_asset_metadata(metadata, partition_key=key)
         return dg.MaterializeResult()
 
@@ -68,23 +72,23 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
 
 
 def _format_subject(metric: str) -> str:
-    """The first sentence that the metric's scorer says of itself."""
+    """Return the first paragraph of the docstring of the metric's scorer, in one line."""
     return " ".join((SCORERS[metric].__doc__ or f"The metric {metric}.").partition("\n\n")[0].split())
 
 
 def _explain_missing_scores(metric: str, refusals: Sequence[StatusCount]) -> str:
-    """One sentence for all shards of the run: how many samples have no score, and most of them why."""
+    """Return a sentence with the number of samples without a score, and their most frequent status and reason."""
     reasons: Counter[tuple[str, str | None]] = Counter()
     for refusal in refusals:
         reasons[refusal.status, refusal.reason] += refusal.n
     ((status, reason), n) = reasons.most_common(1)[0]
-    return f"{metric} says nothing of {n} samples: {format_name(status)}, {reason}"
+    return f"{metric} has no score for {format_count(n, 'sample')}: {format_name(status)}, {reason}"
 
 
 def _format_failures(failed: Mapping[str, RuntimeError]) -> str:
-    """The first reason, with the names of all shards that failed where there are several."""
+    """Return the message of the first error; if several shards failed, also their number and keys."""
     first = next(iter(failed.values()))
-    return f"{first}; so in {len(failed)} shards: {', '.join(failed)}" if len(failed) > 1 else str(first)
+    return f"{first}; {len(failed)} shards failed: {', '.join(failed)}" if len(failed) > 1 else str(first)
 
 
 score_assets = [build_score_asset(metric) for metric in SCORERS]

@@ -1,4 +1,4 @@
-"""What every metric's scorer offers. Rows in, rows out: a scorer knows neither Dagster nor how evidence is made."""
+"""The protocol of a scorer, and its results. A scorer knows neither Dagster nor how its evidence was made."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from db.scores.pending import PendingSample
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a scorer for one sample: a value and its components, or a status with a reason.
+    """The result of a scorer for one sample: a value with its components, or a status and a reason instead of a value.
 
-    The status is "ok" exactly where there is a value. "failed" is tried again by the next run; every other status, such
-    as "no_reference", is final for these inputs.
+    The status is "ok" if and only if there is a value. A sample with status "failed" is tried again by the next run;
+    every other status, such as "no_reference", is final for these inputs.
     """
 
     value: float | None
@@ -30,9 +30,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a sample has its score: lines of text, then a table whose rows all have the same columns.
+    """The reasons for a sample's score: lines of text, then rows of a table that all have the same columns.
 
-    reference: key of the reference that decided, where the metric compares with several and one counts.
+    reference: key of the reference that decided, if the metric compares with several and only one counts; else None.
     """
 
     lines: Sequence[str] = ()
@@ -41,9 +41,9 @@ class Explanation:
 
 
 class Scorer(Protocol):
-    """A metric with fixed models and parameters. It turns the evidence of its sources into numbers, without a model.
+    """A metric with fixed models and parameters; it computes scores from evidence of its sources, without a model.
 
-    The class says which inputs and kinds of sources the metric needs, so Dagster learns them without a model.
+    The class names the inputs and the classes of the sources that the metric needs, so Dagster needs no model for them.
     """
 
     metric: ClassVar[str]
@@ -53,8 +53,8 @@ class Scorer(Protocol):
     value_range: ClassVar[tuple[float, float]]
     # The inputs of a score. When one of them changes, the score is stale.
     inputs: ClassVar[Collection[Input[Any]]]
-    # The kinds of sources that the scorer reads. `sources` holds one source of every kind, in this order. A source that
-    # the same asset makes first, because another source needs it, may stand before.
+    # The classes of the sources that the scorer reads; `sources` has one source of every class, in this order. Before
+    # it there may be a source that the same asset makes first, because another source needs it.
     rests_on: ClassVar[tuple[type[Source[Any]], ...]]
     # The group of settings. Field X is the environment variable REELSIEVE_X. Metrics may share fields.
     settings: ClassVar[type[BaseModel]]
@@ -63,32 +63,38 @@ class Scorer(Protocol):
 
     @classmethod
     def from_settings(cls, settings: Any) -> Scorer:
-        """Make the scorer that the settings describe. Its real models load when they are first used."""
+        """Make the scorer with the models and parameters of the settings. Its models load when they are first used."""
         ...
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of the models, for the fingerprint."""
+        """Return the identity of every model as a dict, by the model's role; part of the scorer's fingerprint."""
         ...
 
     def params(self) -> dict[str, Any]:
-        """Return all parameters that can change a value, for the fingerprint."""
+        """Return all parameters that can change a value, by name, ready for JSON; part of the scorer's fingerprint."""
         ...
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Score samples: one outcome per sample, in order. A bad sample gets a status and raises no error."""
+        """Return one outcome for every sample, in order. A sample that cannot be scored gets a status; none raises."""
         ...
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Explain a sample's value from the same evidence. components: the components stored with the score."""
+        """Return lines and table rows that explain a sample's value, made from the evidence it was computed from.
+
+        components: the components stored with the score.
+        """
         ...
 
 
 @runtime_checkable
 class Refusing(Protocol):
-    """A scorer that knows of some samples, before any model is asked, that they cannot have a value."""
+    """A scorer that knows, before any model is asked, that some samples cannot have a value."""
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that cannot have a value, whatever models say; else None."""
+        """Return the outcome, with status and reason, of a sample that cannot have a value; None if it may get one.
+
+        No model is asked: the sample could not have a value whatever models answer.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Checks of every score asset, over the shards of a run: coverage, range, spread and freshness."""
+"""The four checks of every score asset, over all shards of a run: coverage, range, variation and freshness."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
@@ -7,7 +7,7 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import RunShard
-from assets.reports.text import format_number, format_portion
+from assets.reports.text import format_count, format_number, format_portion
 from assets.results import build_check_errors
 from assets.scores.pending import find_scorer_id
 from assets.scores.registry import SCORERS, build_score_asset_name
@@ -29,12 +29,15 @@ _CHECKS = {
     "inputs_fresh": "No {inputs} changed after it was scored.",
 }
 
-# Those that only warn.
+# The checks that only warn.
 _WARNINGS = ("not_constant",)
 
 
 def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
-    """Build the four checks of a metric's asset. One step evaluates them all."""
+    """Build the Dagster checks of a metric's score asset: coverage, in_range, not_constant and inputs_fresh.
+
+    One step evaluates the four of them.
+    """
 
     @dg.multi_asset_check(
         name=f"{metric}_score_checks", specs=build_check_specs(metric, dg.AssetKey(build_score_asset_name(metric)))
@@ -51,7 +54,7 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
 
 
 def build_check_specs(metric: str, asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
-    """The four checks of an asset of this metric's scores."""
+    """Return the specs of the four checks of an asset with this metric's scores. All specs are marked as blocking."""
     return [
         dg.AssetCheckSpec(name, asset=asset, description=text.format(inputs=_format_inputs(metric)), blocking=True)
         for name, text in _CHECKS.items()
@@ -61,38 +64,46 @@ def build_check_specs(metric: str, asset: dg.AssetKey) -> list[dg.AssetCheckSpec
 def run_score_checks(
     metric: str, asset: dg.AssetKey, shards: Sequence[RunShard], curation: Curation, warn: LineWriter
 ) -> Iterator[dg.AssetCheckResult]:
-    """Check the scores of shards; yields the results of the asset's four checks. warn: is told of failed samples."""
+    """Check the stored scores of shards, and yield one result for every check of the asset, over all these shards.
+
+    Notes the shards where a blocking check failed in `curation.results`. warn: takes one line for every shard that has
+    samples whose scoring failed.
+    """
     scorer = curation.scorers[metric]
-    found: dict[str, ShardQuality] = {}
+    qualities: dict[str, ShardQuality] = {}
     with curation.engine.connect() as connection:
         scorer_id = find_scorer_id(connection, scorer)
     for shard in shards:
         with curation.engine.connect() as connection:
             quality = count_shard_scores(connection, scorer_id, shard.dataset.dataset_id, shard.number)
             failure = find_first_failure(connection, scorer_id, shard.dataset.dataset_id, shard.number)
-        found[shard.key] = quality
+        qualities[shard.key] = quality
         if failure:
-            warn(f"{quality.n_failed} samples failed with {metric}, {failure[0]!r} for one: {failure[1]}")
-    verdicts = {key: evaluate_checks(quality, scorer.value_range) for key, quality in found.items()}
-    said = format_check_sentences(found.values(), scorer.value_range, _format_inputs(metric))
-    failed = {name: [key for key, passed in verdicts.items() if not passed[name]] for name in _CHECKS}
+            failed_samples = format_count(quality.n_failed, "sample")
+            warn(f"{failed_samples} failed with {metric}, the first is {failure[0]!r}: {failure[1]}")
+    passed_by_shard = {key: evaluate_checks(quality, scorer.value_range) for key, quality in qualities.items()}
+    sentences = format_check_sentences(qualities.values(), scorer.value_range, _format_inputs(metric))
+    failed = {name: [key for key, passed in passed_by_shard.items() if not passed[name]] for name in _CHECKS}
     blocking = {name: keys for name, keys in failed.items() if name not in _WARNINGS}
     curation.results.add_errors(
         build_score_asset_name(metric), build_check_errors(build_score_asset_name(metric), blocking)
     )
     for name, keys in failed.items():
-        good, bad = said[name]
-        yield build_check_result(asset, name, keys, len(found), warns=name in _WARNINGS, good=good, bad=bad)
+        good, bad = sentences[name]
+        yield build_check_result(asset, name, keys, len(qualities), warns=name in _WARNINGS, good=good, bad=bad)
 
 
 def _format_inputs(metric: str) -> str:
-    """The names of what a score is made of."""
+    """Return the names of the metric's inputs as part of a sentence: "text, references or keypoints"."""
     labels = [item.label for item in SCORERS[metric].inputs]
     return " or ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
 
 
 def merge_qualities(qualities: Collection[ShardQuality]) -> ShardQuality:
-    """Return the counts of several shards added up, and the least and the greatest score of all."""
+    """Add up the counts of several shards; the minimum and maximum are those of all their scores, None without a score.
+
+    n_distinct is also a sum: a value that occurs in two shards counts twice.
+    """
     least = [quality.minimum for quality in qualities if quality.minimum is not None]
     greatest = [quality.maximum for quality in qualities if quality.maximum is not None]
     return ShardQuality(
@@ -105,53 +116,58 @@ def merge_qualities(qualities: Collection[ShardQuality]) -> ShardQuality:
 def format_check_sentences(
     qualities: Collection[ShardQuality], value_range: tuple[float, float], inputs: str
 ) -> dict[str, tuple[str, str]]:
-    """Say for each check what holds where it passes, and what does not where it fails; a full stop is to follow.
+    """Return (sentence if the check passes, sentence if it fails) by the name of the check, without a full stop.
 
-    inputs: the names of what a score is made of.
+    inputs: the names of the metric's inputs, joined as in a sentence.
     """
-    found, (low, high) = merge_qualities(qualities), value_range
-    extremes = f"the least is {format_number(found.minimum, 3)}, the greatest {format_number(found.maximum, 3)}"
-    all_lie = format_portion(found.n_ok, found.n_ok, "score", "lies", "lie")
+    total, (low, high) = merge_qualities(qualities), value_range
+    extremes = f"the least is {format_number(total.minimum, 3)}, the greatest {format_number(total.maximum, 3)}"
+    all_lie = format_portion(total.n_ok, total.n_ok, "score", "lies", "lie")
     n_enough = sum(quality.n_ok >= MIN_SCORES_TO_VARY for quality in qualities)
     stale = _format_sample_count(
-        found, found.n_stale, f"was scored before its {inputs} changed", f"were scored before their {inputs} changed"
+        total, total.n_stale, f"was scored before its {inputs} changed", f"were scored before their {inputs} changed"
     )
     return {
-        "coverage": _format_coverage(found),
+        "coverage": _format_coverage(total),
         "in_range": (
-            f"{all_lie} between {low:g} and {high:g}: {extremes}" if found.n_ok else "There is no score",
+            f"{all_lie} between {low:g} and {high:g}: {extremes}" if total.n_ok else "There is no score",
             f"Scores lie outside {low:g} to {high:g} ({extremes})",
         ),
         "not_constant": (
             f"Scores differ in every shard that has {MIN_SCORES_TO_VARY} or more ({n_enough:,} of {len(qualities):,})"
             if n_enough
-            else f"No shard has the {MIN_SCORES_TO_VARY} scores that it takes to tell",
-            "All scores are the same, as those of a broken model or of equal captions",
+            else f"Too few scores to check: no shard has {MIN_SCORES_TO_VARY}",
+            "All scores are the same: the model may be broken, or the captions equal",
         ),
-        "inputs_fresh": (stale, f"{stale} (reelsieve score scores them again)"),
+        "inputs_fresh": (stale, f"{stale} (run `reelsieve score` to score them again)"),
     }
 
 
-def _format_coverage(found: ShardQuality) -> tuple[str, str]:
-    scored = _format_sample_count(found, found.n_ok, "has a score", "have a score")
-    n_reasons = found.n_samples - found.n_not_applicable - found.n_ok - found.n_stale
-    reasons = f", and a reason explains why {n_reasons:,} cannot have one" if n_reasons else ""
-    failed = [_format_sample_count(found, found.n_failed, "failed", "failed")] if found.n_failed else []
+def _format_coverage(quality: ShardQuality) -> tuple[str, str]:
+    scored = _format_sample_count(quality, quality.n_ok, "has a score", "have a score")
+    n_reasons = quality.n_samples - quality.n_not_applicable - quality.n_ok - quality.n_stale
+    reasons = f", and {n_reasons:,} cannot have one for a known reason" if n_reasons else ""
+    failed = [_format_sample_count(quality, quality.n_failed, "failed", "failed")] if quality.n_failed else []
     unscored = (
-        [_format_sample_count(found, found.n_unscored, "lacks a score", "lack a score")] if found.n_unscored else []
+        [_format_sample_count(quality, quality.n_unscored, "lacks a score", "lack a score")]
+        if quality.n_unscored
+        else []
     )
     return scored + reasons, " and ".join(failed + unscored)
 
 
-def _format_sample_count(found: ShardQuality, n: int, has: str, have: str) -> str:
-    """Say of how many of the samples that the metric concerns something holds."""
-    n_samples = found.n_samples - found.n_not_applicable
-    kinds = ["caption"] * (found.n_qa < n_samples) + ["qa"] * (found.n_qa > 0)
+def _format_sample_count(quality: ShardQuality, n: int, has: str, have: str) -> str:
+    """Return a sentence such as "3 of 4 captions have a score", of the samples that the metric can apply to."""
+    n_samples = quality.n_samples - quality.n_not_applicable
+    kinds = ["caption"] * (quality.n_qa < n_samples) + ["qa"] * (quality.n_qa > 0)
     return format_portion(n, n_samples, choose_kind_name(kinds), has, have)
 
 
 def evaluate_checks(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, bool]:
-    """Decide which checks pass, by the name of the check."""
+    """Return whether a shard's scores pass, by the name of the check; a shard without scores is in range and varies.
+
+    Fewer than 20 scores may all be equal. value_range: the least and the greatest score that the metric can give.
+    """
     low, high = value_range[0] - RANGE_TOLERANCE, value_range[1] + RANGE_TOLERANCE
     in_range = (
         quality.minimum is None or quality.maximum is None or (quality.minimum >= low and quality.maximum <= high)

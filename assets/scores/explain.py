@@ -1,4 +1,4 @@
-"""Why a sample has its score: the stored score, and an explanation that the scorer makes from the same evidence."""
+"""Explanations of single scores: the stored score, with the lines and rows that its scorer makes from its evidence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from db.scores.sample_scores import find_sample_id, find_sample_score
 
 @dataclass(frozen=True, slots=True)
 class ExplainedScore:
-    """A sample's score by a metric. `status` is None for a sample without a score; `error` says why it has no value."""
+    """A sample's stored score by a metric, with the models behind it and an explanation of the value.
+
+    status: None for a sample without a score. error: the reason for a missing value. models: names of the scorer's
+    models. explanation: empty if there is nothing to explain or the scorer is not installed here.
+    """
 
     metric: str
     sample: str
@@ -31,17 +35,17 @@ class ExplainedScore:
     explanation: Explanation = field(default_factory=Explanation)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return the fields by name as dicts and lists, ready for JSON."""
         return asdict(self)
 
 
 def explain_score(
     engine: Engine, metric: str, scorer: Scorer | None, dataset: Dataset, key: str, kind: str | None = None
 ) -> ExplainedScore | None:
-    """Explain the sample's score by the metric's active scorer; None where there is no such sample.
+    """Load the sample's score by the metric's active scorer and explain it; None if the dataset has no such sample.
 
-    scorer: None where the scores were made elsewhere. kind: of which kind the sample is, where a caption and a
-    question-answer pair may have the same key.
+    scorer: the metric's scorer with the present settings; None for imported scores, which get no explanation. kind:
+    "caption" or "qa", where both may have this key. Raises MissingEvidence if evidence of the score is gone.
     """
     with engine.connect() as connection:
         score = find_sample_score(connection, dataset.dataset_id, key, metric, kind)
@@ -62,14 +66,17 @@ def explain_score(
 
 
 def load_facts_of_key(engine: Engine, dataset: Dataset, key: str) -> dict[str, Any]:
-    """The facts of a sample's text and video that are known, by name; a caption's where a question has the same key."""
+    """Return the known facts about a sample's text and video, by name; {} if the dataset has no sample of this key.
+
+    A caption comes before a question-answer pair of the same key.
+    """
     with engine.connect() as connection:
         sample_id = find_sample_id(connection, dataset.dataset_id, key)
         return {} if sample_id is None else load_facts(connection, [sample_id])[sample_id]
 
 
 def _has_explanation(score: RowMapping) -> bool:
-    """Whether there is a value, or without one what the scorer noted about its present inputs."""
+    """Whether the score has a value, or else components that the scorer stored for the present inputs."""
     return score["value"] is not None or bool(score["components"] and score["status"] != "stale")
 
 
@@ -77,7 +84,7 @@ def _explain(engine: Engine, scorer: Scorer, score: RowMapping) -> Explanation:
     with engine.connect() as connection:
         if find_scorer_id(connection, scorer) != score["scorer_id"]:
             return Explanation(
-                ["this score was made with other settings than the present ones: set those again to see why"]
+                ["no explanation: this score was made with other settings than the present ones. Set those again"]
             )
         samples = load_samples(connection, [score["sample_id"]], scorer.inputs, score["scorer_id"])
         evidence = load_evidence(engine, score["scorer_id"], scorer.sources, samples)

@@ -1,4 +1,4 @@
-"""The metrics that installed packages bring along. Each is loaded by itself, so that a broken one stops no other."""
+"""Metrics of other installed packages, which are found by entry points. A broken metric keeps no other from loading."""
 
 from __future__ import annotations
 
@@ -19,17 +19,21 @@ from db.schema.inputs import Input, build_digest_sql
 from db.scores.imported_scores import RESERVED_NAMES
 from db.scores.sample_scores import list_columns_without_metrics
 
-# A package that brings a metric names its scorer's class in this group.
+# The group of entry points in which a package names the classes of its scorers.
 ENTRY_POINTS = "reelsieve.metrics"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-# What view sample_scores has of a metric, behind its name.
+# The columns of a metric in view sample_scores: its name with these endings.
 _COLUMNS = ("", "_status", "_is_stale", "_models")
 _METHODS = ("from_settings", "models", "params", "score", "explain")
 
 
 class BrokenMetric(NamedTuple):
-    """A metric of an installed package that cannot be used. name: of its entry point; reason: part of a sentence."""
+    """A metric of an installed package that cannot be used.
+
+    name: the name of its entry point. package: name and version of the package. reason: the rest of a sentence that
+    begins with the metric.
+    """
 
     name: str
     package: str
@@ -37,29 +41,32 @@ class BrokenMetric(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """The reason, and what to do."""
+        """The reason as part of a sentence, and the advice to correct, update or uninstall the package."""
         return f"{self.reason}: correct, update or uninstall {self.package}"
 
 
 class UnusableMetric(RuntimeError):
-    """A metric of an installed package was asked for that cannot be used; the message says why, with the remedy."""
+    """Raised when somebody asks for a metric of an installed package that is broken; the message has the remedy."""
 
     plain = True
 
 
 class InstalledMetrics(NamedTuple):
-    """The scorers of installed packages that can be used, and the metrics that cannot."""
+    """The metrics of installed packages: the classes of the scorers that can be used, and the metrics that cannot."""
 
     scorers: tuple[type[Scorer], ...]
     broken: tuple[BrokenMetric, ...]
 
 
 class _Unusable(ValueError):
-    """A scorer's class lacks something; the message is the reason."""
+    """Raised when a scorer's class lacks a member or has a wrong one; the message is the reason."""
 
 
 def find_package(metric: str) -> str:
-    """Return the name and the version of the installed package that brings a metric along."""
+    """Return name and version of the installed package that provides a metric; "the package of METRIC" if none does.
+
+    Imports the modules that the entry points of installed metrics name.
+    """
     for point in entry_points(group=ENTRY_POINTS):
         with suppress(Exception, SystemExit):
             if point.load().metric == metric:
@@ -68,9 +75,10 @@ def find_package(metric: str) -> str:
 
 
 def import_installed_metrics(points: Iterable[EntryPoint], built_in: Sequence[type[Scorer]]) -> InstalledMetrics:
-    """Load the metrics behind entry points. Of several with one name the first counts; `ours` come before all.
+    """Import and check the scorers that entry points name; a metric that fails is listed as broken, with the reason.
 
-    Importing a package runs its code; whatever this raises makes its metric a broken one.
+    Importing runs the code of the packages, and no error of it is raised. Of several metrics with one name the first
+    counts, and a metric with the name of a built-in one is broken. built_in: the scorers of Reelsieve itself.
     """
     scorers: list[type[Scorer]] = []
     broken = []
@@ -97,12 +105,12 @@ def _format_package(point: EntryPoint) -> str:
 
 
 def _check_scorer(scorer: Any, others: Sequence[type[Scorer]]) -> None:
-    """Raise _Unusable where a scorer's class lacks a member or has one that others rule out."""
+    """Raise _Unusable if a scorer's class lacks a member, has a wrong one, or collides with another scorer."""
     missing = [name for name in (*_list_required_members(), *_METHODS) if not hasattr(scorer, name)]
     if missing:
-        raise _Unusable(f"is no scorer, since it lacks {', '.join(missing)}")
+        raise _Unusable(f"is no scorer: it lacks {', '.join(missing)}")
     if wrong := [name for name in _METHODS if not callable(getattr(scorer, name))]:
-        raise _Unusable(f"is no scorer, since {wrong[0]} cannot be called")
+        raise _Unusable(f"is no scorer: {wrong[0]} cannot be called")
     _check_name(scorer.metric, {other.metric for other in others})
     if not isinstance(scorer.code_version, str):
         raise _Unusable(f"has code_version {scorer.code_version!r}, which is no text")
@@ -113,7 +121,7 @@ def _check_scorer(scorer: Any, others: Sequence[type[Scorer]]) -> None:
 
 
 def _list_required_members() -> list[str]:
-    """The members that the class of a scorer must have a value for."""
+    """Return the names of the attributes that the class of a scorer must have."""
     return [name for name in Scorer.__annotations__ if name != "sources"]
 
 
@@ -146,27 +154,30 @@ def _check_settings(settings: Any) -> None:
 
 
 def _check_evidence(inputs: Any, rests_on: Any, others: Sequence[type[Scorer]]) -> None:
-    if not isinstance(inputs, Collection) or not inputs or not all(isinstance(each, Input) for each in inputs):
+    if not isinstance(inputs, Collection) or not inputs or not all(isinstance(item, Input) for item in inputs):
         raise _Unusable("has inputs that are no Input of reelsieve.metrics")
     try:
         build_digest_sql(inputs)
     except ValueError as error:
         raise _Unusable(f"has inputs that cannot be used: {error}") from None
     if not all(isinstance(kind, type) and issubclass(kind, Source) for kind in rests_on):
-        raise _Unusable("rests on something that is no Source of reelsieve.metrics")
-    known = sort_source_classes([kind for other in others for kind in other.rests_on])
-    own = sort_source_classes(cast(Sequence[type[Source[Any]]], rests_on))
-    if clash := [asset for asset, kind in own.items() if known.get(asset, kind) is not kind]:
-        raise _Unusable(f"rests on a source with asset {clash[0]!r}, which another source has")
-    of_sources = {table.name for kind in (*known.values(), *own.values()) for table in kind.tables}
-    for each in inputs:
-        for table in each.tables:
-            if table not in METADATA.tables and table not in of_sources:
+        raise _Unusable("has a rests_on with something that is no Source of reelsieve.metrics")
+    known = sort_source_classes([source for other in others for source in other.rests_on])
+    new = sort_source_classes(cast(Sequence[type[Source[Any]]], rests_on))
+    if clash := [asset for asset, source in new.items() if known.get(asset, source) is not source]:
+        raise _Unusable(f"needs a source with asset {clash[0]!r}, which another source has")
+    source_tables = {table.name for source in (*known.values(), *new.values()) for table in source.tables}
+    for item in inputs:
+        for table in item.tables:
+            if table not in METADATA.tables and table not in source_tables:
                 raise _Unusable(f"has an input that reads table {table!r}, which no installed source has")
 
 
 def format_error(error: BaseException) -> str:
-    """The kind of an error and the first line of its message, in at most 200 letters."""
+    """Return the class name of an error, and in brackets the first line of its message, at most 200 characters of it.
+
+    An error without a message, or whose message cannot be made, gives the class name only.
+    """
     try:
         lines = str(error).strip().splitlines()
     except Exception:

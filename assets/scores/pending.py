@@ -1,4 +1,4 @@
-"""The samples that a scorer has still to score, the sources that they need, and the active scorer of a metric."""
+"""Pending work of a scorer: the samples without a current score, the evidence that they lack, and what it will cost."""
 
 from __future__ import annotations
 
@@ -29,30 +29,39 @@ from db.server.conflicts import retry_conflicts
 
 @retry_conflicts
 def store_scorer(engine: Engine, scorer: Scorer) -> int:
-    """Return the scorer's id; a new scorer is stored first. It does not become the active one."""
+    """Return the scorer's id in the database, and store the scorer first if it is new. The active scorer stays."""
     with engine.begin() as connection:
         return register_scorer(connection, **_build_identity(scorer))
 
 
 def find_scorer_id(connection: Connection, scorer: Scorer) -> int | None:
-    """Return the scorer's id; None for a scorer that never ran."""
+    """Return the scorer's id in the database; None if it was never stored there."""
     return find_scorer(connection, **_build_identity(scorer))
 
 
 def compute_scorer_fingerprint(scorer: Scorer) -> str:
-    """The fingerprint by which the database knows the scorer, as hexadecimal digits. Loads no model."""
+    """Return the hash of the scorer's metric, models, parameters and code version, as hexadecimal digits.
+
+    The database finds a scorer by this hash. No model is loaded.
+    """
     return compute_fingerprint(_build_identity(scorer))
 
 
 @retry_conflicts
 def update_active_scorer(engine: Engine, scorer_id: int, datasets: Sequence[Dataset]) -> None:
-    """Make the scorer its metric's active one if its scores on these datasets allow it; see `activate_scorer`."""
+    """Make the scorer its metric's active one in the database if it has a good score on one of these datasets.
+
+    Where the active scorer has no good score either, any score is enough; `activate_scorer` has the rule.
+    """
     with engine.begin() as connection:
         activate_scorer(connection, scorer_id, [dataset.dataset_id for dataset in datasets])
 
 
 def list_samples_to_score(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> list[int]:
-    """Return the ids of the shard's samples that the scorer has still to score. Changes nothing in the database."""
+    """Return the ids of the shard's samples that have no current score by the scorer; [] if none is left to score.
+
+    Changes nothing in the database, so a scorer that is not stored yet has all samples to score.
+    """
     with engine.connect() as connection:
         return list_pending_samples(
             connection,
@@ -63,10 +72,10 @@ def list_samples_to_score(engine: Engine, scorer: Scorer, dataset: Dataset, shar
 
 
 def list_source_requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
-    """Yield all sources below a scorer, and for every source a function that returns the samples to make evidence for.
+    """Yield (source, function) for all sources that a scorer needs; the function returns the ids of pending samples.
 
-    A source comes after the sources that it rests on. It serves the samples that the scorer, or the source above it,
-    has still to do.
+    A source comes after the sources that it needs itself. A sample is pending for a source if the source has to make
+    evidence before the scorer, or the source that needs this one, can go on with it.
     """
     return _walk_sources(
         scorer.sources, order, lambda: list_samples_to_score(order.engine, scorer, order.dataset, order.shard)
@@ -74,40 +83,46 @@ def list_source_requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[
 
 
 def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Order]) -> Mapping[str, int | str]:
-    """Make the evidence of one kind's asset that a scorer lacks on shards of one dataset, and return its counts.
+    """Make and store the evidence of one asset that a scorer lacks on shards of one dataset; return what was counted.
 
-    The shards' samples go to the source together, so that small shards fill its batches. The sources that this kind
-    rests on must have made theirs.
+    The counts are those of `Source.make`: numbers, and names of models, by name. The samples of all shards go to the
+    source together, so that small shards fill its batches. Sources that this one needs must have made their evidence.
+    kind: the class of the source, which has the asset. orders: one for every shard.
     """
     counts: dict[str, int | str] = {}
-    # The same sources for every shard, in the same order.
-    for of_shards in zip(*(list_source_requests(scorer, order) for order in orders), strict=True):
-        source = of_shards[0][0]
+    # Every shard has the same sources, in the same order.
+    for requests in zip(*(list_source_requests(scorer, order) for order in orders), strict=True):
+        source = requests[0][0]
         if source.asset == kind.asset:
-            counts |= source.make(orders[0], sorted(sample for _, wanted in of_shards for sample in wanted()))
+            sample_ids = sorted(sample_id for _, list_pending in requests for sample_id in list_pending())
+            counts |= source.make(orders[0], sample_ids)
     return counts
 
 
 def forecast_shard(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tuple[int, list[Forecast]]:
-    """How many samples of a shard the scorer has still to score, and what models that cost money would be asked.
+    """Return (number of the shard's pending samples, forecasts of the requests to models that may cost money).
 
-    Asks nothing. The scorer is registered, without becoming the active one.
+    A forecast is one source's or role's; there is none if every answer is stored. Asks no model, but stores the scorer
+    if it is new.
     """
     order = Order(engine, dataset, shard, store_scorer(engine, scorer), run_id="")
-    asked = [
-        part for source, wanted in list_source_requests(scorer, order) for part in source.forecast(order, wanted())
+    forecasts = [
+        forecast
+        for source, list_pending in list_source_requests(scorer, order)
+        for forecast in source.forecast(order, list_pending())
     ]
-    return len(list_samples_to_score(engine, scorer, dataset, shard)), asked
+    return len(list_samples_to_score(engine, scorer, dataset, shard)), forecasts
 
 
 RefusalCounts = Counter[tuple[str, str | None]]
-"""How many samples have no value, by status and reason."""
+"""Number of samples that cannot have a value, by (status, reason)."""
 
 
 def count_refusals(scorer: Scorer, samples: Iterable[PendingSample]) -> RefusalCounts | None:
-    """Why the scorer can give none of these samples a value; None where it can, or where only models can tell.
+    """Count samples by the (status, reason) for which the scorer refuses them; None if one sample may get a value.
 
-    Asks no model. Where it gives reasons, a scoring of these samples stores no value.
+    Asks no model: a sample that only a model can refuse may get a value. No samples give an empty counter, and a scorer
+    that refuses nothing beforehand always gives None.
     """
     reasons: RefusalCounts = Counter()
     if not isinstance(scorer, Refusing):
@@ -120,26 +135,25 @@ def count_refusals(scorer: Scorer, samples: Iterable[PendingSample]) -> RefusalC
 
 
 def format_refusals(reasons: RefusalCounts) -> tuple[int, str]:
-    """How many samples there are to speak of, and the most frequent of their reasons, with its share unless it is all.
+    """Return (number of samples, the most frequent status and reason in words, with its count unless all have it).
 
-    Samples of a kind that the metric is not for count only where there are no others.
+    Samples with status not_applicable count only if all samples have it. reasons: at least one.
 
     >>> format_refusals(Counter({("no_reference", "none"): 2, ("empty_text", "no"): 1, ("not_applicable", "qa"): 9}))
-    (3, 'no reference, none (so 2 of them)')
+    (3, 'no reference, none (2 of them)')
     """
-    meant = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
-    ((status, reason), n) = meant.most_common(1)[0]
-    most = f" (so {n} of them)" if n < meant.total() else ""
-    return meant.total(), f"{format_name(status)}, {reason}{most}"
+    counted = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
+    ((status, reason), n) = counted.most_common(1)[0]
+    share = f" ({n} of them)" if n < counted.total() else ""
+    return counted.total(), f"{format_name(status)}, {reason}{share}"
 
 
 def count_shard_refusals(
     engine: Engine, scorer: Scorer, dataset: Dataset, shards: Collection[int]
 ) -> RefusalCounts | None:
-    """Why the scorer has a value for none of the samples of these shards: how many by status and reason.
+    """Count the samples of these shards by the (status, reason) for which they have no value; None if one has a value.
 
-    None where a sample has a value, or where only models can tell. Asks no model. The scorer is registered, without
-    becoming the active one.
+    None also if a pending sample may still get a value. Asks no model, but stores the scorer if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
@@ -156,12 +170,17 @@ def count_shard_refusals(
             reasons += refused
         with engine.connect() as connection:
             stored = count_statuses_with_reasons(connection, scorer_id, dataset.dataset_id, shard)
-        reasons.update({(each.status, each.reason): each.n for each in stored if each.status not in PENDING_STATUSES})
+        reasons.update(
+            {(count.status, count.reason): count.n for count in stored if count.status not in PENDING_STATUSES}
+        )
     return reasons
 
 
 def count_pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]) -> dict[tuple[str, int], int]:
-    """How many samples the scorer has still to score, by (dataset, shard)."""
+    """Return the number of samples without a current score by the scorer, by (name of the dataset, shard).
+
+    Every shard has an entry: 0 if it is complete.
+    """
     by_id = {dataset.dataset_id: dataset for dataset in datasets}
     with engine.connect() as connection:
         counts = load_shard_counts(connection, find_scorer_id(connection, scorer), by_id)
@@ -175,7 +194,10 @@ def count_pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Da
 
 
 def list_incomplete_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[int]:
-    """Return the shards with evidence that an option left incomplete, although the samples may have scores."""
+    """Return the shards of a dataset where an option such as early_exit left evidence incomplete; often none.
+
+    Their samples may have scores. Stores the scorer if it is new.
+    """
     scorer_id = store_scorer(engine, scorer)
     return {
         shard
@@ -187,10 +209,10 @@ def list_incomplete_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> 
 def update_active_scorer_if_complete(
     engine: Engine, scorer: Scorer, datasets: Sequence[Dataset], counts: Mapping[tuple[str, int], int]
 ) -> None:
-    """Make the scorer its metric's active one if nothing is left to score on these datasets.
+    """Make the scorer its metric's active one in the database if no sample of these datasets is left to score.
 
-    counts: the result of `count_pending_by_shard`. Without samples to score there is no run that would activate the scorer.
-    It may be a retired one, because the settings went back to it. A scorer without a score there does not change.
+    counts: the result of `count_pending_by_shard`. With nothing to score there is no run that would activate the
+    scorer, which may be a retired one that the settings went back to. A scorer without a score there stays as it is.
     """
     with engine.connect() as connection:
         scorer_id = find_scorer_id(connection, scorer)
@@ -202,9 +224,9 @@ def _walk_sources(
     sources: Sequence[Source[Any]], order: Order, asked: Callable[[], list[int]]
 ) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
     for source in sources:
-        wanted = partial(source.pending, order, asked)
-        yield from _walk_sources(source.sources, order, wanted)
-        yield source, wanted
+        list_pending = partial(source.pending, order, asked)
+        yield from _walk_sources(source.sources, order, list_pending)
+        yield source, list_pending
 
 
 def _build_identity(scorer: Scorer) -> dict[str, Any]:

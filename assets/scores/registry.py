@@ -1,4 +1,4 @@
-"""All metrics, our own and those that installed packages bring along as entry points, and the simple scores."""
+"""The scorers of all metrics by name: the built-in ones, those of installed packages, and the simple scores."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from db.schema.inputs import Input
 from db.scores.sample_scores import SIMPLE_SCORES
 
 _BUILT_IN: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
-# Simple scores are made and stored as scores of metrics are, and are none: they come last, and beside metrics only.
+# Simple scores are made and stored as scores of metrics are, but are no metrics: they come last, and only with metrics.
 _SIMPLE: tuple[type[Scorer], ...] = (WordsInCommonScorer, CosineScorer)
-_BROUGHT, BROKEN = import_installed_metrics(entry_points(group=ENTRY_POINTS), (*_BUILT_IN, *_SIMPLE))
+_INSTALLED, BROKEN = import_installed_metrics(entry_points(group=ENTRY_POINTS), (*_BUILT_IN, *_SIMPLE))
 
-INSTALLED_METRICS = tuple(scorer.metric for scorer in _BROUGHT)
-METRICS = tuple(scorer.metric for scorer in (*_BUILT_IN, *_BROUGHT))
-SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_BUILT_IN, *_BROUGHT, *_SIMPLE)}
+INSTALLED_METRICS = tuple(scorer.metric for scorer in _INSTALLED)
+METRICS = tuple(scorer.metric for scorer in (*_BUILT_IN, *_INSTALLED))
+SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_BUILT_IN, *_INSTALLED, *_SIMPLE)}
 METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for metric, scorer in SCORERS.items()}
 
 
 def list_source_classes(metrics: Iterable[str] = METRICS) -> dict[str, type[Source[Any]]]:
-    """Return the kinds of sources below these metrics, by asset. A kind comes after the kinds that it rests on."""
+    """Return the classes of all sources that these metrics need, by the asset that makes the evidence.
+
+    A source comes after the sources that it needs itself. Without an argument all metrics count, but no simple score.
+    """
     return sort_source_classes([kind for metric in metrics for kind in SCORERS[metric].rests_on])
 
 
@@ -39,14 +42,14 @@ SOURCE_TABLES: tuple[sa.Table, ...] = tuple(table for kind in list_source_classe
 
 
 def build_score_asset_name(metric: str) -> str:
-    """Return the key of a metric's asset."""
+    """Return the name of the Dagster asset that makes a metric's scores: METRIC_score."""
     return f"{metric}_score"
 
 
 def list_accompanying_scores(metrics: Iterable[str]) -> list[str]:
-    """Return the simple scores that are made along with these metrics, because they ask no model anything more.
+    """Return the names of the simple scores that a run of these metrics also makes, as they need no further evidence.
 
-    These are the ones without a model, and those of texts that one of the metrics embeds and compares, too.
+    These are the scores without a model, and the scores whose inputs and embedded texts one of the metrics needs too.
 
     >>> list_accompanying_scores(["evqa"]), list_accompanying_scores(["evqa", "vcs_short"])
     (['words_in_common'], ['words_in_common', 'cosine'])
@@ -56,14 +59,14 @@ def list_accompanying_scores(metrics: Iterable[str]) -> list[str]:
 
 
 def _asks_no_more(simple: type[Scorer], scorer: type[Scorer]) -> bool:
-    evidence, of_scorer = ({kind.asset for kind in each.rests_on} for each in (simple, scorer))
-    return not evidence or (evidence <= of_scorer and set(simple.inputs) <= set(scorer.inputs))
+    needed, made = ({source.asset for source in side.rests_on} for side in (simple, scorer))
+    return not needed or (needed <= made and set(simple.inputs) <= set(scorer.inputs))
 
 
 def list_scoring_assets(metrics: Iterable[str]) -> list[str]:
-    """Return the assets of a run that scores a shard with these metrics: first the sources, then the scores.
+    """Return the names of the assets of a run that scores with these metrics: first sources, then scores.
 
-    Simple scores that are made along come last.
+    The simple scores that such a run also makes come last.
     """
     chosen = list(metrics)
     return [

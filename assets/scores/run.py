@@ -1,4 +1,4 @@
-"""Scoring one shard: a work list goes through the scorer in batches. A crash costs at most one batch."""
+"""Scoring of one shard: its pending samples go through the scorer in batches. A crash costs at most one batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ CountProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ShardScores:
-    """The counts of a scoring run on a shard: samples that were pending, and scores that were written."""
+    """The result of scoring a shard: the scorer's id, the number of pending samples, and that of the rows written.
+
+    A row is a score, or a status with a reason.
+    """
 
     scorer_id: int
     n_pending: int
@@ -39,15 +42,16 @@ def score_shard(
     run_id: str,
     progress: CountProgress | None = None,
 ) -> ShardScores:
-    """Score the pending samples of a shard in batches. Every batch is one transaction.
+    """Score the pending samples of a shard and store the results; return the scorer's id and the counts of both.
 
-    Raises MissingEvidence for a batch that lacks evidence, before any of its rows is written. The scorer becomes its
-    metric's active one with its first good score; until then the numbers of the previous scorer are shown.
+    Every batch is one transaction. Raises MissingEvidence for a batch that lacks evidence, before any of its rows is
+    written. The scorer becomes its metric's active one with its first good score; until then the numbers of the
+    previous scorer are shown. progress: takes the number of samples done and of all, after every batch.
     """
     scorer_id = store_scorer(engine, scorer)
-    todo = list_samples_to_score(engine, scorer, dataset, shard)
+    pending = list_samples_to_score(engine, scorer, dataset, shard)
     written = done = 0
-    for ids in split_ids(todo, BATCH_SIZE):
+    for ids in split_ids(pending, BATCH_SIZE):
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs, scorer_id)
         evidence = load_evidence(engine, scorer_id, scorer.sources, samples)
@@ -57,17 +61,18 @@ def score_shard(
         written += counts.inserted + counts.updated
         done += len(ids)
         if progress:
-            progress(done, len(todo))
-    if not todo:
+            progress(done, len(pending))
+    if not pending:
         # The settings may have gone back to a scorer that was retired after it had scored everything.
         update_active_scorer(engine, scorer_id, [dataset])
-    return ShardScores(scorer_id, len(todo), written)
+    return ShardScores(scorer_id, len(pending), written)
 
 
 def score_without_database(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:
-    """Score samples that are in no database, in order. files: gives the files of their videos.
+    """Return one outcome for every sample, in order, by asking the models now; reads and stores nothing in a database.
 
-    Raises the errors of models, and WithoutDatabase where a source of the scorer needs one.
+    files: returns the video files for a set of video ids. Raises the errors of models, and NeedsDatabase if a source of
+    the scorer works only with a database.
     """
     return _score_batch(scorer, samples, ask_for_evidence(scorer.sources, samples, files))
 
@@ -80,7 +85,7 @@ def _score_batch(scorer: Scorer, samples: Sequence[PendingSample], evidence: Evi
 
 @lru_cache(maxsize=1)
 def _find_thread_pools(n_modules: int) -> ThreadpoolController:
-    """The thread pools of the libraries that are loaded; to find them takes as long as scoring dozens of samples.
+    """Return the thread pools of the loaded libraries, which takes as long to find as scoring dozens of samples.
 
     n_modules: how many modules are loaded; a new one may have brought a library with threads of its own.
     """

@@ -1,4 +1,4 @@
-"""What the scores of a shard or of a dataset are like, in sentences."""
+"""Sentences about the scores of a shard or dataset: how many samples have one, why others have none, and the mean."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASON_WIDTH = 200
 
 
 def choose_kind_name(kinds: Collection[str]) -> str:
-    """What samples of these kinds are called.
+    """Return the noun for samples of these kinds; "sample" for both kinds or none.
 
     >>> choose_kind_name(["qa"]), choose_kind_name(["caption", "qa"])
     ('question-answer pair', 'sample')
@@ -29,23 +29,26 @@ def choose_kind_name(kinds: Collection[str]) -> str:
 
 
 def format_score_counts(counts: Sequence[StatusCount]) -> str:
-    """Say in markdown how many samples have a score, and for each other status how many have it and why.
+    """Return markdown: how many samples have a score, then a list line for every other status with count and reason.
 
-    counts: most first. Samples that the metric does not concern come last, and do not count among those without.
+    counts: most first. Samples with status not_applicable come last and are not counted in the first sentence.
 
-    >>> print(format_score_counts([StatusCount("caption", "ok", 2, None), StatusCount("caption", "no_frames", 1, "no file")]))
+    >>> counts = [StatusCount("caption", "ok", 2, None), StatusCount("caption", "no_frames", 1, "no file")]
+    >>> print(format_score_counts(counts))
     2 of 3 captions have a score.
     <BLANKLINE>
     - 1 caption has none, no frames: no file
     """
-    concerned = [each for each in counts if each.status != "not_applicable"]
-    n, n_ok = sum(each.n for each in concerned), sum(each.n for each in concerned if each.status == "ok")
-    said = format_portion(n_ok, n, choose_kind_name([each.kind for each in concerned]), "has a score", "have a score")
-    said = said if n else "There is no sample that the metric concerns"
-    others = [each for each in concerned if each.status != "ok"]
-    others += [each for each in counts if each.status == "not_applicable"]
-    lines = [f"- {_format_status_count(each)}" for each in others]
-    return "\n".join([f"{said}.", *([""] if lines else []), *lines])
+    scorable = [count for count in counts if count.status != "not_applicable"]
+    n, n_ok = sum(count.n for count in scorable), sum(count.n for count in scorable if count.status == "ok")
+    kind = choose_kind_name([count.kind for count in scorable])
+    first = (
+        format_portion(n_ok, n, kind, "has a score", "have a score") if n else "The metric applies to no sample here"
+    )
+    others = [count for count in scorable if count.status != "ok"]
+    others += [count for count in counts if count.status == "not_applicable"]
+    lines = [f"- {_format_status_count(count)}" for count in others]
+    return "\n".join([f"{first}.", *([""] if lines else []), *lines])
 
 
 def _format_status_count(count: StatusCount) -> str:
@@ -55,23 +58,24 @@ def _format_status_count(count: StatusCount) -> str:
 
 
 def format_mean(mean: MeanScore, value_range: tuple[float, float]) -> str:
-    """Say a mean with its interval, or why it has none.
+    """Return a mean with its 95 % interval in words, or with the reason why it has no interval.
 
     >>> format_mean(MeanScore("caption", 8, 4, 0.5, True, 0.1), (0.0, 1.0))
     '0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818 (cluster-robust)'
     >>> format_mean(MeanScore("caption", 2, 1, 0.5, True, None), (0.0, 1.0))
-    '0.500 from 2 scores of 1 video; no interval: one video does not tell how far videos differ'
+    '0.500 from 2 scores of 1 video; no interval: it takes at least 2 videos'
     """
-    found = mean_interval(mean.mean, mean.standard_error, mean.n_videos, value_range)
-    said = (
+    interval = mean_interval(mean.mean, mean.standard_error, mean.n_videos, value_range)
+    text = (
         f"{format_number(mean.mean, 3)} from {format_count(mean.n, 'score')} of {format_count(mean.n_videos, 'video')}"
     )
-    if found is None:
-        return f"{said}; no interval: {_explain_no_interval(mean)}"
-    return f"{said}; 95 % interval {format_number(found[0], 3)} to {format_number(found[1], 3)} (cluster-robust)"
+    if interval is None:
+        return f"{text}; no interval: {_explain_no_interval(mean)}"
+    low, high = interval
+    return f"{text}; 95 % interval {format_number(low, 3)} to {format_number(high, 3)} (cluster-robust)"
 
 
 def _explain_no_interval(mean: MeanScore) -> str:
     if mean.n_videos == 1:
-        return "one video does not tell how far videos differ"
+        return "it takes at least 2 videos"
     return "every video has the same mean" if mean.varies else "all scores are equal"

@@ -1,4 +1,4 @@
-"""Simple scores, which a metric has to beat: what captions share with their references. No metric is among them."""
+"""Simple scores, the baselines that a metric has to beat: words in common with a reference, and the cosine to one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ NO_REFERENCE = Outcome(None, "no_reference", "the video has no reference to comp
 
 
 class NoSettings(BaseModel):
-    """No settings."""
+    """The settings of a scorer that has none."""
 
 
 class WordsInCommonScorer:
-    """The words that a text shares with a reference of its video: F1 of the different words. The best one counts."""
+    """Scores a text by the words it has in common with a reference: F1 of their distinct words, for the best reference.
+
+    A text whose video has no reference has status no_reference.
+    """
 
     metric: ClassVar[str] = "words_in_common"
     code_version: ClassVar[str] = "1"
@@ -39,31 +42,32 @@ class WordsInCommonScorer:
 
     @classmethod
     def from_settings(cls, settings: Any) -> WordsInCommonScorer:
-        """Make the scorer, which has no settings."""
+        """Make the scorer. The settings are not used, as it has none."""
         return cls()
 
     def models(self) -> dict[str, Any]:
-        """No models."""
+        """Return {}, as the score needs no model."""
         return {}
 
     def params(self) -> dict[str, Any]:
-        """How several references count."""
+        """Return the one parameter: of several references the best counts."""
         return {"references": "maximum"}
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Compare each text with the references of its video."""
+        """Return the best F1 of each text with a reference of its video, in order; no_reference without a reference."""
         return [_score_words_in_common(sample) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Name the reference that shares most words, and these words."""
+        """Return two lines: the best reference, and the words that it has in common with the text."""
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
-        own, others = set(split_words(sample.text)), set(split_words(best.text))
+        words, reference_words = set(split_words(sample.text)), set(split_words(best.text))
+        shared = words & reference_words
         lines = [
             _format_reference(best.key, best.text, len(sample[REFERENCES])),
-            f"of {len(own)} different words of the caption and {len(others)} of the reference {len(own & others)} "
-            f"are in both: {', '.join(sorted(own & others)) or 'none'}",
+            f"of {len(words)} different words of the caption and {len(reference_words)} of the reference "
+            f"{len(shared)} {'is' if len(shared) == 1 else 'are'} in both: {', '.join(sorted(shared)) or 'none'}",
         ]
         return Explanation(lines, reference=best.key)
 
@@ -77,7 +81,11 @@ def _score_words_in_common(sample: PendingSample) -> Outcome:
 
 
 class CosineScorer:
-    """The cosine of a caption's whole text with a reference of its video, by the text encoder. The nearest counts."""
+    """Scores a caption by the cosine of its whole text's vector with that of a reference, for the nearest reference.
+
+    The vectors are a text encoder's. A question-answer pair, a caption without a reference and an empty caption get a
+    status.
+    """
 
     metric: ClassVar[str] = "cosine"
     code_version: ClassVar[str] = "1"
@@ -92,24 +100,24 @@ class CosineScorer:
 
     @classmethod
     def from_settings(cls, settings: TextEncoderSettings) -> CosineScorer:
-        """Make the scorer with the text encoder that the settings name."""
+        """Make the scorer with the text encoder of the settings, which loads when it is first used."""
         return cls(settings.make_text_encoder())
 
     def models(self) -> dict[str, Any]:
-        """Return the identity of the text encoder."""
+        """Return the identity of the text encoder, by the name text_encoder."""
         return {"text_encoder": self.cosines.model.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """How several references count."""
+        """Return the one parameter: of several references the best counts."""
         return {"references": "maximum"}
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Give each caption its cosine."""
-        found = evidence[self.cosines]
-        return [self.refusal(sample) or _build_cosine_outcome(found[sample.sample_id]) for sample in samples]
+        """Return the cosine of each caption with its nearest reference, in order, or a status where there is none."""
+        cosines = evidence[self.cosines]
+        return [self.refusal(sample) or _build_cosine_outcome(cosines[sample.sample_id]) for sample in samples]
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that has nothing to compare; else None."""
+        """Return the outcome of a sample that has no text or no reference to compare, with the reason; else None."""
         if sample.kind != "caption":
             return Outcome(None, "not_applicable", "captions are compared; this is a question-answer pair")
         if not sample[REFERENCES]:
@@ -119,7 +127,7 @@ class CosineScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Name the nearest reference."""
+        """Return one line: the nearest reference, its text, and how many references there are."""
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         return Explanation([_format_reference(best.key, best.text, len(sample[REFERENCES]))], reference=best.key)
 
@@ -131,14 +139,14 @@ def _list_texts(sample: PendingSample) -> Iterator[str]:
         yield from (reference.text for reference in sample[REFERENCES])
 
 
-def _build_cosine_outcome(found: NearestReference) -> Outcome:
-    components = {"reference": found.reference}
-    if found.cosine is None:
+def _build_cosine_outcome(nearest: NearestReference) -> Outcome:
+    components = {"reference": nearest.reference}
+    if nearest.cosine is None:
         return Outcome(None, "no_direction", "a vector of the caption or of a reference has no direction", components)
-    return Outcome(found.cosine, components=components)
+    return Outcome(nearest.cosine, components=components)
 
 
 def _format_reference(key: str, text: str, n: int) -> str:
-    """`reference r1, the best of 3: A dog runs.`"""
-    of = f", the best of {n}" if n > 1 else ""
-    return f"reference {key}{of}: {text}"
+    """Return a line such as "reference r1, the best of 3: A dog runs."."""
+    rank = f", the best of {n}" if n > 1 else ""
+    return f"reference {key}{rank}: {text}"

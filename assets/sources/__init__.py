@@ -1,1 +1,1 @@
-"""Sources: evidence that models find out about samples. Every kind has one asset that makes it, and its own tables."""
+"""Sources: steps that ask a model for evidence about samples. Every source has its own Dagster asset and tables."""

@@ -1,4 +1,4 @@
-"""One asset for every kind of source, with its checks. One factory builds them all."""
+"""The Dagster assets that make evidence: one for every class of source, with its checks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,7 +23,11 @@ from assets.steps import Step, StepAbandoned, run_step
 
 
 def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
-    """Build the asset that makes evidence of one kind. It makes only what scorers lack, so every run can be resumed."""
+    """Build the asset that makes the evidence of a source class for all scorers of a run that need it.
+
+    It makes and stores only what the scorers lack, so a run that was interrupted goes on where it stopped. Shards that
+    failed are left out and noted in `curation.results`.
+    """
 
     @dg.asset(
         name=source_class.asset,
@@ -57,12 +61,12 @@ def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
             context.log.error(str(error))
             curation.results.add_errors(source_class.asset, dict.fromkeys(error.shards, error))
         models = {
-            each.model.model_id: format_model(each.model.as_dict())
-            for _, each in _find_sources(source_class, curation, metrics)
+            source.model.model_id: format_model(source.model.as_dict())
+            for _, source in _find_sources(source_class, curation, metrics)
         }
         lines = [
-            f"- for {metric}: {escape_markdown(format_items(_drop_model_names(each, models)))}"
-            for metric, each in counts.items()
+            f"- for {metric}: {escape_markdown(format_items(_drop_model_names(made, models)))}"
+            for metric, made in counts.items()
         ]
         return dg.MaterializeResult(
             metadata={
@@ -76,7 +80,10 @@ def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
 
 
 def build_source_checks(source_class: type[Source[Any]]) -> dg.AssetChecksDefinition:
-    """Build the checks of a kind of source. One step evaluates them for all scorers that rest on the kind."""
+    """Build the Dagster checks of a source class, which look at the evidence stored for every scorer that needs it.
+
+    One step evaluates all of them, over all shards of a run.
+    """
     specs = [
         dg.AssetCheckSpec(name, asset=source_class.asset, description=text, blocking=name not in source_class.warnings)
         for name, text in source_class.checks.items()
@@ -111,11 +118,11 @@ def build_source_checks(source_class: type[Source[Any]]) -> dg.AssetChecksDefini
                 name,
                 keys,
                 len(shards),
-                # Where shards are left, only those that failed are kept from being scored.
+                # If some shards passed, only the failed ones are not scored.
                 warns=name in source_class.warnings or len(keys) < len(shards),
                 good=source_class.checks[name].rstrip("."),
                 bad=f"Not true: {source_class.checks[name].rstrip('.')}",
-                metadata={f"for {metric}": format_items(each) for metric, each in counts.items()},
+                metadata={f"for {metric}": format_items(counted) for metric, counted in counts.items()},
             )
 
     return checks
@@ -124,7 +131,7 @@ def build_source_checks(source_class: type[Source[Any]]) -> dg.AssetChecksDefini
 def _find_sources(
     kind: type[Source[Any]], curation: Curation, metrics: Iterable[str]
 ) -> Iterator[tuple[str, Source[Any]]]:
-    """The sources of a kind below these metrics' scorers, each with the metric."""
+    """Yield (metric, source) for all sources with the asset of this class that the scorers of the metrics need."""
     for metric in metrics:
         for source in walk_sources(curation.scorers[metric].sources):
             if source.asset == kind.asset:
@@ -132,12 +139,12 @@ def _find_sources(
 
 
 def _drop_model_names(counts: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:
-    """The counts without the names of models, which stand beside them with their revisions."""
+    """Return the counts without the names of models, which are shown separately with their revisions."""
     return {name: value for name, value in counts.items() if value not in models}
 
 
 def add_counts(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Add counts up; a name, such as that of a model, replaces the one before.
+    """Return the sums of two sets of counts, by name; a text, such as a model's name, is taken from `more`.
 
     >>> add_counts({"texts": 2, "encoder": "a"}, {"texts": 3, "encoder": "a"})
     {'texts': 5, 'encoder': 'a'}
@@ -147,10 +154,10 @@ def add_counts(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
 
 
 def choose_run_scorers(context: dg.AssetExecutionContext, curation: Curation) -> dict[str, Scorer]:
-    """Return the scorers whose score assets are in this run; all scorers where the run only makes sources."""
+    """Return the scorers, by metric, whose score assets this run includes; all scorers if the run has none of them."""
     chosen = context.run.asset_selection or frozenset()
-    wanted = {m: s for m, s in curation.scorers.items() if dg.AssetKey(build_score_asset_name(m)) in chosen}
-    return wanted or curation.scorers
+    scorers = {m: s for m, s in curation.scorers.items() if dg.AssetKey(build_score_asset_name(m)) in chosen}
+    return scorers or curation.scorers
 
 
 source_assets = [build_source_asset(kind) for kind in list_source_classes().values()]

@@ -1,4 +1,4 @@
-"""What a source offers: it makes evidence with its models, stores it, and loads it for a batch of samples."""
+"""The base class of sources, which make evidence with models, store it, and load it for a batch of samples."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ BATCH_SIZE = 256
 
 
 class MissingEvidence(RuntimeError):
-    """A source has not made the evidence that a scorer reads; the message names the asset to materialise."""
+    """Raised when evidence that a scorer reads is not in the database; the message names the asset to materialise."""
 
     plain = True
 
 
 class NeedsDatabase(RuntimeError):
-    """A source makes its evidence for stored datasets alone."""
+    """Raised when a source that works only on datasets in the database is asked about samples without one."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Work for a source: one shard, for one scorer.
+    """The work that a source is asked to do: make the evidence of one shard of a dataset for one scorer.
 
-    tell: takes lines about progress. options: values of the source's options that differ from the defaults, by name.
+    run_id: the run that results are stored under. tell: takes lines about progress. options: values of the source's
+    options that differ from the defaults, by name.
     """
 
     engine: Engine
@@ -53,7 +54,10 @@ class Order:
     def samples(
         self, sample_ids: list[int], inputs: Collection[Input[Any]], size: int = BATCH_SIZE
     ) -> Iterator[list[PendingSample]]:
-        """Load the samples with these inputs, `size` at a time."""
+        """Load samples from the database with these inputs, and yield lists of at most `size` samples sorted by id.
+
+        No connection is open while the caller works on a list.
+        """
         for ids in split_ids(sample_ids, size):
             with self.engine.connect() as connection:
                 loaded = load_samples(connection, ids, inputs, self.scorer_id)
@@ -63,7 +67,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The result of a source's checks on a shard: `passed` by the name of the check, and the counts behind it."""
+    """The result of a source's checks on a shard: by the name of the check whether it passed, and counts by name."""
 
     passed: Mapping[str, bool]
     counts: Mapping[str, int]
@@ -71,7 +75,10 @@ class Examination:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a model would be asked, before it is: calls at most, and about how many tokens and how much money."""
+    """An estimate of what one model will be asked: at most so many requests, about so many tokens, and their price.
+
+    role: what the model is asked for. money: None where the model's prices are not set.
+    """
 
     role: str
     model: str
@@ -82,9 +89,10 @@ class Forecast:
 
 
 class Source(ABC, Generic[T]):
-    """A kind of evidence that models find out about samples, bound to one scorer. T is the type that `load` returns.
+    """A step that makes one sort of evidence about samples with the models of one scorer, and stores and loads it.
 
-    The class holds everything that Dagster must know without a model; an object is bound to the models of a scorer.
+    T is the type of the evidence that `load` returns. The class has everything that Dagster must know without a model;
+    an object has the models of a scorer.
     """
 
     # The asset that makes the evidence, with its description, its group, and the assets of ingest that it reads.
@@ -93,9 +101,9 @@ class Source(ABC, Generic[T]):
     group: ClassVar[str]
     reads: ClassVar[tuple[str, ...]]
     kinds: ClassVar[frozenset[str]] = frozenset({"postgres", "pytorch"})
-    # Kinds of sources whose evidence must be made first.
+    # Classes of the sources whose evidence must be made first.
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = ()
-    # The checks of the asset: by name, a sentence that says what holds where the check passes.
+    # The checks of the asset: by name, a sentence that is true if the check passes.
     checks: ClassVar[Mapping[str, str]] = {}
     # The checks among them that only warn; a score is made all the same, and its status gives the reason.
     warnings: ClassVar[frozenset[str]] = frozenset()
@@ -104,23 +112,23 @@ class Source(ABC, Generic[T]):
     # Tables that db.schema does not contain. Only a source from outside this project has any.
     tables: ClassVar[tuple[sa.Table, ...]] = ()
 
-    # The inputs that `make` loads samples with, and one source of every kind in `rests_on`.
+    # The inputs that `make` loads samples with, and one source of every class in `rests_on`.
     inputs: Collection[Input[Any]]
     sources: tuple[Source[Any], ...] = ()
 
     @property
     @abstractmethod
     def model(self) -> ModelIdentity:
-        """The identity of the model that makes the evidence. Asking for it must not load the model."""
+        """The identity of the model that makes the evidence, which is known without loading the model."""
 
     @property
     def asks_servers(self) -> bool:
-        """Whether the evidence comes from servers, which may cost money; a source that forecasts costs may say no."""
+        """Whether servers make the evidence, which may cost money; by default True for a source with a forecast."""
         return type(self).forecast is not Source.forecast
 
     @abstractmethod
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Make and store the evidence that these samples lack. Return counts and names for people to read.
+        """Make and store the evidence that these samples lack; return counts and names of models, by name, for people.
 
         The samples may be of several shards; the order then names the first of these. Models are loaded only when
         evidence is missing. Results are stored in small transactions, so that a crash costs little.
@@ -128,49 +136,59 @@ class Source(ABC, Generic[T]):
 
     @abstractmethod
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
-        """Load the evidence about these samples. Raises MissingEvidence where `make` has not seen one of them."""
+        """Load the evidence about these samples from the database. Raises MissingEvidence if one of them has none."""
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> T:
-        """Ask the models about these samples now: what `load` gives after `make`, without a database.
+        """Return the evidence about these samples by asking the models now, without a database; it equals `load`'s.
 
-        below: the evidence of the sources that this one rests on. Raises WithoutDatabase where a source cannot do it.
+        files: returns the video files for a set of video ids. below: the evidence of the sources that this one needs.
+        Raises NeedsDatabase if the source works only with a database.
         """
-        raise NeedsDatabase(f"{self.asset} is made for stored datasets alone: ingest the data and use reelsieve score")
+        raise NeedsDatabase(f"{self.asset} is made for stored datasets only: ingest the data and use reelsieve score")
 
     @abstractmethod
     def try_out(self) -> str:
-        """Make the model do a small piece of work and describe the result in a line. Raises the model's errors."""
+        """Load the model, let it do a small piece of work, and return the result as a line of text for `doctor`.
+
+        Raises the model's errors, and ModelUnusable for a result that is no use.
+        """
 
     def model_id(self, connection: Connection) -> int | None:
-        """Return the id of the model in table `model`; None when the model has done no work yet."""
+        """Return the id of the model in table `model`; None if the model has stored no evidence yet."""
         return find_model_id(connection, self.model.as_dict())
 
     def missing(self, what: str) -> MissingEvidence:
-        """Make the error for evidence that is missing. `what` says what is missing; the error adds the remedy."""
+        """Return, without raising it, the error for missing evidence: `what` is missing, then the remedy."""
         return MissingEvidence(f"{what}: materialise {self.asset} for this shard first")
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
-        """Return the ids of the samples that lack evidence.
+        """Return the ids of the shard's samples that this source must make evidence for; by default those of `asked`.
 
-        asked: returns the samples that the scorer, or the source that rests on this one, has still to do.
+        asked: returns the ids of the samples that the scorer, or the source that needs this one, has still to do.
         """
         return asked()
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the shards where an option left evidence incomplete, although the samples may have scores."""
+        """Return the shards of a dataset where an option left evidence incomplete; () by default.
+
+        The samples of these shards may have scores.
+        """
         return ()
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """What `make` would ask models that cost money about these samples. Asks nothing and stores nothing."""
+        """Estimate the requests that `make` would send for these samples to models that may cost money; () for none.
+
+        Asks no model and stores nothing.
+        """
         return ()
 
     def examine(self, order: Order) -> Examination:
-        """Run the checks on the evidence stored for the shard."""
+        """Run the source's checks on the evidence stored for the shard; return what passed and counts, both by name."""
         return Examination({}, {})
 
 
 class Evidence:
-    """The evidence of several sources about a batch of samples: `evidence[source]` is the result of `source.load`."""
+    """The evidence of several sources about one batch of samples: `evidence[source]` is what `source.load` returned."""
 
     def __init__(self, by_source: Mapping[Source[Any], Any]) -> None:
         self._by_source = by_source
@@ -183,28 +201,37 @@ class Evidence:
 def load_evidence(
     engine: Engine, scorer_id: int, sources: Sequence[Source[Any]], samples: Sequence[PendingSample]
 ) -> Evidence:
-    """Load the evidence of all these sources about the samples. Raises MissingEvidence where a source lacks some."""
+    """Load the evidence of all these sources about the samples from the database, by source.
+
+    Raises MissingEvidence if a source has no evidence about one of the samples.
+    """
     return Evidence({source: source.load(engine, scorer_id, samples) for source in sources})
 
 
 def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSample], files: LoadVideos) -> Evidence:
-    """Ask the models of all these sources, and of those below them, about the samples; stores nothing."""
-    found: dict[Source[Any], Any] = {}
+    """Return evidence about the samples by asking the models of these sources, and of the sources that they need.
+
+    Reads and stores nothing in a database. Raises NeedsDatabase if a source works only with one.
+    """
+    by_source: dict[Source[Any], Any] = {}
     for source in walk_sources(sources):
-        if source not in found:
-            found[source] = source.ask(samples, files, Evidence(found))
-    return Evidence(found)
+        if source not in by_source:
+            by_source[source] = source.ask(samples, files, Evidence(by_source))
+    return Evidence(by_source)
 
 
 def walk_sources(sources: Sequence[Source[Any]]) -> Iterator[Source[Any]]:
-    """Yield the sources and all sources below them. A source comes after the sources that it rests on."""
+    """Yield these sources and all sources that they need; a source comes after those that it needs.
+
+    A source that two others need comes twice.
+    """
     for source in sources:
         yield from walk_sources(source.sources)
         yield source
 
 
 def sort_source_classes(classes: Sequence[type[Source[Any]]]) -> dict[str, type[Source[Any]]]:
-    """Return the kinds and all kinds below them, by asset. A kind comes after the kinds that it rests on."""
+    """Return these classes of sources and all classes that they need, by asset; a class comes after those it needs."""
     by_asset: dict[str, type[Source[Any]]] = {}
     for kind in classes:
         by_asset |= sort_source_classes(kind.rests_on)

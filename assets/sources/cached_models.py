@@ -1,4 +1,4 @@
-"""Models behind their tables: each remembers what it has said, to whoever asks."""
+"""Models with a cache in the database: an answer that is stored is not asked for again."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from metrics_core.protocols import (
 
 
 class CachingVerifier:
-    """An EntailmentModel that looks pairs up in table `entailment` before it asks the model.
+    """An EntailmentModel that looks pairs up in table `entailment` first, and stores there what it asks its model.
 
-    Another run or another dataset may have filled the table. n_judged: the number of pairs that the model itself
-    judged. tell: takes lines about progress, which begin with `place`.
+    Another run or another dataset may have filled the table. n_verified: the number of pairs that the model itself
+    verified. tell: takes lines about progress, which begin with `place`.
     """
 
     def __init__(self, engine: Engine, model: EntailmentModel, place: str, tell: LineWriter) -> None:
@@ -40,18 +40,18 @@ class CachingVerifier:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The identity of the model itself."""
+        """The identity of the model behind the cache."""
         return self._model.identity
 
     @property
     def whole_text(self) -> WholeTextWeigher | None:
-        """The weigher of the model itself. The table keeps the probabilities of single sentences, before it."""
+        """The part of the model that weighs whole texts, None if it has none; its results are not cached."""
         return find_weigher(self._model)
 
     def entailment(self, pairs: Sequence[Pair]) -> Entailments:
-        """Return P(entailment) of (premise, hypothesis) pairs, in their order. Raises the errors of the model.
+        """Return P(entailment) and whether a text was truncated, for (premise, hypothesis) pairs in their order.
 
-        Pairs judged before an error are stored.
+        Stores what the model is asked. Raises the errors of the model; pairs verified before an error stay stored.
         """
         known = self._load_stored(pairs)
         ask_missing(
@@ -88,7 +88,7 @@ class CachingVerifier:
 
 
 class CachingEncoder:
-    """A TextEncoder that looks texts up in table `text_embedding` before it asks the model."""
+    """A TextEncoder that looks texts up in table `text_embedding` first, and stores there what it asks its encoder."""
 
     def __init__(self, engine: Engine, encoder: TextEncoder, tell: LineWriter) -> None:
         self._engine = engine
@@ -97,11 +97,14 @@ class CachingEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The identity of the encoder itself."""
+        """The identity of the encoder behind the cache."""
         return self._encoder.identity
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors (n, dim) of the texts, in their order; errors are those of the encoder."""
+        """Return the vectors (n, dim) of the texts, in their order, and store the new ones.
+
+        Raises the encoder's errors. Without texts the result is the encoder's.
+        """
         if not texts:
             return self._encoder.encode(texts)
         with self._engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""Features of sampled video frames. Every video is decoded and encoded once per encoder and sampling."""
+"""The source of vectors of sampled video frames. Every video is decoded and encoded once per encoder and sampling."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, Order, Source
 from db.evidence.frames import (
     LoadVideos,
@@ -37,7 +38,10 @@ VIDEOS_PER_WRITE = 32
 
 
 class SampledFrames(Source[Mapping[int, StoredFrames]]):
-    """Features of the sampled frames of videos, by video_id. `is_wanted` tells for which samples a video is needed."""
+    """The source of the vectors (features) of sampled video frames; `load` and `ask` return them by video_id.
+
+    is_wanted: whether a sample's score needs its video. inputs: the inputs that `is_wanted` reads.
+    """
 
     asset: ClassVar[str] = "frame_embedding"
     description: ClassVar[str] = (
@@ -59,18 +63,19 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The image encoder with the rule by which frames are sampled."""
+        """The identity of the image encoder together with the rule for sampling frames."""
         return self.encoder.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Decode and encode the samples' videos whose frames the encoder has not seen.
+        """Decode the samples' videos that have no stored vectors of this encoder, encode their frames, and store them.
 
-        A video is stored as failed if its file is missing, has changed or became a link since it was ingested, or if
-        the decoder died or ran out of time. The next run tries a failed video again.
+        Returns the number of videos, of frames, and of videos without frames, and the encoder's name, by name. A video
+        is stored as failed if its file is missing, has changed or became a link since it was ingested, or if the
+        decoder died or ran out of time. The next run tries a failed video again.
         """
-        todo = self._unseen(order, sample_ids)
+        pending = self._unseen(order, sample_ids)
         n_videos = n_frames = n_without = 0
-        rows = _encode_rows(self.encoder, todo)
+        rows = _encode_rows(self.encoder, pending)
         while written := list(islice(rows, VIDEOS_PER_WRITE)):
             with order.engine.begin() as connection:
                 model_id = register_model(connection, self.encoder.identity.as_dict())
@@ -78,7 +83,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
             n_videos += len(written)
             n_frames += sum(len(video["frames"]) for video in written)
             n_without += sum(video["status"] != "ok" for video in written)
-            order.tell(f"frames of {n_videos} of {len(todo)} videos embedded")
+            order.tell(f"frames of {n_videos} of {len(pending)} videos embedded")
         return {
             "videos": n_videos,
             "frames_embedded": n_frames,
@@ -87,24 +92,30 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         }
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, StoredFrames]:
-        """Load the frames of the wanted samples' videos. Raises MissingEvidence for a video that was not encoded."""
-        wanted = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
+        """Load the frames' vectors and times of the wanted samples' videos, by video_id.
+
+        A video that could not be read has a status and an error. Raises MissingEvidence for one that was not encoded.
+        """
+        video_ids = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-            pending_now = list_pending_videos(connection, model_id, wanted)
-        by_video = {} if model_id is None else load_frames(engine, model_id, wanted)
-        if unseen := [video.key for video in pending_now if video.video_id not in by_video]:
-            named = f"{len(unseen)} of {len(wanted)} videos, {unseen[0]!r} for one,"
-            raise self.missing(f"{named} have no frames of {self.model.model_id}")
+            pending = list_pending_videos(connection, model_id, video_ids)
+        by_video = {} if model_id is None else load_frames(engine, model_id, video_ids)
+        if unseen := [video.key for video in pending if video.video_id not in by_video]:
+            lack = f"no frames of {self.model.model_id}, the first is {unseen[0]!r}"
+            raise self.missing(format_portion(len(unseen), len(video_ids), "video", f"has {lack}", f"have {lack}"))
         return by_video
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, StoredFrames]:
-        """Decode and encode the wanted samples' videos."""
+        """Decode and encode the wanted samples' videos now; return vectors, times and status by video_id, as `load`."""
         videos = files({sample.video_id for sample in samples if self._is_wanted(sample)})
         return {row["video_id"]: _convert_row(row) for row in _encode_rows(self.encoder, videos)}
 
     def try_out(self) -> str:
-        """Encode one small grey picture."""
+        """Load the encoder, encode one small grey picture, and return its number of dimensions as text.
+
+        Raises ModelUnusable if the vector is not finite.
+        """
         images = self.encoder.image_encoder
         images.load()
         (feature,) = images.encode_preprocessed([images.preprocess(np.full((32, 32, 3), 128, np.uint8))])
@@ -114,7 +125,10 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         return f"{len(feature)} dimensions"
 
     def examine(self, order: Order) -> Examination:
-        """Check that the frames of all wanted samples' videos are stored."""
+        """Check the shard's videos that a score needs: frames_present, and frames_complete; with the counts behind it.
+
+        frames_present: every video was encoded. frames_complete: as many vectors are stored as frames were sampled.
+        """
         with order.engine.connect() as connection:
             sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
         videos = self._wanted_videos(order, sample_ids)
@@ -146,9 +160,9 @@ def _build_video_file(video: StoredVideo) -> VideoToEncode[StoredVideo]:
 
 @contextmanager
 def hold_video_file(video: StoredVideo) -> Iterator[Path]:
-    """The ingested file while it is decoded. Files are checked, and fetched, when a decoder is free.
+    """Give the path of a video's ingested file inside a `with` block; a file at an address is fetched for that time.
 
-    Raises DecoderFailed where the file is gone, out of reach, or another one.
+    Raises DecoderFailed if the file is gone, out of reach, or no longer the one that was ingested.
     """
     try:
         with hold_ingested_file(video) as path:
@@ -158,7 +172,7 @@ def hold_video_file(video: StoredVideo) -> Iterator[Path]:
 
 
 def _build_row(video: StoredVideo, encoded: FrameFeatures | FrameReadError) -> dict[str, Any]:
-    """The frames of a video as they are stored."""
+    """Return the frames of a video as the row that is stored, or for an error the row with status and reason."""
     row = {"video_id": video.video_id, "content_sha256": video.content_sha256}
     if isinstance(encoded, FrameReadError):
         status = "failed" if isinstance(encoded, DecoderFailed) else "unreadable"
@@ -170,7 +184,7 @@ def _build_row(video: StoredVideo, encoded: FrameFeatures | FrameReadError) -> d
 
 
 def _convert_row(row: Mapping[str, Any]) -> StoredFrames:
-    """The frames of a row as `load_frames` gives them."""
+    """Return the frames of a row in the form in which `load_frames` returns them."""
     frames = row["frames"]
     features = np.stack([feature for _, _, feature in frames]) if frames else make_empty_features()
     return StoredFrames(row["status"], row["error"], features, tuple(float(time_s) for _, time_s, _ in frames))

@@ -1,4 +1,4 @@
-"""Keywords that a chat model extracts, and vectors that wait for them. Rules need neither: they cost nothing."""
+"""The sources of keywords that a chat model extracts, and of the vectors of these keywords. Rules need no source."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Forecast, Order, Source
 from assets.sources.texts import TextVectors
 from db.evidence.frames import LoadVideos
@@ -23,19 +24,19 @@ from metrics_core.models.server.spending import compute_call_usage
 from metrics_core.models.server.tokens import estimate_text_tokens
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
-# Texts asked about between two writes. Replies that a crash keeps from table keyword_set stand in table chat_reply.
+# Texts asked about between two writes. Table chat_reply keeps replies that a crash kept out of table keyword_set.
 TEXTS_AT_A_TIME = 256
 # Rules of thumb for what extraction will cost.
-TOKENS_OF_PROMPT, TOKENS_OF_ANSWER = 250, 60
+PROMPT_TOKENS, ANSWER_TOKENS = 250, 60
 Extractions = Mapping[str, KeywordExtraction]
 FindExtraction = Callable[[str], KeywordExtraction]
 
 
 class ExtractedKeywords(Source[Extractions]):
-    """What a chat model extracts from the texts that `texts` wants of a sample, by text: each distinct text once.
+    """The source of keywords that a chat model extracts from texts of samples, by text, every distinct text once.
 
-    It has no asset of its own: the asset of text vectors makes it first, as keywords are texts to be embedded. So the
-    graph is the same with rules, which need no source.
+    It has no asset of its own: the asset of text vectors makes the keywords first, since they are texts to be embedded.
+    So Dagster's graph is the same as with rules. texts: returns the texts of a sample whose keywords are needed.
     """
 
     asset: ClassVar[str] = TextVectors.asset
@@ -57,79 +58,96 @@ class ExtractedKeywords(Source[Extractions]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The chat model with the version of the prompt."""
+        """The identity of the chat model together with the version of the prompt."""
         return self._extractor.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Ask about every distinct text that was never asked about, or whose extraction failed."""
+        """Ask for the keywords of every distinct text that has none stored or whose extraction failed, and store them.
+
+        Returns counts of texts, chat requests and tokens, and the model's name, by name.
+        """
         tally = ChatTally()
         chat = self._settings.add_cache(self._extractor.chat_model, order.engine, order.run_id)
         extractor = ChatKeywordExtractor(CountingChatModel(chat, tally))
         with order.engine.begin() as connection:
             model_id = register_model(connection, self.model.as_dict())
-        wanted = list(dict.fromkeys(self._list_wanted_texts(order, sample_ids)))
-        stored = load_keywords(order.engine, model_id, wanted)
-        missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
+        texts = list(dict.fromkeys(self._list_wanted_texts(order, sample_ids)))
+        stored = load_keywords(order.engine, model_id, texts)
+        missing = [text for text in texts if text not in stored or stored[text]["status"] == "failed"]
         statuses: Counter[str] = Counter()
         why: list[str | None] = []
         for start in range(0, len(missing), TEXTS_AT_A_TIME):
             asked = missing[start : start + TEXTS_AT_A_TIME]
-            found = extractor.extract_all(asked)
-            rows = {text: asdict(each) for text, each in zip(asked, found, strict=True)}
+            extractions = extractor.extract_all(asked)
+            rows = {text: asdict(extraction) for text, extraction in zip(asked, extractions, strict=True)}
             store_keywords(order.engine, model_id, order.run_id, rows)
-            statuses.update(each.status for each in found)
-            why += [each.reason for each in found if each.status != "ok"]
+            statuses.update(extraction.status for extraction in extractions)
+            why += [extraction.reason for extraction in extractions if extraction.status != "ok"]
             order.tell(f"keywords of {start + len(asked)} of {len(missing)} texts extracted")
         if why:
-            order.tell(f"{len(why)} texts have no keywords, the first for this reason: {why[0]}")
+            have = "text has" if len(why) == 1 else "texts have"
+            order.tell(f"{len(why)} {have} no keywords; reason of the first: {why[0]}")
         counts = {
-            "keyword_texts_wanted": len(wanted),
+            "keyword_texts_wanted": len(texts),
             "keyword_texts_asked": len(missing),
             "keyword_texts_failed": statuses["failed"],
             "keyword_texts_refused": statuses["refused"],
         }
-        of_chat = {f"keyword_{name}": value for name, value in tally.as_metadata().items()}
-        return {**counts, **of_chat, "keyword_extractor": self.model.model_id}
+        chat_counts = {f"keyword_{name}": value for name, value in tally.as_metadata().items()}
+        return {**counts, **chat_counts, "keyword_extractor": self.model.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Extractions:
-        """The extractions of all wanted texts of the samples; MissingEvidence where one was never asked about."""
+        """Load the extracted keywords of the samples' texts, with status and reason, by text.
+
+        Raises MissingEvidence if a text was never asked about.
+        """
         return self.of_samples(engine, samples)
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Extractions:
-        """Ask about every distinct text of the samples."""
+        """Ask for the keywords of every distinct text of the samples now; return extractions by text, store nothing."""
         texts = list(dict.fromkeys(text for sample in samples for text in self._texts(sample)))
         return dict(zip(texts, self._extractor.extract_all(texts), strict=True))
 
     def of_samples(self, engine: Engine, samples: Sequence[PendingSample]) -> Extractions:
-        """The same for whatever rests on the keywords."""
-        wanted = {text for sample in samples for text in self._texts(sample)}
+        """Load the extracted keywords of the samples' texts, by text, as `load` does, without a scorer.
+
+        Raises MissingEvidence if a text was never asked about.
+        """
+        texts = {text for sample in samples for text in self._texts(sample)}
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        stored = {} if model_id is None else load_keywords(engine, model_id, wanted)
-        if len(stored) < len(wanted):
-            n_missing = len(wanted) - len(stored)
-            raise self.missing(f"{n_missing} of {len(wanted)} texts have no keywords of {self.model.model_id}")
+        stored = {} if model_id is None else load_keywords(engine, model_id, texts)
+        if len(stored) < len(texts):
+            n_missing = len(texts) - len(stored)
+            lack = f"no keywords of {self.model.model_id}"
+            raise self.missing(format_portion(n_missing, len(texts), "text", f"has {lack}", f"have {lack}"))
         return {text: _build_extraction(row) for text, row in stored.items()}
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """A call for every distinct text that was never asked about, or whose extraction failed."""
+        """Estimate one request for every distinct text that has no stored keywords or whose extraction failed.
+
+        An empty text is not asked about.
+        """
         with order.engine.connect() as connection:
             model_id = self.model_id(connection)
         # A text without a word is not asked about.
-        wanted = {text for text in self._list_wanted_texts(order, sample_ids) if text.strip()}
-        stored = {} if model_id is None else load_keywords(order.engine, model_id, wanted)
-        missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
-        tokens_in = sum(estimate_text_tokens(text) + TOKENS_OF_PROMPT for text in missing)
-        tokens_out, name = len(missing) * TOKENS_OF_ANSWER, self._extractor.chat_model.identity.model_id
+        texts = {text for text in self._list_wanted_texts(order, sample_ids) if text.strip()}
+        stored = {} if model_id is None else load_keywords(order.engine, model_id, texts)
+        missing = [text for text in texts if text not in stored or stored[text]["status"] == "failed"]
+        tokens_in = sum(estimate_text_tokens(text) + PROMPT_TOKENS for text in missing)
+        tokens_out, name = len(missing) * ANSWER_TOKENS, self._extractor.chat_model.identity.model_id
         money = compute_call_usage(tokens_in, tokens_out, self._settings.find_prices(name)).money
         return [Forecast("keywords", name, len(missing), tokens_in, tokens_out, money)] if missing else []
 
     def try_out(self) -> str:
-        """Extract the keywords of one sentence."""
-        (found,) = self._extractor.extract_all(["A red dog runs over the lawn."])
-        if found.status != "ok":
-            raise ModelUnusable(f"{self.model.model_id} extracted no keywords: {found.reason}")
-        return f"extracts {', '.join(found.keywords) or 'nothing'} from one sentence"
+        """Ask the chat model for the keywords of one sentence, and return them as a line of text.
+
+        Raises ModelUnusable if the model gives none.
+        """
+        (extraction,) = self._extractor.extract_all(["A red dog runs over the lawn."])
+        if extraction.status != "ok":
+            raise ModelUnusable(f"{self.model.model_id} extracted no keywords: {extraction.reason}")
+        return f"extracts {', '.join(extraction.keywords) or 'nothing'} from one sentence"
 
     def _list_wanted_texts(self, order: Order, sample_ids: list[int]) -> Iterator[str]:
         for samples in order.samples(sample_ids, self.inputs):
@@ -138,7 +156,10 @@ class ExtractedKeywords(Source[Extractions]):
 
 
 class KeywordVectors(TextVectors):
-    """Vectors of texts and of their extracted keywords; `texts` takes a sample and what finds a text's extraction."""
+    """The source of vectors of texts and of the keywords that a chat model extracted from them.
+
+    texts: returns the texts of a sample that need a vector, given a function that returns a text's extraction.
+    """
 
     def __init__(
         self,
@@ -152,7 +173,10 @@ class KeywordVectors(TextVectors):
         self._texts_with = texts
 
     def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
-        """The texts that must be embedded for these samples; MissingEvidence where keywords were never asked for."""
+        """Yield the texts of these samples that must have a vector, with the keywords that the database has for them.
+
+        Raises MissingEvidence if keywords of a text were never asked for.
+        """
         extractions = self._keywords.of_samples(engine, samples)
         for sample in samples:
             yield from self._texts_with(sample, extractions.__getitem__)

@@ -1,4 +1,4 @@
-"""Asking a model every question only once: missing answers are asked for in chunks, and every chunk is stored."""
+"""A loop that asks a model the questions without a stored answer, in chunks, and stores every chunk of answers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def ask_missing(
     store: Callable[[int, Sequence[K], V], object],
     tell: Callable[[int, int], None],
 ) -> None:
-    """Ask the model all missing questions and store its answers after every chunk.
+    """Ask the model all questions of `missing`, the longest first, and store its answers after every chunk of 2,048.
 
-    length: returns the length of a question, in any unit. ask: returns the model's answers to a chunk of questions.
-    store: takes the model's id, the chunk and its answers. tell: takes the number of answered questions and of all.
-    Raises the errors of `ask` and `store`; answers that were stored before an error stay.
+    The model is registered in the database. length: returns the length of a question, in any unit. ask: returns the
+    model's answers to a chunk of questions. store: takes the model's id, the chunk and its answers. tell: takes the
+    number of answered questions and of all. Raises the errors of `ask` and `store`; answers that were stored stay.
     """
     # Longest first: neighbours in length share a batch, and running out of memory shows at once, not at the end.
     queue = sorted(missing, key=length, reverse=True)

@@ -1,4 +1,4 @@
-"""Which steps may not run at once: a pool for every machine, or for every device where a machine has several."""
+"""The Dagster pool of the steps that load models: steps of one machine, or of one device of it, run one by one."""
 
 import os
 import re
@@ -8,10 +8,10 @@ from assets.models.settings import DEVICE_VARIABLE
 
 
 def build_pool_name() -> str:
-    """The pool of the steps that load models, of this machine or of the device that REELSIEVE_DEVICE names.
+    """Return the name of the Dagster pool for steps that load models: "encoder_" and a device or machine name.
 
-    A pool is known in the whole installation by its name; so machines with names of their own do not wait for each
-    other.
+    The device is that of the environment variable REELSIEVE_DEVICE; without it the host's name counts. A pool's name is
+    known in the whole installation, so steps of different machines do not wait for one another.
     """
     return "encoder_" + re.sub(r"\W", "_", os.environ.get(DEVICE_VARIABLE) or socket.gethostname())
 

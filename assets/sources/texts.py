@@ -1,4 +1,4 @@
-"""Vectors of texts. Every distinct text is embedded once per encoder."""
+"""The sources of vectors of texts. Every distinct text is embedded once per encoder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import make_recording_encoder
+from assets.reports.text import format_count, format_portion
 from assets.sources.base import Evidence, Forecast, LineWriter, Order, Source
 from assets.sources.memo import ask_missing
 from db.evidence.embeddings import (
@@ -32,7 +33,10 @@ T = TypeVar("T")
 
 
 def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: LineWriter) -> None:
-    """Embed texts that have no vector, and store the vectors chunk by chunk."""
+    """Embed these texts and store their vectors in the database, chunk by chunk, the longest texts first.
+
+    missing: distinct texts that have no vector of the encoder. tell: takes lines about progress.
+    """
     ask_missing(
         engine,
         encoder.identity,
@@ -47,7 +51,10 @@ def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], te
 
 
 class EmbeddedTexts(Source[T]):
-    """Vectors of the texts of samples. `texts` returns the texts of a sample that need one; subclasses load them."""
+    """A source that makes and stores vectors of the texts of samples; a subclass decides in which form to load them.
+
+    texts: returns the texts of a sample that need a vector. inputs: the inputs that `texts` reads.
+    """
 
     asset: ClassVar[str] = "text_embedding"
     description: ClassVar[str] = (
@@ -68,34 +75,37 @@ class EmbeddedTexts(Source[T]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The text encoder."""
+        """The identity of the text encoder."""
         return self.encoder.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Embed every distinct text of the samples that has no vector yet."""
-        wanted, missing = self._list_wanted_and_missing(order, sample_ids)
+        """Embed every distinct text of the samples that has no vector yet, and store the vectors.
+
+        Returns the number of distinct texts, of those embedded now, and the encoder's name, by name.
+        """
+        texts, missing = self._list_wanted_and_missing(order, sample_ids)
         embed_texts(order.engine, make_recording_encoder(self.encoder, order.engine, order.run_id), missing, order.tell)
         return {
-            "texts_wanted": len(wanted),
+            "texts_wanted": len(texts),
             "texts_embedded": len(missing),
             "encoder": self.encoder.identity.model_id,
         }
 
     def _list_wanted_and_missing(self, order: Order, sample_ids: list[int]) -> tuple[Collection[str], Sequence[str]]:
-        """The distinct texts of the samples, and those without a vector."""
-        wanted = dict.fromkeys(
+        """Return (the distinct texts of the samples, those of them without a stored vector)."""
+        texts = dict.fromkeys(
             text for samples in order.samples(sample_ids, self.inputs) for text in self.wanted(order.engine, samples)
         )
         with order.engine.connect() as connection:
-            return wanted, list_missing_texts(connection, self.model_id(connection), wanted)
+            return texts, list_missing_texts(connection, self.model_id(connection), texts)
 
     @property
     def asks_servers(self) -> bool:
-        """Whether a server makes the vectors."""
+        """Whether the encoder is a server's."""
         return isinstance(self.encoder, ServedTextEncoder)
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """The calls for every distinct text without a vector, where a server makes them."""
+        """Estimate the requests for every distinct text without a vector; none if the encoder is not a server's."""
         if not isinstance(self.encoder, ServedTextEncoder):
             return ()
         _, missing = self._list_wanted_and_missing(order, sample_ids)
@@ -103,12 +113,18 @@ class EmbeddedTexts(Source[T]):
         return [Forecast(self.asset, name, usage.calls, usage.tokens_in, 0, usage.money)] if missing else []
 
     def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
-        """The texts that must be embedded for these samples; some stand in the database, where a model wrote them."""
+        """Yield the texts of these samples that must have a vector, repeated ones again.
+
+        engine: for subclasses that read texts which a model wrote from the database.
+        """
         for sample in samples:
             yield from self._texts(sample)
 
     def try_out(self) -> str:
-        """Encode one word."""
+        """Load the encoder or ask its server, encode one word, and return the number of dimensions as text.
+
+        Raises ModelUnusable if the vector is zero or not finite.
+        """
         (vector,) = self.encoder.encode(["word"])
         if not np.isfinite(vector).all() or not vector.any():
             raise ModelUnusable(f"the vectors of {self.model.model_id} have no direction: try another precision")
@@ -116,23 +132,27 @@ class EmbeddedTexts(Source[T]):
 
 
 class TextVectors(EmbeddedTexts[StoredVectors]):
-    """Vectors by text."""
+    """The source of vectors by text; `load` and `ask` return a vector (dim,) for every text that the samples need."""
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> StoredVectors:
-        """Load the vectors (dim,) of all texts that the samples need. Raises MissingEvidence where a text has none."""
-        wanted = set(self.wanted(engine, samples))
-        if not wanted:
+        """Load the vectors (dim,) of all texts that the samples need, by text; empty if they need none.
+
+        Raises MissingEvidence if a text has no vector of the encoder.
+        """
+        texts = set(self.wanted(engine, samples))
+        if not texts:
             return StoredVectors()
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        vectors = StoredVectors() if model_id is None else load_text_vectors(engine, model_id, wanted)
-        if len(vectors) < len(wanted):
-            n_missing = len(wanted) - len(vectors)
-            raise self.missing(f"{n_missing} of {len(wanted)} texts have no vector of {self.model.model_id}")
+        vectors = StoredVectors() if model_id is None else load_text_vectors(engine, model_id, texts)
+        if len(vectors) < len(texts):
+            n_missing = len(texts) - len(vectors)
+            lack = f"no vector of {self.model.model_id}"
+            raise self.missing(format_portion(n_missing, len(texts), "text", f"has {lack}", f"have {lack}"))
         return vectors
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> StoredVectors:
-        """Embed every distinct text of the samples."""
+        """Embed every distinct text of the samples now; return the vectors by text, and store nothing."""
         vectors, texts = StoredVectors(), list(dict.fromkeys(self._list_wanted_texts(samples, below)))
         if texts:
             vectors.update(zip(texts, self.encoder.encode(texts), strict=True))
@@ -140,42 +160,52 @@ class TextVectors(EmbeddedTexts[StoredVectors]):
         return vectors
 
     def _list_wanted_texts(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
-        """The texts that must be embedded, as `wanted` gives them, without a database."""
+        """Yield the same texts as `wanted`, without a database."""
         for sample in samples:
             yield from self._texts(sample)
 
 
 class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
-    """By the id of each sample with texts to embed, the cosine of its whole text with the nearest reference.
+    """The source of the cosine between a caption's whole text and its nearest reference, by sample_id.
 
-    `texts` returns a caption, then its references.
+    A sample without texts to embed has no entry. texts: returns a caption, then its references.
     """
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, NearestReference]:
-        """Let the database compare the vectors. Raises MissingEvidence where a text of a sample has none."""
-        wanted = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
+        """Return by sample_id the best cosine and its reference, which the database computes from stored vectors.
+
+        Raises MissingEvidence if a text of a sample has no vector of the encoder.
+        """
+        sample_ids = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
         with engine.connect() as connection:
-            found = load_nearest_references(connection, self.model_id(connection), wanted)
-        if n_missing := len(wanted) - len(found):
-            raise self.missing(f"texts of {n_missing} of {len(wanted)} samples have no vector of {self.model.model_id}")
-        return found
+            cosines = load_nearest_references(connection, self.model_id(connection), sample_ids)
+        if n_missing := len(sample_ids) - len(cosines):
+            samples_without = f"{n_missing} of {format_count(len(sample_ids), 'sample')}"
+            raise self.missing(f"texts of {samples_without} have no vector of {self.model.model_id}")
+        return cosines
 
     def ask(
         self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
     ) -> Mapping[int, NearestReference]:
-        """Embed every distinct text of the samples, and compare the vectors; equal to `load` up to rounding."""
-        texts = {sample.sample_id: list(self._texts(sample)) for sample in samples}
-        distinct = list(dict.fromkeys(text for own in texts.values() for text in own))
+        """Embed the texts of the samples now and compare their vectors; equal to `load` up to rounding.
+
+        Stores nothing.
+        """
+        texts_by_sample = {sample.sample_id: list(self._texts(sample)) for sample in samples}
+        distinct = list(dict.fromkeys(text for texts in texts_by_sample.values() for text in texts))
         vectors = dict(zip(distinct, self.encoder.encode(distinct), strict=True)) if distinct else {}
         return {
-            sample.sample_id: _compare_vectors(sample, np.array([vectors[text] for text in own], dtype=np.float64))
+            sample.sample_id: _compare_vectors(sample, np.array([vectors[text] for text in texts], dtype=np.float64))
             for sample in samples
-            if (own := texts[sample.sample_id])
+            if (texts := texts_by_sample[sample.sample_id])
         }
 
 
 def _compare_vectors(sample: PendingSample, vectors: NDArray[np.float64]) -> NearestReference:
-    """Compare the first vector, that of the caption, with the others, those of its references."""
+    """Return the best cosine of the first vector, the caption's, with the others, its references', and that reference.
+
+    The cosine is None if a vector is zero.
+    """
     references = sample[REFERENCES]
     nearest = find_nearest_vector(vectors[0], vectors[1:])
     return (

@@ -1,1 +1,1 @@
-"""VCS and VCS_short as scorers."""
+"""The scorers of VCS and VCS_short, with their settings and explanations."""

@@ -1,4 +1,4 @@
-"""Why a caption has its VCS: the pairs of chunks that met, and the places where the order broke."""
+"""The explanation of a VCS score: the matching chunks of caption and reference, and where their order differs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from metrics_core.vcs import VCSResult
 def explain_vcs(
     reference: Sequence[str], generated: Sequence[str], similarity: NDArray[np.floating[Any]], result: VCSResult
 ) -> Explanation:
-    """Give every chunk of the caption a row with the reference chunk that it met; unmet reference chunks get a line.
+    """Return the parts of a VCS score in one line, and a row for every caption chunk with its reference chunk.
 
-    similarity: the cosines (R, G) of the chunks, from which `result` was computed.
+    A reference chunk that no caption chunk matches gets a line. similarity: the cosines (R, G) of the chunks, from
+    which `result` was computed. reference, generated: the chunks' texts.
     """
     rows = [
         {
@@ -39,7 +40,7 @@ def explain_vcs(
 
 
 def _explain_order(result: VCSResult, i: int) -> str:
-    """Say how the match of caption chunk i breaks the order; "" where it does not."""
+    """Return how the match of caption chunk i differs from the reference's order; "" if it does not."""
     met, (start, end) = result.match_precision[i], result.windows_precision[i]
     notes = []
     if not start <= met < end:

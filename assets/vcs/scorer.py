@@ -1,4 +1,4 @@
-"""VCS and VCS_short: captions against the references of their video, by sentence and by word. The best one counts."""
+"""The scorers of VCS and VCS_short, which compare a caption with its references by sentence or by word."""
 
 from __future__ import annotations
 
@@ -27,27 +27,29 @@ NOT_A_CAPTION = Outcome(None, "not_applicable", "VCS compares captions with refe
 
 
 class ReferenceSettings(TextEncoderSettings):
-    """Settings that VCS and VCS_short share."""
+    """Settings that VCS and VCS_short share. They are those of the text encoder, and the parameters of both."""
 
     vcs_context_cutoff: float = Field(default=0.6, description="tau of VCS: the least best match with rivals")
     vcs_context_window_control: float = Field(
         default=4.0, gt=0.0, description="k of VCS: the greater, the fewer rivals"
     )
-    vcs_short_text: bool = Field(default=False, description="whether shapes that are always 0 get a score")
+    vcs_short_text: bool = Field(
+        default=False, description="whether texts that are too short for VCS, and always score 0, get a score"
+    )
     vcs_shape_zeros: bool = Field(
-        default=False, description="whether these shapes keep their 0, as in the papers' tables"
+        default=False, description="whether texts that always score 0 keep their 0, as in the papers' tables"
     )
 
 
 class VCSSettings(ReferenceSettings, SplitterSettings):
-    """The settings of VCS."""
+    """Settings of VCS. They are those it shares with VCS_short, the sentence splitter, chunk size and tolerance."""
 
     vcs_chunk_size: int = Field(default=1, ge=1, description="sentences per chunk")
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
 
 
 def list_distinct_references(sample: PendingSample) -> list[ReferenceText]:
-    """The references of a sample's video; of equal texts the first."""
+    """Return the references of a sample's video in their order, without later ones that repeat a text."""
     first: dict[str, ReferenceText] = {}
     for reference in sample[REFERENCES]:
         first.setdefault(reference.text, reference)
@@ -55,7 +57,10 @@ def list_distinct_references(sample: PendingSample) -> list[ReferenceText]:
 
 
 class ReferenceScorer:
-    """Scores captions against references, chunk by chunk; the best reference counts. A subclass defines the chunks."""
+    """A scorer that compares captions with references chunk by chunk; the best reference counts.
+
+    A subclass defines how a text is split into chunks.
+    """
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, REFERENCES)
@@ -81,22 +86,25 @@ class ReferenceScorer:
         self._chunks = lru_cache(maxsize=4096)(chunks_of)
         self._always_zero = lru_cache(maxsize=4096)(self._is_zero_shape)
         self._too_short_outcome = Outcome(
-            None, "too_short", f"texts of this shape score 0 whatever they say: {self.short_text_remedy}"
+            None, "too_short", f"texts with so few chunks always score 0: {self.short_text_remedy}"
         )
 
     def models(self) -> dict[str, Any]:
-        """Return the identity of the text encoder."""
+        """Return the identity of the text encoder, by the name text_encoder."""
         return {"text_encoder": self.vectors.encoder.identity.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of the metric."""
+        """Return the parameters of the metric by name; switches for short texts only if they are on."""
         # Only a switch that is on is named, so that scorers from before the switches existed keep their fingerprint.
         switches = {"short_text": self._short_text, "shape_zeros": self._shape_zeros}
         switched_on = {name: True for name, is_on in switches.items() if is_on}
         return {**self._parameters, **switched_on, "references": "maximum"}
 
     def list_texts(self, sample: PendingSample) -> Iterator[str]:
-        """Yield the texts that need a vector: the caption, its references, and the chunks of all of them."""
+        """Yield the texts of a sample that need a vector: caption and references, every text followed by its chunks.
+
+        Nothing for a question-answer pair, an empty caption, or a video without references.
+        """
         if sample.kind != "caption" or not sample.text or not sample[REFERENCES]:
             return
         for text in (sample.text, *(reference.text for reference in list_distinct_references(sample))):
@@ -104,7 +112,10 @@ class ReferenceScorer:
             yield from self._chunks(text)
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Score samples. All captions are compared with all their references at once."""
+        """Return one outcome for every sample, in order; all captions are compared with their references at once.
+
+        A question-answer pair gets status not_applicable.
+        """
         captions = [sample for sample in samples if sample.kind == "caption"]
         vectors = evidence[self.vectors]
         results = iter(
@@ -127,23 +138,26 @@ class ReferenceScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Show which chunk of the caption met which chunk of the best reference, and where the order broke."""
+        """Return lines about the best reference, and a row for every caption chunk with the reference chunk it matches.
+
+        A row also has where the order differs.
+        """
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         vectors = evidence[self.vectors]
         pairs = compute_text_similarities([(best.text, sample.text)], vectors, self._chunks)
         (result,) = vcs_batch(pairs, short_text=self._short_text, **self._parameters)
-        of = f", the best of {n}" if (n := components["n_references"]) > 1 else ""
-        told = [f"reference {best.key}{of}: {best.text}"]
-        told += [
+        rank = f", the best of {n}" if (n := components["n_references"]) > 1 else ""
+        lines = [f"reference {best.key}{rank}: {best.text}"]
+        lines += [
             f"the encoder read the {name} in {vectors.in_chunks[text]} chunks"
             for name, text in (("reference", best.text), ("caption", sample.text))
             if text in vectors.in_chunks
         ]
-        found = explain_vcs(self._chunks(best.text), self._chunks(sample.text), pairs[0][0], result)
-        return replace(found, lines=[*told, *found.lines], reference=best.key)
+        explanation = explain_vcs(self._chunks(best.text), self._chunks(sample.text), pairs[0][0], result)
+        return replace(explanation, lines=[*lines, *explanation.lines], reference=best.key)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """The outcome of a sample that has nothing to compare, or whose number of chunks forces a 0; else None."""
+        """Return the outcome of a sample with nothing to compare, or with so few chunks that it scores 0; else None."""
         if sample.kind != "caption":
             return NOT_A_CAPTION
         generated = len(self._chunks(sample.text))
@@ -156,7 +170,7 @@ class ReferenceScorer:
         return self._too_short_outcome if is_zero else None
 
     def _is_zero_shape(self, n_reference: int, n_generated: int) -> bool:
-        """Whether texts with so many chunks score 0 whatever they say; any cosines show it."""
+        """Whether texts with so many chunks always score 0, whatever they contain; any cosines show it."""
         alike = np.ones((n_reference, n_generated))
         (result,) = vcs_batch([(alike, 1.0)], short_text=self._short_text, **self._parameters)
         return result.always_zero
@@ -184,12 +198,12 @@ class ReferenceScorer:
         if not sample[REFERENCES]:
             return Outcome(None, "no_reference", "the video has no reference to compare with")
         if status == "empty_text":
-            return Outcome(None, status, f"the caption holds no {self.content_name}")
-        return Outcome(None, status, f"no reference of the video holds a {self.content_name}")
+            return Outcome(None, status, f"the caption has no {self.content_name}")
+        return Outcome(None, status, f"no reference of the video has a {self.content_name}")
 
 
 class VCSScorer(ReferenceScorer):
-    """Video Comprehension Score (code 1.0.0 of its authors) on chunks of sentences."""
+    """Video Comprehension Score (code 1.0.0 of its authors) of a caption, on chunks of one or more sentences."""
 
     metric: ClassVar[str] = "vcs"
     code_version: ClassVar[str] = "3"
@@ -205,15 +219,15 @@ class VCSScorer(ReferenceScorer):
 
     @classmethod
     def from_settings(cls, settings: VCSSettings) -> VCSScorer:
-        """Make the scorer that the settings describe, with its real models."""
+        """Make the scorer with the text encoder and splitter of the settings, which load when they are first used."""
         return cls(settings, settings.make_text_encoder(), settings.make_splitter())
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of text encoder and sentence splitter."""
+        """Return the identities of text encoder and sentence splitter, by role."""
         return {**super().models(), "sentence_splitter": self._splitter.identity.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """Return the chunk size and the parameters of the metric."""
+        """Return the chunk size and the other parameters of the metric, by name."""
         return {**super().params(), "chunk_size": self._chunk_size}
 
     def _split(self, text: str) -> list[str]:
@@ -221,7 +235,7 @@ class VCSScorer(ReferenceScorer):
 
 
 class VCSShortSettings(ReferenceSettings):
-    """The settings of VCS_short."""
+    """Settings of VCS_short. They are those it shares with VCS, and its own tolerance."""
 
     vcs_short_lct: float = Field(default=1.0, ge=0.0, description="local chronology tolerance of VCS_short")
 
@@ -241,5 +255,5 @@ class VCSShortScorer(ReferenceScorer):
 
     @classmethod
     def from_settings(cls, settings: VCSShortSettings) -> VCSShortScorer:
-        """Make the scorer that the settings describe, with its real encoder."""
+        """Make the scorer with the text encoder of the settings, which loads when it is first used."""
         return cls(settings, settings.make_text_encoder())

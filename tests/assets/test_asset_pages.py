@@ -52,7 +52,7 @@ def test_every_status_without_a_score_has_a_line_with_its_reason() -> None:
 def test_a_shard_without_a_sample_for_the_metric_says_so() -> None:
     pairs = StatusCount("qa", "not_applicable", 1, "no caption")
     assert format_score_counts([pairs]).splitlines() == [
-        "There is no sample that the metric concerns.",
+        "The metric applies to no sample here.",
         "",
         "- 1 question-answer pair has none, not applicable: no caption",
     ]
@@ -79,11 +79,11 @@ def test_a_reason_is_text_whatever_is_in_it() -> None:
         ),
         (
             MeanScore("caption", 8, 1, 0.5, True, None),
-            "0.500 from 8 scores of 1 video; no interval: one video does not tell how far videos differ",
+            "0.500 from 8 scores of 1 video; no interval: it takes at least 2 videos",
         ),
         (
             MeanScore("caption", 1, 1, 0.5, False, None),
-            "0.500 from 1 score of 1 video; no interval: one video does not tell how far videos differ",
+            "0.500 from 1 score of 1 video; no interval: it takes at least 2 videos",
         ),
         (MeanScore("qa", 8, 4, 1.0, False, 0.0), "1.000 from 8 scores of 4 videos; no interval: all scores are equal"),
         (
@@ -130,14 +130,14 @@ def test_what_passed_checks_say() -> None:
     }
     few = replace(FINE, n_samples=3, n_qa=1, n_ok=0, n_distinct=0, minimum=None, maximum=None)
     assert {name: good for name, (good, _) in said(few).items()} == {
-        "coverage": "None of 3 samples has a score, and a reason explains why 3 cannot have one",
+        "coverage": "None of 3 samples has a score, and 3 cannot have one for a known reason",
         "in_range": "There is no score",
-        "not_constant": "No shard has the 20 scores that it takes to tell",
+        "not_constant": "Too few scores to check: no shard has 20",
         "inputs_fresh": "None of 3 samples was scored before its text or reference changed",
     }
     pairs = replace(PARTLY, n_qa=40)
     assert said(pairs)["coverage"][0] == (
-        "30 of 40 question-answer pairs have a score, and a reason explains why 10 cannot have one"
+        "30 of 40 question-answer pairs have a score, and 10 cannot have one for a known reason"
     )
 
 
@@ -146,9 +146,9 @@ def test_what_failed_checks_say() -> None:
     assert {name: bad for name, (_, bad) in said(broken).items()} == {
         "coverage": "1 of 40 captions failed and 2 of 40 captions lack a score",
         "in_range": "Scores lie outside 0 to 1 (the least is 0.125, the greatest 1.500)",
-        "not_constant": "All scores are the same, as those of a broken model or of equal captions",
+        "not_constant": "All scores are the same: the model may be broken, or the captions equal",
         "inputs_fresh": "2 of 40 captions were scored before their text or reference changed "
-        "(reelsieve score scores them again)",
+        "(run `reelsieve score` to score them again)",
     }
 
 

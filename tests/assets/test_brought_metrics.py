@@ -36,8 +36,8 @@ def test_good_metrics_are_loaded_in_order() -> None:
         ("raise ValueError('first\\nsecond')", "raises ValueError (first)"),
         ("class Worse(Exception):\n    def __str__(self): raise self\nraise Worse", "raises Worse"),
         ("other = 1", "raises AttributeError (module"),
-        ("broken = 5", "is no scorer, since it lacks metric, code_version, value_range"),
-        ("class broken(LetterScorer):\n    score = None", "is no scorer, since score cannot be called"),
+        ("broken = 5", "is no scorer: it lacks metric, code_version, value_range"),
+        ("class broken(LetterScorer):\n    score = None", "is no scorer: score cannot be called"),
         ("class broken(LetterScorer):\n    metric = 'No Name'", "has metric name 'No Name', which is not at most 40"),
         ("class broken(LetterScorer):\n    metric = 7", "has metric name 7, which is not at most 40"),
         ("class broken(LetterScorer):\n    metric = 'vcs'", "has metric name 'vcs', which another metric has"),
@@ -59,7 +59,7 @@ def test_good_metrics_are_loaded_in_order() -> None:
             "class broken(LetterScorer):\n    inputs = (TEXT, TEXT)",
             "has inputs that cannot be used: a score depends on at least one input, each of them once",
         ),
-        ("class broken(LetterScorer):\n    rests_on = (int,)", "rests on something that is no Source"),
+        ("class broken(LetterScorer):\n    rests_on = (int,)", "has a rests_on with something that is no Source"),
         ("class broken(LetterScorer):\n    rests_on = 5", "raises TypeError"),
         (
             "class broken(LetterScorer):\n    inputs = (replace(TEXT, tables=('nowhere',)),)",
@@ -68,7 +68,7 @@ def test_good_metrics_are_loaded_in_order() -> None:
         (
             "class Counts(LetterCounts):\n    asset = 'text_embedding'\n"
             "class broken(LetterScorer):\n    rests_on = (Counts,)",
-            "rests on a source with asset 'text_embedding', which another source has",
+            "needs a source with asset 'text_embedding', which another source has",
         ),
     ],
 )

@@ -362,10 +362,12 @@ def test_without_labels_a_sentence_says_what_to_do(engine: Engine, tmp_path: Pat
     # Those that are in force stay when there is nothing to take their place.
     bench.execute("UPDATE keypoint_label SET covered = false")
     assert refused(bench, part="all") == (
-        "the 10 labels of set to choose thresholds on give none for f1: no label says yes; label more captions"
+        "no threshold for f1 can be chosen on the 10 labels of set: no label says yes; label more captions"
     )
     bench.execute("UPDATE keypoint_label SET covered = true")
-    assert "give none for youden: no label says no" in refused(bench, "youden", "all")
+    assert "no threshold for youden can be chosen on the 10 labels of set: no label says no" in refused(
+        bench, "youden", "all"
+    )
     assert in_force(bench) == before
 
 
@@ -379,7 +381,7 @@ def test_labels_wait_for_verdicts_that_are_complete(engine: Engine, tmp_path: Pa
     assert {row.is_lower_bound for row in bench.verdicts(idle()).values()} == {True, False}
     for part in ("calibration", "all"):
         assert refused(bench, part=part) == (
-            "an early exit left lower bounds beside labels of set: score it without early exit first"
+            "labelled keypoints of set have only lower bounds from an early exit: score it without early exit first"
         )
     bench.verify(scorer())
     assert dict(calibrated(bench).threshold_by_dimension) == by_metric(of(CHOSEN_ON))
@@ -392,7 +394,7 @@ def test_labels_of_captions_that_say_nothing_do_not_count(engine: Engine, tmp_pa
     bench.verify(idle())
     for part in ("calibration", "all"):
         assert refused(bench, part=part) == (
-            "no labelled caption of set has a sentence to judge: label captions that say something"
+            "no labelled caption of set has a sentence to judge: label captions that have sentences"
         )
 
 

@@ -288,7 +288,7 @@ def test_a_failure_leaves_no_label_on_a_text_that_has_changed(bench: Bench) -> N
 
 
 def test_without_a_judge_or_its_labels_a_sentence_says_so(bench: Bench) -> None:
-    with pytest.raises(NoJudge, match="name a chat model by REELSIEVE_ECS_JUDGE_MODEL"):
+    with pytest.raises(NoJudge, match="name a chat model in REELSIEVE_ECS_JUDGE_MODEL"):
         judged(bench, None)
     scorer = scorer_of(None)
     bench.run(scorer)

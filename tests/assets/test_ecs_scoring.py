@@ -422,9 +422,9 @@ def test_what_is_no_probability_is_an_error_that_quotes_the_pair(bench: Bench, e
 def test_each_step_says_which_one_it_lacks(bench: Bench) -> None:
     bench.ingest(["v"], captions=[candidate("c", "v", SAID)], keypoints=FLAT)
     scorer = ecs(ToldVerifier())
-    with pytest.raises(MissingEvidence, match=r"^1 of 1 captions have no verdicts on their keypoints: materialise ecs"):
+    with pytest.raises(MissingEvidence, match=r"^The one caption has no verdicts on keypoints: materialise ecs"):
         bench.score(scorer)
-    with pytest.raises(MissingEvidence, match=r"^7 of 7 texts have no vector of words: materialise text_embedding"):
+    with pytest.raises(MissingEvidence, match=r"^All 7 texts have no vector of words: materialise text_embedding"):
         make_kind(bench.engine, scorer, KeypointVerdicts, bench.dataset)
     # Where all sentences are verified none is retrieved, and no text encoder needed.
     everything = ecs(ToldVerifier(TOLD), ecs_sentences="all")

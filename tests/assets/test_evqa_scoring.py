@@ -241,7 +241,7 @@ def test_what_has_no_score_says_why(bench: Bench) -> None:
 
 
 NO_MODEL = (
-    "the demo encoder knows the clips of the demo alone: set REELSIEVE_IMAGE_TEXT_ENCODER and "
+    "the built-in encoder only works on the demo: set REELSIEVE_IMAGE_TEXT_ENCODER and "
     "REELSIEVE_IMAGE_TEXT_CHECKPOINT to a real encoder"
 )
 
@@ -451,7 +451,9 @@ def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
     write_clip(bench.folder / "videos" / "dark.avi", n_frames=26, brightness=90)
     bench.ingest()
     assert len(list_samples_to_score(bench.engine, scorer, bench.dataset, 0)) == 1
-    with pytest.raises(MissingEvidence, match=r"1 of 1 videos, 'dark' for one, have no frames of demo encoder"):
+    with pytest.raises(
+        MissingEvidence, match=r"The one video has no frames of demo encoder, the first is 'dark': materialise"
+    ):
         score_shard(bench.engine, scorer, bench.dataset, 0, run_id="early")
     bench.run(scorer)
     after = bench.scores(scorer)

@@ -275,7 +275,7 @@ def test_a_score_by_other_settings_says_so(bench: Bench) -> None:
     now = vcs(vcs_lct=1.0)
     score = explained(bench, now, "shuffled")
     assert (score.value, score.status) == (rows["shuffled"].value, "ok")
-    said = ["this score was made with other settings than the present ones: set those again to see why"]
+    said = ["no explanation: this score was made with other settings than the present ones. Set those again"]
     assert (list(score.explanation.lines), list(score.explanation.rows)) == (said, [])
     bench.run(now)
     assert list(explained(bench, first, "shuffled").explanation.lines) == said

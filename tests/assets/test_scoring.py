@@ -311,9 +311,7 @@ def test_a_shape_that_forces_a_0_has_no_value_and_a_remedy(engine: Engine, tmp_p
     captions = (PAIR, candidate("c", "ball", MOVING))
     row = outcome(engine, tmp_path, vcs_scorer(HashEncoder()), *captions)
     assert (row.value, row.status) == (None, "too_short")
-    assert row.error == (
-        "texts of this shape score 0 whatever they say: use vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true"
-    )
+    assert row.error == ("texts with so few chunks always score 0: use vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true")
     # What was measured stays, so that it can be looked at.
     assert (row.components["always_zero"], row.components["reference"]) == (True, "pair")
     assert row.components["gas"] > 0.3
@@ -387,7 +385,7 @@ def test_a_caption_of_few_words_has_no_value_of_vcs_short(engine: Engine, tmp_pa
     captions = (reference("r", "ball", "These dogs bark."), candidate("c", "ball", "The dogs bark!"))
     row = outcome(engine, tmp_path, short_scorer(HashEncoder()), *captions)
     assert (row.value, row.status) == (None, "too_short")
-    assert row.error == "texts of this shape score 0 whatever they say: set REELSIEVE_VCS_SHORT_TEXT=true"
+    assert row.error == "texts with so few chunks always score 0: set REELSIEVE_VCS_SHORT_TEXT=true"
     assert outcome(engine, tmp_path, short_scorer(HashEncoder(), vcs_shape_zeros=True), *captions).value == 0.0
     repaired = outcome(engine, tmp_path, short_scorer(HashEncoder(), vcs_short_text=True), *captions)
     assert (repaired.status, repaired.value > 0) == ("ok", True)
@@ -402,10 +400,10 @@ def test_words_that_are_no_words_have_a_reason() -> None:
         assert outcome.value is None
         return outcome.status, outcome.reason
 
-    assert refusal("It is!", "A dog.") == ("empty_text", "the caption holds no word besides stop words")
+    assert refusal("It is!", "A dog.") == ("empty_text", "the caption has no word besides stop words")
     assert refusal("A dog.", "It is!", "...") == (
         "no_reference",
-        "no reference of the video holds a word besides stop words",
+        "no reference of the video has a word besides stop words",
     )
     assert refusal("A dog.")[0] == "no_reference"
     assert refusal("A dog.", "A dog.", kind="qa")[0] == "not_applicable"
@@ -598,7 +596,7 @@ def test_where_nothing_can_be_scored_the_reasons_are_shown(engine: Engine, tmp_p
 def test_scoring_before_embedding_says_what_to_do(shard: Shard) -> None:
     engine, dataset = shard
     scorer = vcs_scorer(HashEncoder())
-    with pytest.raises(MissingEvidence, match=r"\d+ of \d+ texts have no vector of words: materialise text_embedding"):
+    with pytest.raises(MissingEvidence, match=r"\d+ texts have no vector of words: materialise text_embedding"):
         score_shard(engine, scorer, dataset, 0, run_id="run")
     assert stored(engine, scorer) == {}
 

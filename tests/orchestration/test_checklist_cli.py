@@ -237,7 +237,7 @@ def test_calibrate_on_labels_of_a_judge(story: dict[str, Any]) -> None:
     text, said = (" ".join(shown.split()) for shown in (few.stdout, few.stderr))
     assert few.returncode == 0, few.stderr
     assert "on labels of judge:tiny, not of people; 4 of 5 captions judged by this run; 1 have no labels" in text
-    assert "1 captions have no labels of the judge, the first for this reason: clip_" in said
+    assert "1 caption has no labels of the judge; reason of the first: clip_" in said
     assert "the server answered 403: not you" in said
     found = read_json(done)
     assert (found["labels_of"], found["judged"]["captions"], found["judged"]["failed"]) == ("judge:tiny", N_CAPTIONS, 0)
@@ -265,7 +265,7 @@ def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> No
         (["explain", CAPTION, "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "bare"], "bare has no labels on keypoints with verdicts: ingest keypoint_labels"),
-        (["calibrate", "-d", "bare", "--judge"], "there is no judge of keypoints: name a chat model by REELSIEVE_ECS"),
+        (["calibrate", "-d", "bare", "--judge"], "there is no judge of keypoints: name a chat model in REELSIEVE_ECS"),
     ):
         done = run_command(*arguments)
         assert done.returncode == 1

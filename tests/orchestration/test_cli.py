@@ -141,7 +141,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     table.write_text("video,caption,reference,score\nv,A red ball hits the box.,A red ball rolls and hits a box.,4\n")
     shown = run("init", str(table), "--dry-run").stdout
     assert "plan: scores: vcs_short\n" in shown
-    assert "plan: vcs needs other samples than this one: too short, texts of this shape score 0" in shown
+    assert "plan: vcs needs other samples than this one: too short, texts with so few chunks always score 0" in shown
     assert "plan: qeva needs other samples than this one: no questions, coverage gets 1 of the 3 questions" in shown
     assert [path.name for path in table.parent.iterdir()] == ["t.csv"]
     assert "plan: ecs needs keypoints: none found\n" in shown
@@ -191,11 +191,11 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     scored = run("score", "--dataset", "real", "--metric", "evqa")
     assert scored.returncode == 0, scored.stderr
     said = " ".join(scored.stderr.split())
-    first = "warning: evqa cannot score the only sample: no model, the demo encoder knows the clips of the demo alone"
+    first = "warning: evqa cannot score the only sample: no model, the built-in encoder only works on the demo"
     assert said.startswith(first)
-    assert "evqa says nothing of 1 samples: no model, the demo encoder knows the clips of the demo alone" in said
+    assert "evqa has no score for 1 sample: no model, the built-in encoder only works on the demo" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
-    assert "words_in_common says nothing" not in said, "what comes along and cannot be had is no matter for a warning"
+    assert "words_in_common has no score" not in said, "what comes along and cannot be had is no matter for a warning"
     # The README's demo shows the label `evqa (demo encoder)`; here a table of five metrics would break it.
     (row,) = read_json(run("scores", "--dataset", "real", "--json"))
     assert (row["evqa"], row["evqa_status"]) == (None, "no_model")
@@ -531,8 +531,8 @@ def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Pa
     assert run("ingest", str(tmp_path), "--dataset", "silent").returncode == 0
     metrics = ["--metric", "vcs", "--metric", "ecs", "--metric", "vcs_short"]
     warned = [
-        "warning: vcs can score none of the 3 samples: too short, texts of this shape score 0 whatever they say: use "
-        "vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true (so 2 of them)",
+        "warning: vcs can score none of the 3 samples: too short, texts with so few chunks always score 0: use "
+        "vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true (2 of them)",
         "warning: ecs can score none of the 3 samples: no keypoints, the video has no keypoint to cover",
     ]
     tried = run("score", "-d", "silent", *metrics, "--dry-run")

@@ -243,7 +243,7 @@ def test_score_metadata_holds_counts_spread_and_extremes() -> None:
         summary, _, reason = shard["scores"].splitlines()
         captions = "1 caption has" if per_system == 1 else f"{per_system} captions have"
         assert summary == f"{2 * per_system} of {3 * per_system} captions have a score."
-        assert reason.startswith(f"- {captions} none, too short: texts of this shape score 0 whatever they say")
+        assert reason.startswith(f"- {captions} none, too short: texts with so few chunks always score 0")
         header, *rows = table_rows(shard["best and worst captions"])
         assert header == ["sample", "system", "vcs", "text"]
         best, worst = (float(row[2]) for row in rows)
@@ -265,7 +265,7 @@ def test_score_metadata_holds_the_mean_with_its_interval_over_videos() -> None:
         said, _, interval = metadata("vcs_score", shard)["mean vcs of captions"].partition("; ")
         assert said == f"{mean:.3f} from {n} scores of {g} video{'s' if g > 1 else ''}"
         if g == 1:
-            assert interval == "no interval: one video does not tell how far videos differ"
+            assert interval == "no interval: it takes at least 2 videos"
             continue
         squares = sum((sum(values) - mean * len(values)) ** 2 for values in by_video)
         half = T_975[g - 1] * (squares * g / (g - 1)) ** 0.5 / n
@@ -398,9 +398,9 @@ def test_check_passed_for_all_shards_of_the_run(name: str) -> None:
     assert (
         found[0].description
         == {
-            "coverage": "24 of 36 captions have a score, and a reason explains why 12 cannot have one.",
+            "coverage": "24 of 36 captions have a score, and 12 cannot have one for a known reason.",
             "in_range": f"All 24 scores lie between 0 and 1: {extremes}.",
-            "not_constant": "No shard has the 20 scores that it takes to tell.",
+            "not_constant": "Too few scores to check: no shard has 20.",
             "inputs_fresh": "None of 36 captions was scored before its text or reference changed.",
         }[name]
     )
@@ -462,7 +462,7 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     said = " ".join(done.stderr.split())
-    assert f"1 samples failed with evqa, 'told of {names[0]}' for one: " in said
+    assert f"1 sample failed with evqa, the first is 'told of {names[0]}': " in said
     assert "no such file" in said
     assert "error: a blocking check failed" in done.stderr
     with get_installation().engine.connect() as connection:

@@ -119,7 +119,7 @@ def test_a_decorated_function_is_a_metric_like_any_other(scored: Installation) -
 def test_python_knows_installed_metrics_by_name() -> None:
     table = pa.table({"caption": ["a b", "a bird"], "references": ["a c", "a c"]})
     assert rs.score(table, ["shared_words"])["shared_words"].to_pylist() == [0.5, None]
-    with pytest.raises(rs.ReelsieveError, match="letter_count is made for stored datasets alone: ingest the data"):
+    with pytest.raises(rs.ReelsieveError, match="letter_count is made for stored datasets only: ingest the data"):
         rs.score(table, ["letters"])
 
 
