@@ -1,4 +1,4 @@
-"""Two scorers on one dataset, compared on the samples that both have a value for, and with what people say of them."""
+"""Compares two scorers on one dataset: with each other on common samples, and each with people's judgements."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ from metrics_core.arrays import FloatArray
 
 
 class NothingToCompare(ValueError):
-    """Two scorers that cannot be compared on a dataset."""
+    """Raised when two scorers cannot be compared on a dataset; the message has the reason and a remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True)
 class TwoScorers:
-    """A dataset's samples with two scorers' values (n,), NaN for none; of those that people judged more.
+    """A dataset's samples with the values (n,) of two scorers, NaN for none, and people's judgements of some of them.
 
-    ratings, choices, baselines: of the judged samples of all kinds, see `Judged`; baselines are those that order
-    captions, without the two that are compared.
+    ratings, choices, baselines: of the judged samples of all kinds, see `JudgedSamples`. baselines are the simple
+    scores that order captions, without the two scorers that are compared.
     """
 
     samples: list[SampleIds]
@@ -70,7 +70,12 @@ class TwoScorers:
 
 
 def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
-    """Compare the scorers of these names. Raises UnknownScorer and NothingToCompare, with the remedy."""
+    """Compare two scorers by their names on one dataset: differences, samples that move most in rank, and which one
+    agrees better with people. Reads one state of the database and writes nothing.
+
+    n_movers: how many samples that rise and that fall are listed. Raises UnknownScorer and NothingToCompare, with the
+    remedy.
+    """
     # One snapshot: a run that scores meanwhile changes nothing between the two scorers.
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         loaded = load_two_scorers(connection, dataset, *_find_pair(connection, dataset, first, second))
@@ -104,7 +109,7 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
 
 
 def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScorer, second: StoredScorer) -> TwoScorers:
-    """Read what two scorers and people say of a dataset's samples."""
+    """Load the values of two scorers for all samples of a dataset, and people's judgements."""
     samples = list_dataset_samples(connection, dataset.dataset_id)
     columns = []
     for scorer in (first, second):
@@ -129,7 +134,9 @@ def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScor
 
 
 def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
-    """The two scorers of these names, each with a score on the dataset."""
+    """Return the two scorers of these names. Raises NothingToCompare where they are the same, or have no score on the
+    dataset.
+    """
     scorers = list_scorers(connection)
     one, other = (require_named_scorer(scorers, name) for name in (first, second))
     if one.scorer_id == other.scorer_id:
@@ -148,7 +155,7 @@ def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str
 
 
 def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleComparison, ...]:
-    """Compare both scorers with the ratings and labels of the dataset."""
+    """Compare both scorers with people's ratings and labels of the dataset."""
     videos = [each.video_id for each in loaded.judged]
     first, second = _select_judged_values(loaded)
     return compare_with_people(
@@ -157,24 +164,24 @@ def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleCompari
 
 
 def _select_judged_values(loaded: TwoScorers) -> tuple[FloatArray, FloatArray]:
-    """The two scorers' values of the judged samples."""
+    """Return the two scorers' values of the judged samples."""
     row_of = {each.sample_id: row for row, each in enumerate(loaded.samples)}
     rows = [row_of[each.sample_id] for each in loaded.judged]
     return loaded.values[0][rows], loaded.values[1][rows]
 
 
 def _build_moved_sample(mover: MovedItem, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
-    """A mover with its names and values."""
+    """Build the record of a sample that the scorers rank differently, with its names and values."""
     return MovedSample(sample, (float(values[0][mover.position]), float(values[1][mover.position])), mover)
 
 
 def _find_constant(values: FloatArray) -> float | None:
-    """The value that all samples have; None where they differ."""
+    """Return the value that all samples have; None where they differ."""
     return float(values[0]) if (values == values[0]).all() else None
 
 
 def _explain_no_common(dataset: str, sides: tuple[ComparedScorer, ComparedScorer]) -> str:
-    """Say why no sample has both values."""
+    """Return a sentence on why no sample has values of both scorers."""
     reasons = "; ".join(
         f"{side.scorer.name} has no value for {format_missing_scores(side)}" for side in sides if side.missing_by_status
     )
@@ -182,7 +189,9 @@ def _explain_no_common(dataset: str, sides: tuple[ComparedScorer, ComparedScorer
 
 
 def list_differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:
-    """Name the models, parameters and code versions in which two scorers of one metric differ."""
+    """List the models, parameters and code version in which two scorers of one metric differ, as (name, value of the
+    first, value of the second). None stands for a missing value; empty for scorers of different metrics.
+    """
     if first.metric != second.metric:
         return ()
     sides = [
@@ -194,7 +203,7 @@ def list_differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[s
 
 
 def _flatten(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings by their dotted names."""
+    """Return nested settings as one dict, with dotted names."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         flat |= _flatten(f"{prefix}{name}.", value) if isinstance(value, Mapping) else {f"{prefix}{name}": value}

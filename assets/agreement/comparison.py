@@ -1,4 +1,4 @@
-"""A comparison of two scorers on one dataset: its numbers, and what follows from them in sentences."""
+"""The result of comparing two scorers on one dataset: numbers, and the conclusions from them in sentences."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from metrics_core.agreement import MovedItem, PeopleComparison, PreferenceCompar
 from metrics_core.agreement.conclusions import explain_too_few_videos
 
 SIGNIFICANCE_LEVEL = 0.05
-"""A difference that chance gives less often than this is called more than chance."""
+"""A difference with a p-value below this one counts as more than chance."""
 
 
 @dataclass(frozen=True)
 class ComparedScorer:
-    """One scorer. without: for each reason, the number of samples that it has no value for."""
+    """One of two compared scorers, and how many samples it has no value for, by status."""
 
     scorer: StoredScorer
     missing_by_status: Mapping[str, int]
@@ -24,7 +24,7 @@ class ComparedScorer:
 
 @dataclass(frozen=True)
 class MovedSample:
-    """A sample that the two scorers rank differently, with both values and percentiles (see `Mover`)."""
+    """A sample that two scorers rank differently, with the values of both and its percentiles."""
 
     sample: NamedSample
     values: tuple[float, float]
@@ -33,12 +33,12 @@ class MovedSample:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scorer A (first) and scorer B (second) on a dataset.
+    """How scorer A (first) and scorer B (second) differ on a dataset, and which one agrees better with people.
 
     differences: the models and parameters in which two scorers of one metric differ: name, of A, of B; empty for
-    different metrics. n_left_out: samples without a value on a side. constant: for each side its only value, or None.
-    people, choices: both against ratings and labels, and against preferences. n_judged: the samples that people rated,
-    labelled or compared.
+    different metrics. n_left_out: samples without a value of one of the two. constant: for both scorers the value that
+    all samples have, or None. people, choices: both against ratings and labels, and against preferences. n_judged: the
+    samples that people rated, labelled or compared.
     """
 
     first: ComparedScorer
@@ -56,11 +56,13 @@ class Comparison:
 
     @property
     def is_same_metric(self) -> bool:
-        """Whether both are scorers of one metric, so that their values are in one unit."""
+        """Whether both are scorers of one metric, so that their values have the same unit."""
         return self.first.scorer.metric == self.second.scorer.metric
 
     def as_dict(self) -> dict[str, Any]:
-        """The comparison as JSON; first is A and second is B."""
+        """Return the comparison as plain data for JSON, where "a" is the first and "b" the second scorer, with the
+        sentences.
+        """
         return {
             "a": _convert_side(self.first),
             "b": _convert_side(self.second),
@@ -102,14 +104,16 @@ def _convert_people(each: PeopleComparison | PreferenceComparison) -> dict[str, 
 
 
 def format_missing_scores(side: ComparedScorer) -> str:
-    """Format how many samples a scorer has no value for, and why: `40 samples (30 too_short, 10 stale)`."""
+    """Return how many samples a scorer has no value for, by status, as text: `40 samples (30 too_short, 10 stale)`."""
     reasons = ", ".join(f"{n} {reason}" for reason, n in side.missing_by_status.items())
     n = sum(side.missing_by_status.values())
     return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
 
 
 def explain_comparison(found: Comparison) -> list[str]:
-    """Return what follows from the numbers of a comparison, a sentence for every thing that a reader should know."""
+    """Return the conclusions of a comparison as sentences: scorers that order nothing, and by aspect which one is
+    closer to people.
+    """
     said = []
     for side, value in zip((found.first, found.second), found.constant, strict=True):
         if value is not None and found.scores.n > 1:
@@ -125,7 +129,9 @@ def explain_comparison(found: Comparison) -> list[str]:
 
 
 def _explain_choices(each: PreferenceComparison, found: Comparison) -> str:
-    """Does one scorer prefer what people prefer more often, by one aspect?"""
+    """Return a sentence on which scorer prefers what people prefer more often, by one aspect, and whether that is
+    chance.
+    """
     names = found.first.scorer.name, found.second.scorer.name
     if each.first.value is None or each.second.value is None:
         return (
@@ -149,7 +155,9 @@ def _explain_choices(each: PreferenceComparison, found: Comparison) -> str:
 
 
 def _explain_people(people: PeopleComparison, found: Comparison) -> str:
-    """Is the difference between the scorers more than chance, by one aspect? It is that of Kendall's tau-b."""
+    """Return a sentence on which scorer has the higher Kendall's tau-b with people, by one aspect, and whether that is
+    chance.
+    """
     names = found.first.scorer.name, found.second.scorer.name
     tau, r = ((people.first[name].value, people.second[name].value) for name in ("kendall_b", "pearson"))
     n = f"{people.n} sample{'' if people.n == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Decisions on single keypoints against people's labels, beside answers that do not look at the caption."""
+"""Compares decisions on single keypoints with people's labels, and with baselines that do not read the caption."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from metrics_core.agreement import AgreementRow, build_label_rows
 from metrics_core.calibration import mark_calibration_keys
 
 KEYPOINTS_ASPECT = "keypoints (labels)"
-"""The aspect of all labelled keypoints together; of one dimension: `keypoints: NAME (labels)`."""
+"""The aspect of all labelled keypoints together; that of one dimension is `keypoints: NAME (labels)`."""
 
 
 def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> list[AgreementRow]:
-    """Compute accuracy, F1, MCC and kappa on the labels that chose no threshold, in total and by dimension.
-
-    n_undefined counts the labels without a decision.
+    """Compute how well decisions on keypoints match labels: accuracy, F1, MCC and kappa, in total and by dimension.
+    Labels that a threshold was chosen on are left out; n_undefined counts labels without a decision.
     """
     held_out = drop_calibration_labels(decided)
     by_aspect = {KEYPOINTS_ASPECT: held_out} if held_out else {}
@@ -31,7 +30,7 @@ def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> 
 
 
 def drop_calibration_labels(decided: Sequence[KeypointDecision]) -> list[KeypointDecision]:
-    """Leave out the labels that a threshold was chosen on: on these it looks better than it is."""
+    """Return the decisions without those on labels that a threshold was chosen on, where it looks better than it is."""
     calibrates = mark_calibration_keys(each.group for each in decided).tolist()
     return [
         each
@@ -41,7 +40,7 @@ def drop_calibration_labels(decided: Sequence[KeypointDecision]) -> list[Keypoin
 
 
 def _compute_aspect_rows(aspect: str, decided: Sequence[KeypointDecision], *, seed: int) -> Iterator[AgreementRow]:
-    """Yield the rows of one aspect; a metric's labels are those that it was asked about."""
+    """Yield the rows of one aspect for every metric, over the labels that it has a decision for."""
     for metric in sorted({each.metric for each in decided}):
         asked = [each for each in decided if each.metric == metric]
         found = [each for each in asked if each.covered is not None]

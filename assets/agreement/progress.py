@@ -1,4 +1,4 @@
-"""What people who rate want to know: who agrees with them so far, how many more ratings are needed, when to stop."""
+"""Progress of rating: which metric agrees with people so far, how many more ratings are needed, and when to stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CEILING_NAME = "one rater with the others"
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """A metric, a simple score or the human ceiling: the number so far, its interval, and the items that count."""
+    """The agreement of one metric, simple score or rater so far: the number, its interval, and how many items count."""
 
     name: str
     value: float | None
@@ -42,7 +42,11 @@ class ProgressRow:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Agreement so far by one aspect. is_enough: whether the first sentence says that people may stop."""
+    """Agreement so far by one aspect: a row for every metric, simple score and raters, and sentences for people who
+    rate.
+
+    pairs: of preferences instead of ratings. is_enough: whether the first sentence says that people may stop.
+    """
 
     pairs: bool
     rows: tuple[ProgressRow, ...]
@@ -51,7 +55,9 @@ class Progress:
 
 
 def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rater: str, *, pairs: bool) -> Progress:
-    """Where the ratings of an aspect stand, or with `pairs` the preferences, and how consistent one rater is."""
+    """Compute the agreement of metrics with the ratings of an aspect so far, or with its preferences, and how
+    consistent one rater is. Reads the database. Without ratings or scores it has no rows, and a sentence says why.
+    """
     judged = load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
     answers = [each for each in list_answers(connection, dataset.dataset_id) if each[1:3] == (aspect, pairs)]
     own = [each for each in answers if each.rater == rater]
@@ -72,7 +78,7 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
 
 
 def _compute_standing(judged: JudgedSamples, aspect: str, pairs: bool) -> RatingProgress | None:
-    """None where nobody judged captions by this aspect."""
+    """Compute agreement so far; None where nobody judged captions by this aspect."""
     beside = judged.computed_baselines
     if pairs:
         choices = judged.choices.get(aspect)
@@ -83,11 +89,12 @@ def _compute_standing(judged: JudgedSamples, aspect: str, pairs: bool) -> Rating
 
 
 def _list_numbers(each: Estimate) -> tuple[float | None, float | None, float | None]:
+    """Return value, low and high of an estimate."""
     return each.value, each.low, each.high
 
 
 def _explain_race(race: Lead | None, labels: Mapping[str, str], pairs: bool) -> Iterator[str]:
-    """Which of the two that lead is closer to people, or what it takes to know."""
+    """Yield which of the two best is closer to people, or how many more ratings it takes to know."""
     if race is None:
         yield "There are no two numbers to tell apart yet."
         return
@@ -115,18 +122,21 @@ def _explain_race(race: Lead | None, labels: Mapping[str, str], pairs: bool) -> 
 
 
 def _format_points(share: float) -> str:
-    """A difference of shares."""
+    """Return a difference of shares as a percentage with a real minus sign."""
     return format_percent(share).replace("-", "−")
 
 
 def _explain_ceiling(found: RatingProgress) -> Iterator[str]:
+    """Yield a sentence where no two raters judged enough of the same samples."""
     if found.ceiling is None:
         yield "How far people agree with each other is open: no two raters have judged enough of the same."
 
 
 @dataclass(frozen=True, slots=True)
 class RaterConsistency:
-    """How consistent a rater is by one aspect; pairs: of preferences between two captions."""
+    """How often a rater gave the same answer again to samples that came twice, by one aspect. pairs: to pairs of
+    captions.
+    """
 
     rater: str
     aspect: str
@@ -135,7 +145,7 @@ class RaterConsistency:
 
     @property
     def sentence(self) -> str:
-        """The same in words."""
+        """The rater's repeated answers as a sentence: how many were the same, with the interval."""
         found, things = self.found, "pairs" if self.pairs else "captions"
         apart = "" if self.pairs else f", {format_number(found.mean_difference, 1)} points of 5 apart on average"
         return (
@@ -145,7 +155,9 @@ class RaterConsistency:
 
 
 def compute_rater_consistency(answers: Iterable[RaterAnswer]) -> tuple[RaterConsistency, ...]:
-    """Return how consistent raters are who were asked the same twice, by rater and aspect."""
+    """Compute how consistent raters are who were asked the same twice, sorted by rater and aspect. Others are
+    left out.
+    """
     by_rater: dict[tuple[str, str, bool], list[tuple[float, float]]] = {}
     for each in answers:
         if each.first_value is not None:

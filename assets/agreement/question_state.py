@@ -1,4 +1,4 @@
-"""What the ratings that were drawn for a question say of it so far, and that in words."""
+"""The state of a question that ratings are drawn for: the answer so far, or why it is open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
 @dataclass(frozen=True, slots=True)
 class QuestionState:
-    """A question, an aspect and the answer so far; without one, why there is none. n_other: see `sentence`."""
+    """A question with the answer so far by one aspect; answer is None where no drawn rating counts yet.
+
+    n_other: ratings that were drawn by other scores or captions, and do not count now.
+    """
 
     question: SettleQuestion
     aspect: str
@@ -36,17 +39,21 @@ class QuestionState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the ratings tell which one is better, by more than chance."""
+        """Whether the ratings show, by more than chance, which of the two is better."""
         return self.answer is not None and self.answer.winner is not None
 
     def explain_blindly(self) -> str:
-        """Whether it is settled, without telling which one is better: for whoever rates."""
+        """Return whether the question is settled, without naming the better one, so that people who rate are not
+        influenced.
+        """
         if self.is_settled:
             return "settled by more than chance: enough is enough"
         return f"open so far, by {self.answer.n if self.answer else 0} ratings that count"
 
     def explain(self) -> str:
-        """What is known, in a sentence."""
+        """Return the question's state as a sentence: the better one if it is settled, else that it is open, with the
+        numbers.
+        """
         said = f"{self.aspect}, {self.question.text}: {self._explain_answer()}"
         if self.n_other:
             said += f"; {self.n_other} ratings were drawn by other scores or captions, and count once drawn again"
@@ -84,9 +91,8 @@ _WORDS = {
 
 
 def compute_question_state(connection: Connection, dataset: Dataset, aspect: str, drawn: QuestionDraw) -> QuestionState:
-    """What the ratings of an aspect say of a question.
-
-    Every rating of a caption whose key comes before the end of the draw counts, whoever gave it and why.
+    """Compute the answer to a question from the stored ratings of one aspect. Reads the database. Every rating counts
+    of a caption whose key is not after the last one that was drawn for the question.
     """
     end, n_other = 0.0, 0
     people = np.full(drawn.captions.sample_ids.size, np.nan)
@@ -106,7 +112,7 @@ def compute_question_state(connection: Connection, dataset: Dataset, aspect: str
 
 
 def _compute_answer(drawn: QuestionDraw, people: FloatArray, rated: IntArray, aspect: str) -> DifferenceEstimate:
-    """What the rated captions say."""
+    """Compute the answer from the rated captions, weighed by their chance to be drawn."""
     question, videos = drawn.question, drawn.captions.video_ids[rated].tolist()
     weights = compute_draw_weights(drawn.keys[rated], drawn.shares[rated])
     first, second = (side[rated] for side in drawn.values)
@@ -126,7 +132,9 @@ def _compute_answer(drawn: QuestionDraw, people: FloatArray, rated: IntArray, as
 
 
 def explain_questions(engine: Engine, dataset: Dataset) -> list[str]:
-    """Return in sentences what is known of every question that ratings of a dataset were drawn for."""
+    """Return a sentence on the state of every question that ratings of a dataset were drawn for. Draws its captions
+    again.
+    """
     found = []
     with engine.connect() as connection:
         for text, seed, aspect in list_rating_questions(connection, dataset):

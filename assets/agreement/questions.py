@@ -1,7 +1,7 @@
-"""What to rate next to settle a question on a dataset: the question, and the draw that follows from it.
+"""Questions that ratings can settle, and the captions to rate for them.
 
-A question is a text: `vcs:cosine` (which metric is closer to people), `vcs:0.3:0.5` (which cut on a metric is better),
-`gpt:llava` (which system is better). The draw follows from the scores, the question and a seed alone.
+A question is a text: `vcs:cosine` (which metric is closer to people), `vcs:0.3:0.5` (which threshold of a metric is
+better), `gpt:llava` (which system is better). The draw depends on the scores, the question and a seed only.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ from metrics_core.facts.texts import list_words
 # A draw of a million captions takes 100 MB.
 _MOST_DRAWS = 4
 RENEWAL_THREAD = "draw"
-"""The name of the thread that makes a draw anew."""
+"""The name of the thread that draws again."""
 QUESTION_FORMS = "METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM, such as vcs:cosine, vcs:0.3:0.5 or gpt:llava"
 
 
 class BadQuestion(ValueError):
-    """A question that cannot be settled on a dataset; the message says why and what to do."""
+    """Raised for a question that cannot be settled on a dataset; the message has the reason and a remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class SettleQuestion:
-    """Which of two is better? kind: what the two are. cuts: both cuts on metric `first`, the lower one first."""
+    """A question which of two is better: metrics, thresholds of one metric, or systems.
+
+    kind: what the two are. thresholds: both thresholds of metric `first`, the lower one first.
+    """
 
     text: str
     kind: Literal["metrics", "cuts", "systems"]
@@ -53,10 +56,12 @@ class SettleQuestion:
 
 @dataclass(frozen=True)
 class QuestionDraw:
-    """All captions of a dataset with their shares and keys (n,), and both metrics' values (n,), NaN for none.
+    """All captions of a dataset with their chances to be drawn for a question, and the random keys that order them
+    (n,).
 
-    unit: the number of what is drawn as one (n,), a caption, or of systems a video. least: the least share of a caption
-    that may be drawn; None where those captions are no random sample of the dataset.
+    values: of both metrics (n,), NaN for none. units: numbers of what is drawn as one (n,): a caption, or for systems a
+    video. least_share: the least share of a caption that may be drawn; None where these captions are no random sample
+    of the dataset.
     """
 
     question: SettleQuestion
@@ -68,13 +73,13 @@ class QuestionDraw:
     least_share: float | None
 
     def find_row(self, sample_id: int) -> int | None:
-        """The row of a caption."""
+        """Return the row of a caption in the arrays; None for an id that is not among the captions."""
         row = int(np.searchsorted(self.captions.sample_ids, sample_id))
         return row if row < self.captions.sample_ids.size and self.captions.sample_ids[row] == sample_id else None
 
     @cached_property
     def ordered_ids(self) -> list[int]:
-        """Ids of the captions that may be drawn, the first to rate first."""
+        """The ids of the captions that may be drawn, in the order in which to rate them."""
         rows = np.flatnonzero(np.isfinite(self.keys))
         # Both captions of a pair have one key; which comes first tells nothing of its system.
         rows = rows[np.lexsort((self.captions.chances[rows], self.keys[rows]))]
@@ -82,7 +87,9 @@ class QuestionDraw:
         return found
 
     def build_mark(self, sample_id: int) -> DrawMark | None:
-        """What is stored with a rating of a caption; None for one that is not drawn."""
+        """Build what is stored with a rating of a drawn caption: question, share and key. None for one that is not
+        drawn.
+        """
         row = self.find_row(sample_id)
         if row is None or not math.isfinite(self.keys[row]):
             return None
@@ -90,7 +97,9 @@ class QuestionDraw:
 
 
 def parse_question(connection: Connection, dataset: Dataset, text: str) -> SettleQuestion:
-    """Understand a question. Raises BadQuestion, with the remedy."""
+    """Parse the text of a question, and check in the database that its metrics or systems exist. Raises BadQuestion
+    with the remedy.
+    """
     parts = text.split(":")
     if len(parts) == 3 and (cuts := _parse_thresholds(parts[1:])):
         _find_scorer_id(connection, dataset, parts[0])
@@ -108,6 +117,7 @@ def parse_question(connection: Connection, dataset: Dataset, text: str) -> Settl
 
 
 def _parse_thresholds(parts: Sequence[str]) -> tuple[float, float] | None:
+    """Return two different finite numbers, the lower one first; None for other texts."""
     try:
         low, high = sorted(map(float, parts))
     except ValueError:
@@ -116,7 +126,7 @@ def _parse_thresholds(parts: Sequence[str]) -> tuple[float, float] | None:
 
 
 def _find_scorer_id(connection: Connection, dataset: Dataset, name: str) -> int | None:
-    """The number of the scorer of this name; None for the length of captions, which no scorer made."""
+    """Return the id of the scorer of this name; None for the length of captions, which has no scorer."""
     if name == SIMPLE_SCORE_COLUMNS[LENGTH]:
         return None
     scorers = list_scorers(connection)
@@ -135,11 +145,14 @@ def _find_scorer_id(connection: Connection, dataset: Dataset, name: str) -> int 
 
 
 def _format_score_command(dataset: Dataset, metric: str) -> str:
+    """Return the command that scores a metric."""
     return f"reelsieve score --dataset {dataset.name} --metric {metric}"
 
 
 def draw_for_question(connection: Connection, dataset: Dataset, question: SettleQuestion, seed: int) -> QuestionDraw:
-    """Draw all captions of a dataset for a question. Raises BadQuestion where nothing can be drawn."""
+    """Draw all captions of a dataset for a question: compute their chances and random keys from the stored scores and a
+    seed. Raises BadQuestion where nothing can be drawn.
+    """
     systems = (question.first, question.second) if question.kind == "systems" else ()
     captions = load_drawable_captions(connection, dataset, seed, systems)
     if question.kind == "systems":
@@ -157,16 +170,18 @@ def draw_for_question(connection: Connection, dataset: Dataset, question: Settle
 
 
 class DrawCache:
-    """The draws of a server, each made once by whoever asks first; an old one serves while it is made anew."""
+    """A cache of at most four draws for the pages of a server. A draw older than a minute is renewed in a thread."""
 
     def __init__(self, engine: Engine, fresh_s: float = 60.0) -> None:
-        """fresh_s: how long a draw is kept before the scores are read again."""
+        """fresh_s: after how many seconds a draw is renewed from the scores."""
         self._engine, self._fresh_s = engine, fresh_s
         self._made: dict[tuple[Dataset, str, int], tuple[float, QuestionDraw]] = {}
         self._first = Lock()
 
     def load(self, dataset: Dataset, text: str, seed: int) -> QuestionDraw:
-        """The draw of a question, a moment old or two. Raises BadQuestion."""
+        """Return the draw of a question, from the cache or computed now. An old one is returned while it is renewed.
+        Raises BadQuestion.
+        """
         name = dataset, text, seed
         with self._first:
             if name not in self._made:
@@ -194,7 +209,7 @@ class DrawCache:
 
 
 def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> QuestionDraw:
-    """Videos at random, of those that have a caption of each system; of several by one system one by chance."""
+    """Draw videos that have a caption of both systems; of several captions by one system, one is chosen by chance."""
     rows = np.flatnonzero(captions.system_places >= 0)
     rows = rows[np.lexsort((captions.chances[rows], captions.system_places[rows], captions.video_ids[rows]))]
     of = np.stack([captions.video_ids[rows], captions.system_places[rows]])
@@ -213,7 +228,7 @@ def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> Questi
 
 
 def _load_values(connection: Connection, dataset: Dataset, name: str, captions: DrawableCaptions) -> FloatArray:
-    """The values of a scorer, or the lengths, (n,), NaN for none."""
+    """Load the values of a scorer, or the lengths of captions, (n,), NaN for none."""
     scorer_id = _find_scorer_id(connection, dataset, name)
     if scorer_id is None:
         texts = load_named_samples(connection, captions.sample_ids.tolist())

@@ -1,4 +1,4 @@
-"""What is odd about single raters, in sentences: who does not count, is far from others, or answers in a pattern."""
+"""Sentences on single raters: whose ratings do not count, who is far from the others, and who answers in a pattern."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _CHOICES: Mapping[float, str] = {1.0: "A", 0.0: "neither", -1.0: "B"}
 
 
 def explain_raters(rated: AspectRatings, videos: Sequence[int]) -> Iterator[str]:
-    """Name the raters of an aspect whom the human ceiling leaves out, and those far from the others, with figures.
+    """Yield sentences on raters of an aspect who share too few captions to count for the human ceiling, and on those
+    far from the others. Nothing for a single rater.
 
-    videos: of the rated samples (n,). There is nothing to say of a single rater.
+    videos: of the rated samples (n,).
     """
     if len(rated.raters) < 2:
         return
@@ -34,6 +35,7 @@ def explain_raters(rated: AspectRatings, videos: Sequence[int]) -> Iterator[str]
 
 
 def _explain_far_rater(name: str, check: RaterCheck) -> str:
+    """Return a sentence on a rater who is far from the others."""
     own = check.coefficient
     assert own is not None
     return (
@@ -43,7 +45,7 @@ def _explain_far_rater(name: str, check: RaterCheck) -> str:
 
 
 def _format_names(names: Sequence[str]) -> str:
-    """Names in a sentence, of many the first ones.
+    """Return names for a sentence: at most six, and how many more.
 
     >>> _format_names(["a", "b"]), _format_names(list("abcdefgh"))
     ('a and b', 'a, b, c, d, e, f and 2 more')
@@ -53,10 +55,10 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def explain_patterns(answers: Iterable[RaterAnswer]) -> Iterator[str]:
-    """Name the raters who gave the same answers over and over again, by aspect.
+    """Yield a sentence for every rater and aspect whose answers repeat a pattern that chance hardly gives.
 
-    answers: of all raters, those of a browser in the order in which a rater gave them. Of answers whose order is not
-    known only those count that are all the same.
+    answers: of all raters, those of a browser in the order in which a rater gave them. Answers whose order is not known
+    only count where they are all the same.
     """
     given: dict[tuple[str, bool], dict[str, list[RaterAnswer]]] = {}
     for each in answers:
@@ -72,17 +74,19 @@ def explain_patterns(answers: Iterable[RaterAnswer]) -> Iterator[str]:
 
 
 def _compute_commonest_share(counts: Mapping[str, Counter[float]], rater: str) -> float:
-    """The share of the commonest answer among those of the other raters; 0 without any."""
+    """Compute the share of the commonest answer among those of the other raters; 0 without any."""
     others = sum((each for name, each in counts.items() if name != rater), Counter[float]())
     return max(others.values(), default=0) / max(1, others.total())
 
 
 def _find_rater_pattern(own: Sequence[RaterAnswer], share: float) -> AnswerPattern | None:
+    """Find a pattern in a rater's answers in order, or in all others if these are the same; None without one."""
     timed, rest = ([each.shown for each in own if each.is_timed == is_timed] for is_timed in (True, False))
     return find_pattern(timed, share) or (find_pattern(rest, share) if len(set(rest)) == 1 else None)
 
 
 def _explain_pattern(found: AnswerPattern, rater: str, aspect: str, pairs: bool) -> str:
+    """Return a sentence on a rater whose answers repeat a pattern."""
     cycle = [_CHOICES.get(each, f"{each:g}") if pairs else f"{each:g}" for each in found.cycle]
     how = f"are all {cycle[0]}" if len(cycle) == 1 else f"repeat {', '.join(cycle)}"
     of_all = f" of {found.n_answers:,}" if found.n < found.n_answers else ""

@@ -1,4 +1,4 @@
-"""Scorers by the names that people give them on the command line: `vcs`, `vcs@3`, `vcs@3f9a2c`."""
+"""Finds scorers by the names that people give them on the command line: `vcs`, `vcs@3`, `vcs@3f9a2c`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from db.scores.scorers import StoredScorer
 
 MOST_LISTED = 12
 LEAST_DIGITS = 4
-"""A digest is named by so many of its first digits or more."""
+"""The least number of first digits that name a fingerprint."""
 
 
 class UnknownScorer(ValueError):
-    """A name that no scorer has, or several have."""
+    """Raised when a scorer name matches none, or more than one; the message lists the scorers."""
 
     plain = True
 
 
 def require_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
-    """Find the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST.
+    """Return the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST. Raises
+    UnknownScorer where none or several match.
 
     NUMBER is the `scorer_id` of view score_history, DIGEST the first 4 or more digits of the scorer's fingerprint; a
-    name that is both is a number. Raises UnknownScorer, which lists the scorers there are.
+    name that is both is a number.
     """
     metric, at, which = name.rpartition("@")
     of_metric = [each for each in scorers if not at or each.metric == metric]
@@ -45,12 +46,14 @@ def require_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredSc
 
 
 def format_other_scorers(scorers: Sequence[StoredScorer], chosen: StoredScorer) -> str:
-    """The other scorers, those of the same metric first, as a sentence lists them."""
+    """Return the names of all scorers but one as text for a sentence, those of the same metric first; ""
+    without any.
+    """
     others = [each for each in scorers if each.scorer_id != chosen.scorer_id]
     return _format_scorers(sorted(others, key=lambda each: each.metric != chosen.metric))
 
 
 def _format_scorers(scorers: Sequence[StoredScorer]) -> str:
-    """`vcs@1 (retired), vcs@3 (active)`, and how many more."""
+    """Return names with their status: `vcs@1 (retired), vcs@3 (active)`, and how many more."""
     names = ", ".join(f"{each.name} ({each.status})" for each in scorers[:MOST_LISTED])
     return names if len(scorers) <= MOST_LISTED else f"{names} and {len(scorers) - MOST_LISTED} more"

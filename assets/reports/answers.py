@@ -1,4 +1,4 @@
-"""What a report says first: which metric to trust, which system is best, and what to do next."""
+"""Builds the first screen of a report: which metric to trust, which system is best, and what to do next."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def build_answers(
     tables: Sequence[SystemTable],
     people: Sequence[SystemTable],
 ) -> ReportAnswers:
-    """Draw the answers from the facts of a report.
+    """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
+    steps. Where no metric has scores, the steps propose to score, to look at facts, and to select by them.
 
     tables, people: the systems' means by metrics and by ratings, one table for each kind of samples.
     """
@@ -66,7 +67,9 @@ def build_answers(
 
 
 def _list_trusted_metrics(aspect: AspectAgreement) -> list[str]:
-    """The metrics that can be trusted by an aspect, the highest coefficient first."""
+    """Return the metrics that agree with people on an aspect clearly better than simple scores, the highest coefficient
+    first.
+    """
     good = [name for name, found in aspect.verdicts.items() if found.level in BETTER_THAN_SIMPLE]
     return sorted(good, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
@@ -74,6 +77,7 @@ def _list_trusted_metrics(aspect: AspectAgreement) -> list[str]:
 def _answer_trust(
     metrics: Sequence[MetricSummary], plan: Plan, trust: TrustSummary, labels: Mapping[str, str]
 ) -> ReportAnswer:
+    """Build the answer to "which metric to trust?": the best metric for every aspect, or why none can be named yet."""
     nobody = "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
     if trust.side_by_side:
         nobody = "People compared captions side by side, see below, but rated and labelled none."
@@ -118,20 +122,26 @@ def _answer_trust(
 
 
 def _list_metrics_behind_simple(aspect: AspectAgreement) -> list[str]:
-    """The metrics that order captions as people do, but not clearly better than a simple score; the best first."""
+    """Return the metrics that order captions as people do, but not clearly better than a simple score, the best
+    first.
+    """
     behind = [name for name, found in aspect.verdicts.items() if found.level in ("baseline", "below baseline")]
     return sorted(behind, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
 def _explain_next_best(aspect: AspectAgreement, labels: Mapping[str, str]) -> str:
-    """Say, as what follows an aspect, how the best metric does that is not clearly better than a simple score."""
+    """Return a clause on the best metric that is not clearly better than a simple score, to follow the name of an
+    aspect.
+    """
     if not (names := _list_metrics_behind_simple(aspect)):
         return "no metric is shown to order captions as people do"
     return f"{labels[names[0]]} is {_explain_shortfall(aspect, names[0])}"
 
 
 def _explain_shortfall(aspect: AspectAgreement, name: str) -> str:
-    """How a metric of `_list_metrics_behind_simple` does: `better than chance, but worse than words in common`."""
+    """Return how a metric of `_list_metrics_behind_simple` compares: `better than chance, but worse than words in
+    common`.
+    """
     than = "worse than" if aspect.verdicts[name].level == "below baseline" else "not clearly better than"
     return f"better than chance, but {than} {aspect.rivals[name].name}"
 
@@ -139,7 +149,7 @@ def _explain_shortfall(aspect: AspectAgreement, name: str) -> str:
 def _list_steps(
     dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], trust: TrustSummary, labels: Mapping[str, str]
 ) -> Iterator[NextStep]:
-    """What helps most comes first. dataset: quoted for a shell."""
+    """Yield the next steps for a dataset with scores, the most helpful one first. dataset: quoted for a shell."""
     stale = [metric for metric in metrics if metric.n_stale]
     if any(not metric.is_imported for metric in stale):
         yield NextStep("Score anew what is stale.", f"reelsieve score --dataset {dataset}")
@@ -163,7 +173,7 @@ def _list_steps(
 
 
 def _list_first_steps(dataset: str, described: DatasetFacts | None, plan: Plan) -> Iterator[NextStep]:
-    """What to do where nothing is scored yet."""
+    """Yield the next steps for a dataset without any score."""
     if plan.metrics or not plan.needs:
         yield NextStep("Score the captions.", f"reelsieve score --dataset {dataset}")
     if described is None:
@@ -179,25 +189,27 @@ def _list_first_steps(dataset: str, described: DatasetFacts | None, plan: Plan) 
 
 
 def _explain_needs(plan: Plan) -> list[str]:
-    """What the metrics lack that cannot score anything, in sentences."""
+    """Return a sentence for every lack that keeps metrics from scoring anything, with the metrics that it concerns."""
     names = group_names({format_metric_name(metric): lacks for metric, lacks in plan.needs.items()})
     return [f"{join_names(metrics)} need{'s' * (len(metrics) == 1)} {lacks}." for lacks, metrics in names.items()]
 
 
 def _find_commonest_reason(metric: MetricSummary) -> str | None:
-    """The reason why most samples have no value, with its remedy."""
+    """Return the reason, with its remedy, why most samples of a metric have no value; None where no status has a
+    reason.
+    """
     reasoned = [each for each in metric.statuses if each.reason and each.status not in ("ok", "not_applicable")]
     return max(reasoned, key=lambda each: each.n).reason if reasoned else None
 
 
 def _format_rate_command(dataset: str, trust: TrustSummary) -> str:
-    """The command by which people rate what is rated so far, and where nothing is, all in all."""
+    """Return the command to rate captions by the first aspect that is rated so far, or by `overall` where none is."""
     aspect = trust.aspects[0].aspect if trust.aspects else "overall"
     return f"reelsieve rate {dataset} {'--keypoints' if aspect == LABELS_ASPECT else f'--aspect {shlex.quote(aspect)}'}"
 
 
 def _propose_ratings(dataset: str, trust: TrustSummary) -> Iterator[NextStep]:
-    """Ask for ratings where too few leave everything open."""
+    """Yield a step that asks for more ratings, where there are too few to draw any conclusion about metrics."""
     command = _format_rate_command(dataset, trust)
     n_videos = max((n for aspect in trust.aspects for n in aspect.n_videos.values()), default=0)
     levels = {found.level for aspect in trust.aspects for found in aspect.verdicts.values()}
@@ -216,7 +228,9 @@ def _propose_ratings(dataset: str, trust: TrustSummary) -> Iterator[NextStep]:
 
 
 def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[NextStep]:
-    """Propose a selection by the metric that is good by most aspects; where none is, advise against one."""
+    """Yield a step that selects by the metric trusted for the most aspects; without one, by the next best, or advice
+    not to.
+    """
     good: dict[str, list[AspectAgreement]] = {}
     for aspect in trust.aspects:
         for name in _list_trusted_metrics(aspect):
@@ -247,7 +261,10 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
 def _propose_second_best(
     dataset: str, aspect: AspectAgreement, name: str, labels: Mapping[str, str]
 ) -> Iterator[NextStep]:
-    """Propose selections by a metric of `_list_metrics_behind_simple` and by its strongest simple score, the better one first."""
+    """Yield a selection by a metric that is not better than its strongest simple score, and one by that simple score.
+
+    The better of the two comes first. name: a metric of `_list_metrics_behind_simple`.
+    """
     select, rival = f"reelsieve select --dataset {dataset} --by {{}} --keep {PROPOSED_SHARE}", aspect.rivals[name]
     by_metric = NextStep(f"Select by {labels[name]}: {_explain_shortfall(aspect, name)}.", select.format(name))
     # Of one that counts turned round a selection would take the wrong end.
@@ -261,5 +278,5 @@ def _propose_second_best(
 
 
 def _is_positive(aspect: AspectAgreement, simple: str) -> bool:
-    """Whether better captions have more of a simple score."""
+    """Return whether better captions have a higher value of a simple score, by the ratings of an aspect."""
     return any(each.name == simple and (each.value or 0.0) > 0 for each in aspect.baselines)

@@ -1,4 +1,4 @@
-"""The report of a dataset as an asset."""
+"""Dagster asset `dataset_report`: the HTML page of a dataset, written from what the database holds."""
 
 from collections.abc import Sequence
 
@@ -52,4 +52,5 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
 
 
 def _format_list(lines: Sequence[str]) -> dg.MetadataValue:
+    """Return lines as a markdown list, with their markup escaped."""
     return dg.MetadataValue.md("\n".join(f"- {escape_markdown(line)}" for line in lines))

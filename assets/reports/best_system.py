@@ -1,4 +1,6 @@
-"""Which system is best: first by people's ratings, then by metrics, and whether these rank systems as people do."""
+"""Decides which system is best, first by people's ratings, then by metrics, and whether metrics rank systems as people
+do.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ from metrics_core.agreement.conclusions import (
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The system with the highest mean in a column: a metric, or an aspect of ratings.
+    """The system with the highest mean in one column of a system table, and a sentence on how sure its lead is.
 
-    is_best: by more than chance, on videos enough.
+    column: a metric, or an aspect of ratings. is_best: whether the lead is more than chance, on enough videos.
     """
 
     column: str
@@ -34,13 +36,17 @@ class Leader:
 
 
 def list_leaders(table: SystemTable, labels: Mapping[str, str]) -> list[Leader]:
-    """Return for each column with a value which system is first, and whether that is more than chance."""
+    """Return the leading system of every column of a table of means, in column order. Columns without any value are
+    left out. labels: names of the columns for the sentences.
+    """
     columns = [name for name in table.columns if any(table.means[system][name].n for system in table.systems)]
     return [_build_leader(table, column, labels[column]) for column in columns]
 
 
 def list_people_leaders(table: SystemTable) -> list[Leader]:
-    """Return the same of a table of ratings; its sentences name the aspects."""
+    """Return the leading system by every aspect of a table of mean ratings, in column order. Its sentences name the
+    aspects.
+    """
     shown = ((aspect, format_aspect(aspect)) for aspect in table.columns)
     return list_leaders(
         table, {aspect: words.capitalize() if aspect == LABELS_ASPECT else f"Rated {words}" for aspect, words in shown}
@@ -48,6 +54,7 @@ def list_people_leaders(table: SystemTable) -> list[Leader]:
 
 
 def _build_leader(table: SystemTable, column: str, label: str) -> Leader:
+    """Return the leader of a column that has a value, and why its lead may be chance."""
     means = {system: table.means[system][column] for system in table.systems}
     ranked = sorted((s for s in means if means[s].n), key=lambda s: -(means[s].mean or 0.0))
     without = [system for system in means if not means[system].n]
@@ -66,7 +73,8 @@ def _build_leader(table: SystemTable, column: str, label: str) -> Leader:
 def answer_best_system(
     trust: TrustSummary, tables: Sequence[SystemTable], people: Sequence[SystemTable], labels: Mapping[str, str]
 ) -> ReportAnswer:
-    """Return which system is best: by people where their ratings show it, else by metrics, and what these rest on.
+    """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
+    Its sentences name the judgements or metrics behind it, and metrics that disagree.
 
     tables, people: the systems' means by metrics and by ratings, one table for each kind of samples. The kind that
     people judged counts, and of several kinds captions.
@@ -94,7 +102,7 @@ def answer_best_system(
 
 
 def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -> ReportAnswer | None:
-    """Return which system people rate best; None where no lead is more than chance."""
+    """Return the system that people rate best; None where no lead is more than chance."""
     clear = group_names({each.column: each.system for each in list_people_leaders(rated) if each.is_best})
     if not clear:
         return None
@@ -113,13 +121,15 @@ def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -
 
 
 def _format_two_highest_means(rated: SystemTable, aspect: str) -> str:
-    """The two highest mean ratings: `4.77 against 4.06`."""
+    """Return the two highest mean ratings of an aspect as text: `4.77 against 4.06`."""
     known = [mean for system in rated.systems if (mean := rated.means[system][aspect].mean) is not None]
     return " against ".join(format_number(mean) for mean in sorted(known, reverse=True)[:2])
 
 
 def _format_judgements(trust: TrustSummary, aspects: Sequence[str]) -> str:
-    """The judgements by some aspects, `5,400 ratings of people`; with the aspects where others were judged, too."""
+    """Return how many judgements of some aspects there are: `5,400 ratings of people`. Names the aspects if others are
+    judged.
+    """
     own = [each for each in trust.aspects if each.aspect in aspects]
     ratings = [each for each in own if each.aspect != LABELS_ASPECT]
     thing, whose = ("synthetic rating", "") if any(each.synthetic for each in ratings) else ("rating", " of people")
@@ -133,7 +143,7 @@ def _format_judgements(trust: TrustSummary, aspects: Sequence[str]) -> str:
 
 
 def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
-    """Say why judgements leave open which system is best."""
+    """Return a sentence on why judgements do not show which system is best."""
     who = _format_judgements(trust, rated.columns)
     judged = [system for system in rated.systems if any(mean.n for mean in rated.means[system].values())]
     if len(judged) == 1:
@@ -144,9 +154,10 @@ def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
 
 
 def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
-    """Return which system metrics score best: by those that rank systems as people do, else by others, less surely.
+    """Return the system that metrics score best.
 
-    found: the leaders by metric.
+    Metrics that rank systems as people do decide; without these, those trusted for captions, and then all others, where
+    the answer stays open. leaders: by metric.
     """
     if not found:
         return ReportAnswer("open", "Open", ("No metric has scores of two systems.",))
@@ -177,14 +188,15 @@ def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Map
 
 
 def _list_winners(found: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the metrics by which each system is best by more than chance."""
+    """Return the names of the metrics by which a system is best by more than chance, by system."""
     return group_names({labels[each.column]: each.system for each in found if each.is_best})
 
 
 def _explain_rankings(trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield which metrics rank systems as people do, or against them, and how little few systems can show.
+    """Yield sentences on which metrics rank systems as people do, or against them, and on how little few systems can
+    show.
 
-    Several that are not shown to do either are one sentence; the reasons stand with each aspect.
+    Metrics that are shown to do neither share one sentence; the section on trust has the reasons.
     """
     ranked = [(aspect, _select_system_coefficients(aspect)) for aspect in trust.aspects]
     judged = [(aspect, name) for aspect, found in ranked for name, each in found.items() if each.n >= FEWEST_SYSTEMS]
@@ -202,7 +214,9 @@ def _explain_rankings(trust: TrustSummary, labels: Mapping[str, str]) -> Iterato
 
 
 def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficient]:
-    """How alike each metric and people rank systems, where there are videos enough for a claim."""
+    """Return how well each metric's order of systems matches people's, of metrics with enough videos for a
+    conclusion.
+    """
     return {
         name: found
         for name, found in aspect.system_coefficients.items()
@@ -215,7 +229,8 @@ def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficien
 def explain_system_orders(
     verdicts: Mapping[str, OrderConclusion], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield clauses on how metrics rank systems, one for all metrics with the same verdict.
+    """Yield one clause for all metrics with the same conclusion on how they rank systems, with Kendall's tau-b of each
+    metric.
 
     >>> found = {"vcs": Coefficient("vcs", 1.0, 0.9, 1.0, 6), "ecs": Coefficient("ecs", 0.9, 0.8, 1.0, 6)}
     >>> alike = OrderConclusion("alike", "ranks the 6 systems as people do")
@@ -233,5 +248,5 @@ def explain_system_orders(
 
 
 def _format_for_several(words: str) -> str:
-    """The words of an order verdict behind the names of several metrics."""
+    """Return the words of a conclusion on one metric in the plural, to follow the names of several metrics."""
     return words.replace("ranks ", "rank ", 1).replace("is not", "are not", 1).replace("its ", "their ")

@@ -1,4 +1,6 @@
-"""What is in the data: counts, systems, lengths, people's work, and what metrics could and could not score."""
+"""Counts for a report's section on data: systems, lengths, people's judgements, and what metrics could and could not
+score.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ from db.scores.store import find_active_scorer, list_active_models
 
 
 def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequence[RaterAnswer]) -> DataSummary:
-    """Count what the dataset holds; `reported` must have been collected. answers: all that raters gave."""
+    """Count from the database what a dataset holds: videos by status, samples by system, lengths, ratings, refused
+    rows.
+
+    answers: all answers that raters gave. Reads the temporary table of `collect_scores`, which must be filled before.
+    """
     summary = load_dataset_summary(connection, dataset.name)
     dataset_id = dataset.dataset_id
     return DataSummary(
@@ -53,7 +59,11 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
 
 
 def load_metric_summaries(connection: Connection, metrics: Sequence[str]) -> tuple[MetricSummary, ...]:
-    """Describe the metrics that have looked at some sample of the dataset, with the statuses of all samples."""
+    """Describe the metrics that have a result for at least one sample of the dataset: models, version, and counts by
+    status.
+
+    Reads the temporary table of `collect_scores`. A metric without an active scorer is left out.
+    """
     found = (
         _load_metric_summary(connection, metric, tally) for metric, tally in tally_statuses(connection, metrics).items()
     )
@@ -61,6 +71,7 @@ def load_metric_summaries(connection: Connection, metrics: Sequence[str]) -> tup
 
 
 def _load_metric_summary(connection: Connection, metric: str, tally: Sequence[StatusTally]) -> MetricSummary | None:
+    """Describe one metric; None for a metric without an active scorer, or with no result for any sample."""
     scorer_id = find_active_scorer(connection, metric)
     if scorer_id is None or all(each.status == "unscored" for each in tally):
         return None

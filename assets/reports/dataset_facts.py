@@ -1,4 +1,6 @@
-"""What facts tell of a dataset in its report: how the most telling ones spread, and what stands out."""
+"""Facts of a dataset for its report: how the most useful ones are distributed, and which videos and captions are
+unusual.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ ALIKE, MOST_COMPARED = 0.6, 5000
 
 
 def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:
-    """Describe the dataset by its facts; None where none were measured."""
+    """Describe a dataset by its stored facts: distributions, unusual videos and captions, copies, and a condition to
+    select by. None where no facts are measured yet. Fills a temporary table of the connection.
+    """
     n = create_fact_tables(connection, dataset)
     if not any(n.values()):
         return None
@@ -85,6 +89,7 @@ def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts
 def _list_notable(
     connection: Connection, n: Mapping[FactSubject, int], copies: Sequence[VideoCopy]
 ) -> Iterator[NotableFact]:
+    """Yield a sentence and a condition for every way in which some videos or captions are unusual."""
     language = find_commonest_language(connection)
     has, have = (each.format(language) for each in _LANGUAGE)
     other: tuple[tuple[FactSubject, str, str, str], ...] = (("caption", f"language <> '{language}'", has, have),)
@@ -106,7 +111,9 @@ def _list_notable(
 
 
 def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondition | None:
-    """The first conditions that leave out some captions, and together no more than half of them; None without one."""
+    """Return the first conditions that leave out some captions, but no more than half of them together; None without
+    one.
+    """
     chosen: list[str] = []
     left = n_captions
     for condition in _CONDITIONS:
@@ -120,7 +127,9 @@ def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondi
 
 
 def _find_copies(connection: Connection) -> tuple[VideoCopy, ...]:
-    """The videos that are like one before them by their keys, each with the one that it is most like."""
+    """Return the videos that are nearly the same as one with an earlier key, each with the one that it is most similar
+    to.
+    """
     keys, found = load_signatures(connection)
     if not keys:
         return ()
@@ -130,5 +139,6 @@ def _find_copies(connection: Connection) -> tuple[VideoCopy, ...]:
 
 
 def _format_notable(n: int, total: int, of: FactSubject, has: str, have: str, keys: list[str]) -> str:
+    """Return how many videos or captions have something in common, with the first keys."""
     said = format_portion(n, total, of, has, have)
     return f"{said}." if n == total else f"{said}: {', '.join(keys)}{', …' if n > len(keys) else '.'}"

@@ -1,4 +1,4 @@
-"""Which figures stand on a report's page: facts in, SVG by name out."""
+"""Chooses and plots the figures on a report's page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MOST_ROWS = 24
 
 
 def plot_figures(report: Report) -> dict[str, str]:
-    """Draw every figure, by the names `aspect-i`, `scatter-i-metric`, `histogram-i`, `boxes-i` and `shards-i`.
+    """Plot all figures of a report's page and return them as SVG elements by name: `aspect-i`, `scatter-i-metric`,
+    `histogram-i`, `boxes-i` and `shards-i`.
 
     i counts the aspects or the spreads from 0.
     """
@@ -36,6 +37,9 @@ def plot_figures(report: Report) -> dict[str, str]:
 
 
 def _plot_aspect(aspect: AspectAgreement, i: int, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the figures of one aspect by name: coefficients of all metrics, and each metric's values against
+    ratings.
+    """
     bars = [
         (labels[name], found, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
         for name, found in aspect.coefficients.items()
@@ -56,6 +60,9 @@ def _plot_aspect(aspect: AspectAgreement, i: int, labels: Mapping[str, str]) -> 
 
 
 def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> Iterator[tuple[str, str]]:
+    """Yield the figures of one metric's distribution by name: histogram, quantiles by system, and by shard if
+    several.
+    """
     own = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
     cuts = {f"{100 * cut.share:g} %": cut.value for cut in own}
     yield (
@@ -71,5 +78,5 @@ def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> It
 
 
 def _format_id(name: str) -> str:
-    """A name as an id, whatever characters a column has."""
+    """Return a name as an HTML id: characters other than letters and digits become `_` with their hexadecimal code."""
     return re.sub(r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}_", name)

@@ -1,4 +1,4 @@
-"""The report of a dataset: facts that are stored, a page made of them, and files written whole."""
+"""The report of a dataset: loads what is stored, computes the records of a page, and writes the page."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ def create_report(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
-    """Compute and store what judgements say of the metrics of a dataset, and write its page and its numbers.
+    """Compute and store a dataset's agreement with people and rating thresholds, then write its report page and numbers
+    to a folder. Returns the paths, notices and answers.
 
-    That is what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other. tell: hears of
-    the progress. Raises ReportError where the folder cannot be written.
+    Does what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other. tell: called with
+    lines of progress. Raises ReportError where the folder cannot be written.
     """
     target = create_report_folder(folder)
     tell("comparing the metrics with people")
@@ -68,10 +69,11 @@ def write_stored_report(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
-    """Write the page of a dataset and its numbers from what is stored, with the agreement as its table has it.
+    """Write the report page of a dataset and its numbers to a folder from what the database holds; agreement is not
+    computed again. Returns the paths, notices and answers.
 
-    All that is read here is of one state of the database; `judged` may be of an earlier one. Raises ReportError where
-    the folder cannot be written.
+    Everything is read from one state of the database; `judged` may be of an earlier one. Raises ReportError where the
+    folder cannot be written.
     """
     target = create_report_folder(folder)
     report = compute_report(engine, dataset, scorers, judged, tell)
@@ -80,7 +82,9 @@ def write_stored_report(
 
 
 def choose_report_folder(home: Path, dataset: str) -> Path:
-    """Return where a dataset's report lies unless somebody names another folder; the folder of all reports is made."""
+    """Return the default folder of a dataset's report, `reports/DATASET` in the home. Creates `reports`, not the folder
+    itself.
+    """
     return create_home_folder(home, "reports") / dataset
 
 
@@ -91,7 +95,9 @@ def compute_report(
     judged: JudgedSamples,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Gather the facts of a report. judged: the judged samples of the dataset."""
+    """Load and compute everything that a report of a dataset shows, from one state of the database. judged: the
+    dataset's judged samples, loaded before. Explains scores and decodes frames of the shown samples.
+    """
     tell("reading the scores")
     with _open_snapshot(engine) as connection:
         # Not those of `scorers` alone: some scores were made elsewhere.
@@ -138,9 +144,10 @@ def compute_report(
 def _correct_chances(
     systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: MetricClaims
 ) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], MetricClaims]:
-    """Correct the chances of all claims of the page.
+    """Return the tables and claims with p-values corrected for all claims of the page.
 
-    These are which system is best, by metrics and by people, and which metrics order captions and systems as people do.
+    The claims are which system is best, by metrics and by people, and which metrics order captions and systems as
+    people do.
     """
     tables = (*systems, *people)
     leads = [lead for table in tables for lead in table.leads.values()]
@@ -156,7 +163,9 @@ def _correct_chances(
 def list_notices(
     dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], judged: JudgedSamples, age: str | None
 ) -> Iterator[str]:
-    """Yield what a reader must know before the first number. age: of the stored agreement, see `explain_stale_agreement`."""
+    """Yield the sentences that a reader needs before the first number: stale agreement or scores, synthetic ratings,
+    stand-ins for models, and what is left out. age: as `explain_stale_agreement` returns it.
+    """
     if age:
         yield age
     if data.synthetic_ratings:
@@ -185,6 +194,8 @@ def list_notices(
 
 @contextmanager
 def _open_snapshot(engine: Engine) -> Iterator[Connection]:
-    """A connection that sees one state of the database; its temporary table goes with it."""
+    """Open a connection that sees one state of the database, and close it after the block, with its temporary
+    tables.
+    """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
         yield connection

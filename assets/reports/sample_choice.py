@@ -1,4 +1,4 @@
-"""Which samples a report shows: the best and the worst, and those that metrics or people disagree about."""
+"""Chooses the samples that a report shows: the best, the worst, and those that metrics or people disagree about."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_EXTREME = 12
 LEAST_GAP = 0.5
 
 ChosenGroup = SampleGroup[tuple[int, str]]
-"""Samples for one reason, as (id, why); a sample may be in several groups."""
+"""Samples chosen for one reason, as pairs (sample id, why in words). A sample may be in several groups."""
 
 
 def choose_shown_samples(
@@ -36,7 +36,11 @@ def choose_shown_samples(
     judged: JudgedSamples,
     described: DatasetFacts | None,
 ) -> tuple[ChosenGroup, ...]:
-    """Choose captions to look at: by scores, or by facts where there are none; `reported` must have been collected."""
+    """Choose captions to show in a report: best and worst by every metric, and those on which metrics or people
+    disagree. Without any score, the extremes of facts are chosen; without facts either, the one group is empty.
+
+    Reads the temporary table of `collect_scores`, which must be filled before.
+    """
     names = {metric.name: metric.label for metric in metrics if metric.has_values(SAMPLE_KIND)}
     if not names:
         extreme = tuple(_choose_by_facts(connection, described)) if described else ()
@@ -58,7 +62,9 @@ def choose_shown_samples(
 
 
 def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterator[tuple[int, str]]:
-    """Captions at both ends of each fact: the caption itself, or the first one of the video."""
+    """Yield captions with the lowest and the highest value of every fact, or the first caption of such a video, with
+    why.
+    """
     ends = [
         (each.of, end.row_id, f"{word} {format_name(each.fact)}: {format_compact(end.value)}")
         for each in described.facts
@@ -74,7 +80,9 @@ def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterato
 
 
 def _choose_between_metrics(names: Mapping[str, str], drawn: DrawnCaptions) -> tuple[tuple[int, str], ...]:
-    """The drawn captions with the widest gaps between their ranks by two metrics: of every two, one each way."""
+    """Return the drawn captions that two metrics rank most differently, at most one for either direction of
+    every pair.
+    """
     ranks = {metric: _compute_ranks(values) for metric, values in drawn.values.items()}
     found = []
     for high, low in permutations(ranks, 2):
@@ -88,7 +96,7 @@ def _choose_between_metrics(names: Mapping[str, str], drawn: DrawnCaptions) -> t
 
 
 def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> Iterator[tuple[int, str]]:
-    """For each metric the sample that it puts farthest above its ratings, and the one farthest below."""
+    """Yield for every metric the sample that it ranks farthest above people's ratings, and the one farthest below."""
     people = np.array([_compute_ranks(compute_mean_ratings(ratings)) for ratings in judged.ratings.values()])
     known = np.isfinite(people).any(axis=0) if people.size else np.zeros(len(judged.samples), dtype=np.bool_)
     mean = np.full(known.size, np.nan)
@@ -104,7 +112,7 @@ def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> I
 
 
 def _compute_ranks(values: FloatArray) -> FloatArray:
-    """The share of the defined values below each one, equal ones counted half; NaN where undefined."""
+    """Return for every value the share of the defined values below it, equal ones counted half; NaN where undefined."""
     defined = np.sort(values[np.isfinite(values)])
     below = np.searchsorted(defined, values, "left") + np.searchsorted(defined, values, "right")
     ranks: FloatArray = np.where(np.isfinite(values), below / max(1, 2 * defined.size), np.nan)

@@ -1,4 +1,4 @@
-"""Samples to look at: each with its frames, texts and ratings, and with what decided its scores."""
+"""Loads the samples that a report shows, with frames, texts, ratings, and explanations of their scores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ def load_shown_samples(
     scorers: Mapping[str, Scorer],
     tell: Callable[[str], None],
 ) -> tuple[SampleGroup[ShownSample], ...]:
-    """Collect everything about the chosen samples. Each is shown once, in its first group, with all reasons."""
+    """Load texts, references, scores with explanations, facts, ratings and frames of the chosen samples. Every sample
+    appears once, in its first group, with all reasons why it was chosen.
+
+    tell: called with a line of progress for every sample. Samples that no longer exist are left out.
+    """
     why: dict[int, list[str]] = {}
     for group in groups:
         for sample_id, reason in group.samples:
@@ -62,6 +66,7 @@ def load_shown_samples(
 def _drop_repeats(
     groups: Sequence[ChosenGroup], facts: Mapping[int, ShownSample]
 ) -> tuple[SampleGroup[ShownSample], ...]:
+    """Return the groups with every sample in its first group only."""
     shown: set[int] = set()
     found = []
     for group in groups:
@@ -75,7 +80,9 @@ def _drop_repeats(
 def _load_shown_score(
     engine: Engine, dataset: Dataset, metric: str, scorer: Scorer | None, key: str, values: Mapping[str, Any]
 ) -> ShownScore:
-    """The metric's score of a sample, and why; the reason is left out where the score has changed meanwhile."""
+    """Return a metric's result for a sample with its explanation, which is left out if the score has changed
+    meanwhile.
+    """
     value, status, rank = (values[name] for name in (metric, f"{metric}_status", f"{metric}_rank"))
     try:
         found = explain_score(engine, metric, scorer, dataset, key)
@@ -91,7 +98,9 @@ def _load_shown_score(
 
 
 def _sort_references(all_of_video: Sequence[Sequence[str]], scores: Sequence[ShownScore]) -> tuple[ShownReference, ...]:
-    """Those that decided a score, then others, in order of their keys."""
+    """Return the references that decided a score, then others, in order of their keys; at least three if there are that
+    many.
+    """
     decided: dict[str, list[str]] = {}
     for score in scores:
         if score.reference is not None:

@@ -1,4 +1,4 @@
-"""Matplotlib figures as SVG that may stand many times in one HTML page."""
+"""Converts Matplotlib figures to SVG elements, of which one HTML page can hold many."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ PAGE_STYLE: Any = {
 
 
 def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
-    """Draw in the style of the page: Matplotlib looks at its settings whenever it makes a part of a figure."""
+    """Decorate a function that plots, so that it runs with the Matplotlib settings of a report's page.
+
+    Matplotlib reads its settings whenever it makes a part of a figure.
+    """
 
     @wraps(draw)
     def plot(*args: P.args, **kwargs: P.kwargs) -> str:
@@ -53,9 +56,10 @@ def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
 
 
 def render_svg(figure: Figure, name: str, description: str) -> str:
-    """Draw a figure as an SVG element for an HTML page, the same bytes each time.
+    """Render a Matplotlib figure as an SVG element for an HTML page, without metadata and fonts; equal figures give
+    equal text.
 
-    name: begins every id, so it differs from figure to figure. description: what readers hear who do not see it.
+    name: prefix of every id in it, so it must differ between figures. description: text for screen readers.
     """
     import matplotlib as mpl
 
@@ -76,7 +80,7 @@ def render_svg(figure: Figure, name: str, description: str) -> str:
 
 
 def _clean(root: ElementTree.Element, name: str) -> None:
-    """Drop metadata, style sheets, which would hold for the whole page, and ids that nothing points to."""
+    """Remove metadata, style sheets (they would apply to the whole page) and ids that nothing refers to, in place."""
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):

@@ -23,13 +23,14 @@ QUALITY = 55
 TIMEOUT_S = 20.0
 
 Thumbnails = tuple[tuple[tuple[float, bytes], ...], str | None]
-"""Seconds and JPEG bytes of some frames of a video; without any, the reason."""
+"""Frames of a video as (seconds, JPEG bytes), and None; or no frames, and the reason why."""
 
 
 def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnails:
-    """Decode some frames of so many pixels' height, at equal distances.
+    """Decode at most four frames of a video at equal distances, as JPEG pictures of this height in pixels; without any,
+    a reason. Never raises for an unreadable file.
 
-    video: a row of table `video`, its key as "video".
+    video: a row of table `video` as a mapping, with the video's key under "video".
     """
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return (), "text only: this video came without a file"
@@ -47,7 +48,7 @@ def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnail
 
 
 def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:
-    """Encode a picture, uint8 (H, W, 3)."""
+    """Encode a picture, uint8 (H, W, 3), as JPEG bytes."""
     from PIL import Image
 
     stream = io.BytesIO()
@@ -56,7 +57,7 @@ def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _compute_fit(video: Mapping[str, Any], height: int) -> PictureFit:
-    """Scale pictures down to the height of a thumbnail, in their own shape where it is known."""
+    """Return how to scale frames to the height of a thumbnail, at their own aspect ratio where it is known."""
     widest = WIDEST * height
     width = round(height * video["width"] / video["height"]) if video["width"] and video["height"] else widest
     return PictureFit(

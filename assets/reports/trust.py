@@ -1,4 +1,6 @@
-"""Can each metric be trusted here: metrics against people, aspect by aspect, from the agreement table."""
+"""Compares metrics with people, aspect by aspect, from the stored agreement: which metrics can be trusted for a
+dataset?
+"""
 
 from __future__ import annotations
 
@@ -48,15 +50,15 @@ MANY_TIES = 0.2
 """Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
 T = TypeVar("T")
 SameItemsTable = Mapping[tuple[str, str], BaselineComparison]
-"""By aspect and metric: the metric beside simple scores and one more rater on its own samples."""
+"""By (aspect, metric): the metric next to simple scores and one more rater, on the samples that it has a value for."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricClaims:
-    """How metrics compare with people, by aspect and metric; chances are corrected for all claims of the page.
+    """How metrics compare with people, by (aspect, metric). Its p-values are corrected for all claims of the page.
 
-    rows: of the agreement table. orders: how alike a metric and people rank systems. references: how many references
-    the compared videos have.
+    rows: of table `agreement`. same_items: metrics next to simple scores and one more rater. system_orders: how well a
+    metric's order of systems matches people's. references: how many references the compared videos have.
     """
 
     rows: Sequence[StoredAgreementRow]
@@ -72,7 +74,9 @@ def load_claims(
     judged: JudgedSamples,
     scorers: Mapping[str, Scorer],
 ) -> MetricClaims:
-    """Take from the agreement table what the page claims of the judged samples; chances are not corrected yet."""
+    """Build from the stored agreement, and from counts of references in the database, how metrics compare with people.
+    Its p-values are not corrected yet; aspects and metrics without judged samples are left out.
+    """
     beside = {
         (aspect, metric): same
         for (aspect, metric), same in sorted(
@@ -90,7 +94,7 @@ def explain_stale_agreement(
 ) -> str | None:
     """Return a sentence where the stored agreement is missing, or older than scores or judgements; else None.
 
-    An answer that only changed its value is not noticed: answers are counted, since they have no time.
+    A changed value of a rating is not noticed: ratings are counted, since they have no time.
     """
     remedy = f"reelsieve report --dataset {shlex.quote(dataset.name)} computes it"
     if stored.made_at is None:
@@ -106,7 +110,7 @@ def explain_stale_agreement(
 
 
 def _count_stored_judgements(rows: Sequence[StoredAgreementRow]) -> dict[tuple[str, bool], int]:
-    """The number of ratings, and of preferences (True), that the agreement table rests on, by aspect."""
+    """Count the ratings, and the preferences (True), behind the stored agreement, by aspect."""
     return {
         (row.aspect, row.grouping == SIDE_BY_SIDE): row.n + row.n_undefined
         for row in rows
@@ -115,7 +119,7 @@ def _count_stored_judgements(rows: Sequence[StoredAgreementRow]) -> dict[tuple[s
 
 
 def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], int]:
-    """The number of ratings and of preferences (True) that people gave until now, by aspect."""
+    """Count the ratings, and the preferences (True), that people have given until now, by aspect."""
     ratings = {(aspect, False): int(np.isfinite(each).sum()) for aspect, each in judged.ratings.items()}
     return ratings | {(aspect, True): each.better.size for aspect, each in judged.choices.items()}
 
@@ -123,9 +127,8 @@ def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], i
 def compute_system_orders(
     rows: Sequence[StoredAgreementRow], same_items: SameItemsTable
 ) -> dict[tuple[str, str], Coefficient]:
-    """Return, by aspect and metric, how alike the metric and people rank systems, with the chance of such an order.
-
-    The chance is that of Kendall's exact test; None for fewer systems than it can tell anything of.
+    """Return by (aspect, metric) Kendall's tau-b between the metric's and people's order of systems, with its p-value.
+    None for the p-value where there are too few systems.
     """
     return {
         (row.aspect, row.metric): replace(_build_coefficient(row), p=_compute_order_chance(row))
@@ -135,15 +138,15 @@ def compute_system_orders(
 
 
 def _compute_order_chance(row: StoredAgreementRow) -> float | None:
+    """Return the p-value of an order of systems by Kendall's exact test; None for fewer than five systems."""
     return None if row.value is None or row.n < FEWEST_SYSTEMS else kendall_p_value(row.value, row.n)
 
 
 def count_compared_references(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, scorers: Mapping[str, Scorer]
 ) -> dict[tuple[str, str], ReferenceCount]:
-    """Count the references of the videos whose captions are compared with people, by aspect and metric or baseline.
-
-    Metrics that are known not to read references, and baselines that do not, are not in it.
+    """Count the references of the videos behind every comparison with people: fewest, median and most, by (aspect,
+    metric or simple score). Those that do not read references are left out.
     """
     counts = count_references(connection, dataset.dataset_id, set(judged.videos))
     n_references = np.array([counts.get(video_id, 0) for video_id in judged.videos])
@@ -161,7 +164,7 @@ def count_compared_references(
 
 
 def _reads_references(scorer: Scorer | None) -> bool:
-    """Whether a metric may read references: of one whose scores were made elsewhere nobody knows."""
+    """Return whether a metric may read references; True for imported scores, of which nobody knows."""
     return scorer is None or any(each.name == REFERENCES.name for each in scorer.inputs)
 
 
@@ -172,7 +175,9 @@ def build_trust_summary(
     compared: MetricClaims,
     age: str | None,
 ) -> TrustSummary:
-    """Judge every metric by every aspect. age: see `explain_stale_agreement`."""
+    """Build the comparison of every metric with people, aspect by aspect, with conclusions in sentences. age: as
+    `explain_stale_agreement` returns it.
+    """
     labels = {metric.name: metric.label for metric in metrics}
     aspects = tuple(_build_aspect(judged, aspect, labels, data, compared) for aspect in sorted(judged.ratings))
     unscored = {}
@@ -194,7 +199,7 @@ def _build_aspect(
     data: DataSummary,
     compared: MetricClaims,
 ) -> AspectAgreement:
-    """Judge every metric by one aspect."""
+    """Build the comparison of every metric with people by one aspect."""
     own = [row for row in compared.rows if row.aspect == aspect and not is_baseline_row(row)]
     pooled, of_systems = (
         {row.metric: row for row in own if (row.grouping, row.statistic) == (grouping, KENDALL)}
@@ -245,11 +250,12 @@ def _build_aspect(
 
 
 def _select_aspect(values: Mapping[tuple[str, str], T], aspect: str) -> dict[str, T]:
+    """Return the values of one aspect by metric."""
     return {name: each for (of, name), each in values.items() if of == aspect}
 
 
 def _explain_fewer(label: str, same: BaselineComparison, n_samples: int) -> str:
-    """Say on which samples a metric was compared that has no value for some."""
+    """Return a sentence on a metric that has no value for some rated samples: on how many it is compared."""
     line = f"{label} has a value for {same.coefficient.n:,} of the {n_samples:,} rated samples and is compared on these alone"
     if same.strongest_baseline is None:
         return f"{line}."
@@ -257,7 +263,7 @@ def _explain_fewer(label: str, same: BaselineComparison, n_samples: int) -> str:
 
 
 def _explain_ties(rows: Sequence[StoredAgreementRow], labels: Mapping[str, str]) -> Iterator[str]:
-    """Say how many pairs each metric ties, and of one that ties many how it does where ties count.
+    """Yield how many pairs every metric ties, and how a metric that ties many does when ties count.
 
     rows: of one aspect. labels: of the metrics, by name.
     """
@@ -274,7 +280,7 @@ def _explain_ties(rows: Sequence[StoredAgreementRow], labels: Mapping[str, str])
 
 
 def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, StoredAgreementRow]) -> str:
-    """The pairwise accuracy of a metric that ties many pairs, beside one more rater and baselines."""
+    """Return the pairwise accuracy of a metric that ties many pairs, next to one more rater and simple scores."""
     own = calibrated[name]
     beside = [row for row in calibrated.values() if row.value is not None and (row.baseline or row.metric == ONE_RATER)]
     if own.value is None:
@@ -289,7 +295,7 @@ def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, StoredAgr
 
 
 def _explain_rater_difference(label: str, same: BaselineComparison) -> str:
-    """Say what a metric and one more rater reach with the same people: all raters but one."""
+    """Return a sentence that compares a metric with one more rater, both against all raters but one."""
     one, other, more = same.against_others, same.ceiling, same.above_rater
     assert one is not None
     assert other is not None
@@ -302,7 +308,7 @@ def _explain_rater_difference(label: str, same: BaselineComparison) -> str:
 
 
 def _find_strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
-    """The simple score farthest from 0, turned round where it is negative; None where none has a value."""
+    """Return the simple score farthest from 0, its sign turned where it is negative; None where none has a value."""
     defined = [each for each in baselines if each.value is not None]
     found = max(defined, key=lambda each: abs(each.value or 0.0), default=None)
     if found is None or (found.value or 0.0) >= 0:
@@ -316,7 +322,7 @@ def _build_coefficient(row: StoredAgreementRow) -> Coefficient:
 
 
 def _explain_missing(aspect: str, people: FloatArray, judged: JudgedSamples) -> Iterable[str]:
-    """Say why some numbers of an aspect are missing."""
+    """Yield sentences on why some numbers of an aspect are missing."""
     rated = people[np.isfinite(people)]
     if rated.size and (rated == rated[0]).all():
         yield f"All {rated.size} samples have the same rating, {rated[0]:g}: nothing can be ordered by it."
@@ -333,7 +339,8 @@ def _explain_missing(aspect: str, people: FloatArray, judged: JudgedSamples) -> 
 
 
 def build_scatter(metric: str, aspect: str, values: FloatArray, people: FloatArray) -> ScatterPoints:
-    """Pair the values (n,) with people's ratings (n,), NaN where undefined; of very many pairs some are drawn.
+    """Build the points of a metric's values (n,) and mean ratings (n,), without NaN; of more than 2,000 pairs, 2,000
+    are drawn.
 
     The trend is the mean rating of each tenth of all pairs, in order of the metric, at the tenth's mean value. Equal
     values stay together, so there may be fewer than ten.

@@ -1,4 +1,4 @@
-"""The training subset of a dataset as an asset."""
+"""Dagster asset `training_subset`: rows of a dataset that a recipe selects, frozen and written as Parquet."""
 
 from typing import Any
 
@@ -26,7 +26,9 @@ from db.selection.stored_selections import load_selection_rows
 
 
 class SelectionConfig(dg.Config):
-    """The recipe of a selection, as in its YAML file. Without one the asset fails, and names what each share keeps."""
+    """The recipe of a selection, as in its YAML file. Without one the asset fails, and its message lists what each
+    share keeps.
+    """
 
     recipe: dict[str, Any] = Field(default={"by": METRICS[0], "stale": "leave_out"})
 
@@ -45,7 +47,7 @@ class SelectionConfig(dg.Config):
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """What a recipe takes of the dataset, frozen in the database and written as Parquet."""
+    """The rows of the dataset that a recipe selects, frozen in the database and written as Parquet."""
     dataset, recipe = require_dataset(curation.engine, context.partition_key), parse_recipe(config.recipe)
     return make_training_subset(curation, dataset, recipe, context.log.info)
 
@@ -53,9 +55,11 @@ def training_subset(
 def make_training_subset(
     curation: Curation, dataset: Dataset, recipe: Recipe, tell: LineWriter
 ) -> dg.MaterializeResult:
-    """Freeze and write the subset of a dataset, and describe it. Raises what `make_selection` raises.
+    """Freeze the subset that a recipe selects from a dataset, write it as Parquet to the home, and return it as an
+    asset's metadata. Raises what `make_selection` raises.
 
-    Where nothing is scored yet and the recipe has no condition there is no subset, which is no error.
+    If nothing is scored yet and the recipe has no condition, the result has 0 rows and a reason, and nothing is
+    written.
     """
     try:
         chosen = make_selection(curation.engine, dataset, recipe, lambda: find_text_encoder(curation.scorers), tell)

@@ -1,4 +1,4 @@
-"""Exports a frozen selection as a file or a folder, which is written whole or not at all."""
+"""Exports a selection to a file or a folder, which is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ from metrics_core.frames import compute_content_sha256
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """A complete export. media_root: the folder that its media addresses are relative to; None without local files."""
+    """A complete export: its path, format and number of rows. media_root: the folder that media addresses in it are
+    relative to; None without local files.
+    """
 
     path: Path
     form: ExportFormat
@@ -61,11 +63,12 @@ def export_selection(
     tell: LineWriter = _ignore_line,
     limits: ShardLimits = DEFAULT_SHARD_LIMITS,
 ) -> ExportResult:
-    """Write the rows of a selection in order of rank. Without a format the suffix decides.
+    """Write the rows of a selection in order of rank to a file or folder. form: the format; None to choose it by the
+    suffix.
 
-    replace: whether a file that is there is replaced. limits: where a shard of WebDataset ends. Partial files of killed
-    exports in the same folder are removed. Raises SelectionError for an unknown selection, for a path that cannot be
-    written, and for media that cannot be had.
+    replace: whether an existing file may be replaced. tell: called with lines of progress. limits: where a shard of
+    WebDataset ends. Partial files of killed exports in the same folder are removed. Raises SelectionError for an
+    unknown selection, for a path that cannot be written, and for media that are missing.
     """
     found, target = choose_format(path, form), require_export_target(path, form, replace=replace)
     stays = f"what is complete stays in {target.name}{PARTIAL_SUFFIX}" if found is ExportFormat.WEB_DATASET else ""
@@ -83,7 +86,7 @@ def export_selection(
 
 
 def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFormat, tell: LineWriter) -> ExportInput:
-    """All that is read comes from one snapshot."""
+    """Write a format without media. Everything is read from one state of the database."""
     with (
         engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         connection.begin(),
@@ -104,6 +107,7 @@ def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFo
 def _export_shards(
     engine: Engine, selection_id: int, target: Path, tell: LineWriter, limits: ShardLimits
 ) -> ExportInput:
+    """Write WebDataset, and go on where an earlier attempt ended."""
     with engine.connect() as connection:
         reading = load_export_input(connection, selection_id, ExportFormat.WEB_DATASET.value)
     without = reading.passport["counts"]["rows_without_media"]
@@ -120,7 +124,7 @@ def _export_shards(
 
 
 def _write_with_passport(target: Path, form: ExportFormat, reading: ExportInput, batches: Iterator[Batch]) -> None:
-    """The passport gets its name first: a file without one is no export of ours."""
+    """Write a file and its passport. The passport gets its name first: a file without one is not a complete export."""
     write = _WRITERS[form]
     with open_partial_file(target) as file:
         write(file, reading.columns, batches)
@@ -140,7 +144,9 @@ _WRITERS = {
 
 
 def _build_identity(reading: ExportInput) -> dict[str, object]:
-    """What tells this export from others. The same number may be another selection in another database."""
+    """Return what distinguishes this export from others. The same number may be another selection in another
+    database.
+    """
     return {
         "format": reading.passport["format"],
         "selection_id": reading.frozen.selection_id,

@@ -1,4 +1,4 @@
-"""Where an export may be written, and how: checked before the work, so that a path that cannot be costs nothing."""
+"""Checks before the work where an export is to be written, and in which format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from db.selection.recipes import SelectionError
 
 
 class ExportFormat(str, Enum):
-    """How an export is written: the first four are files, the others folders."""
+    """The format of an export: the first four are files, the others folders."""
 
     PARQUET = "parquet"
     JSON_LINES = "jsonl"
@@ -35,7 +35,8 @@ PASSPORT_SUFFIX = ".passport.json"
 
 
 def choose_format(path: Path, form: ExportFormat | None) -> ExportFormat:
-    """The format that is given, or else the one that the suffix tells.
+    """Return the given format, or else the one of the path's suffix. Raises SelectionError where the suffix is unknown,
+    or belongs to another format than the given one.
 
     Raises SelectionError where the suffix tells none, or another one than is given.
 
@@ -54,10 +55,11 @@ def choose_format(path: Path, form: ExportFormat | None) -> ExportFormat:
 
 
 def require_export_target(path: Path, form: ExportFormat | None = None, *, replace: bool = False) -> Path:
-    """Check that an export can be written to this path, and return it as an absolute one.
+    """Return the absolute path of an export after checking that it can be written, without writing anything. Raises
+    SelectionError.
 
-    replace: whether a regular file may exist there. Raises SelectionError for a format that cannot be told, for a path
-    that exists, for a name that the file system refuses, and for a folder that is missing or not writable.
+    replace: whether a regular file may exist there. It raises for an unknown format, for a path that exists, for a name
+    that the file system refuses, and for a folder that is missing or not writable.
     """
     found = choose_format(path, form)
     try:
@@ -78,7 +80,7 @@ def require_export_target(path: Path, form: ExportFormat | None = None, *, repla
 
 
 def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = "") -> SelectionError:
-    """The sentence for an error of the file system. `stays` says what is kept."""
+    """Return the SelectionError for an error of the file system, to be raised. stays: a clause on what is kept."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
     remedy = f"{stays}: mend that and run the same command again" if stays else "mend that or give another name"
@@ -86,6 +88,7 @@ def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = ""
 
 
 def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
+    """Raise SelectionError unless nothing is at the path, or a regular file that may be replaced."""
     status = _read_status(target)
     if status is None or (may_be_file and stat.S_ISREG(status.st_mode)):
         return
@@ -97,7 +100,9 @@ def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
 
 
 def _is_left_over(beside: Path, target: Path) -> bool:
-    """Whether this is the passport of an export to `target` that was killed just before the file got its name."""
+    """Return whether this is the passport of an export to `target` that was killed just before the file got its
+    name.
+    """
     if target.exists() or not beside.is_file():
         return False
     try:
@@ -108,6 +113,7 @@ def _is_left_over(beside: Path, target: Path) -> bool:
 
 
 def _read_status(path: Path) -> os.stat_result | None:
+    """Return the status of a file; None where there is none."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -115,7 +121,7 @@ def _read_status(path: Path) -> os.stat_result | None:
 
 
 def _list_companion_suffixes(form: ExportFormat) -> tuple[str, ...]:
-    """What is added to the target's name for the files and folders that come with it."""
+    """Return the suffixes that the names of further files and folders of an export add to its own."""
     if form is ExportFormat.PARQUET:
         return ()
     return (PASSPORT_SUFFIX,) if form in FORMATS_BY_SUFFIX.values() else (PARTIAL_SUFFIX,)

@@ -1,4 +1,6 @@
-"""Picks by a recipe among candidates: ranks them, leaves near-duplicates out and divides places over strata."""
+"""Picks samples from candidates by a recipe: ranks them, leaves out near-duplicates, and divides the size over
+strata.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ Units = npt.NDArray[np.float32]
 def pick_samples(
     connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: LineWriter
 ) -> PickedSamples:
-    """Return what a recipe takes of its candidates, in order of rank, in the transaction that read them.
+    """Return the samples that a recipe selects from its candidates, in order of rank, in the transaction that loaded
+    them.
 
     The best come in order of value; equal values come in order of kind and key, or of their draws where ties are
     random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. encoder: the model
@@ -74,7 +77,9 @@ def pick_samples(
 
 
 def combine_values(candidates: Candidates, recipe: Recipe) -> Values:
-    """Return the value (n,) that ranks each candidate: that of the one column, or the weighted mean of several."""
+    """Return the value (n,) by which each candidate is ranked: of the recipe's one column, or the weighted mean of
+    several.
+    """
     if len(recipe.by) == 1:
         return candidates.values[:, 0]
     combine = weighted_mean_rank if recipe.combine == "ranks" else weighted_mean
@@ -109,7 +114,7 @@ def _drop_duplicates(
     order: Positions,
     tell: LineWriter,
 ) -> tuple[Positions, Units | None, int]:
-    """Return which samples of `order` stay, the vectors of their texts where these are compared, and how many go."""
+    """Return the samples of `order` that stay, the vectors of their texts where these are compared, and how many go."""
     n = len(order)
     if recipe.dedupe_videos is not None:
         tell(f"compares {len(candidates.signatures)} videos with one another")
@@ -124,7 +129,8 @@ def _drop_duplicates(
 
 
 def _filter_videos(candidates: Candidates, order: Positions, at_least: float) -> npt.NDArray[np.bool_]:
-    """Return which samples of `order` stay: those of a video go where a better sample's video is that much alike.
+    """Return a mask of the samples of `order` that stay. Samples go whose video is too similar to that of a better
+    sample.
 
     The samples of one video stay or go together, and a video without a signature stays.
     """
@@ -189,10 +195,11 @@ def _choose_diverse(units: Units, stratum: Positions, places: Sequence[int], tel
 
 
 def _tell_progress(tell: LineWriter, n: int, done: int) -> None:
+    """Report how many diverse samples are chosen."""
     tell(f"{done} of {n} diverse samples chosen")
 
 
 def _build_encoder_identity(encoder: TextEncoder) -> dict[str, object]:
-    """Return what a rule keeps of an encoder: its identity without the folders of this machine."""
+    """Return the identity of an encoder without the folders of this machine, as a frozen selection keeps it."""
     identity = encoder.identity.as_dict()
     return {**identity, "model_id": strip_folders(identity["model_id"])}

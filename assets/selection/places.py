@@ -1,4 +1,4 @@
-"""How many samples each stratum of a recipe sends."""
+"""Divides the size of a selection over the strata of its recipe."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from metrics_core.selection.strata import count_in_share, divide_places
 
 
 def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.intp]) -> list[int]:
-    """Return how many samples each of the strata sends. Raises SelectionError where there are too few.
+    """Return how many samples to take from each of the strata, in their order. Raises SelectionError where it has too
+    few.
 
-    strata: their names. stratum: (n,), for each sample that is left to choose from the place of its stratum among them.
+    strata: their names. stratum: (n,), the index in `strata` of each sample that can be chosen.
     """
     sizes = np.bincount(stratum, minlength=len(strata)).tolist()
     if recipe.quotas:
@@ -32,6 +33,7 @@ def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.
 
 
 def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
+    """Return how many samples each stratum gets by the recipe's quotas."""
     for name, quota in recipe.quotas.items():
         if name != REST_QUOTA and name not in sizes:
             meant = find_similar_name(name, sizes)

@@ -1,4 +1,4 @@
-"""Recipes in files: plain YAML, in which nothing stands twice and nothing refers to anything."""
+"""Reads recipes from YAML files, without anchors, aliases, tags, merge keys and repeated names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_BYTES = 1_000_000
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a YAML file. Raises SelectionError, in one sentence that names the file."""
+    """Read a recipe from a YAML file. Raises SelectionError in one sentence that names the file."""
     try:
         with open_regular(path) as file:
             text = file.read(_MOST_BYTES + 1)
@@ -34,10 +34,11 @@ def read_recipe(path: Path) -> Recipe:
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses tags, whose values may be anything, and aliases, by which a few lines become millions of values.
+    """A YAML loader that refuses tags, whose values may be anything, and aliases, which may expand to millions of
+    values.
 
-    A name that stands twice in a mapping is refused too: YAML does not allow it, and PyYAML takes the last one. So are
-    merge keys, `<<`, behind which further names may stand.
+    It also refuses a name that a mapping has twice, of which PyYAML takes the last one though YAML does not allow it,
+    and merge keys, `<<`, which may hide further names.
     """
 
     def compose_node(self, parent: Any, index: Any) -> Any:

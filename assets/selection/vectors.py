@@ -1,4 +1,4 @@
-"""Vectors of whole texts, by which a recipe recognises near-duplicates and diversity."""
+"""Vectors of whole texts, by which a recipe finds near-duplicates and diverse samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _ROWS = 4096
 
 
 def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
-    """Return the configured encoder of texts."""
+    """Return the encoder of texts that the scorers' shared source of text vectors has. Raises StopIteration without
+    one.
+    """
     sources = (source for scorer in scorers.values() for source in scorer.sources)
     return next(source.encoder for source in sources if isinstance(source, TextVectors))
 
@@ -33,10 +35,9 @@ def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
 def embed_missing_texts(
     engine: Engine, encoder: TextEncoder, texts: Sequence[str], tell: LineWriter, clock: Clock = time.perf_counter
 ) -> None:
-    """Embed texts without a vector, and store the vectors.
+    """Embed texts and store their vectors in the database. Nothing happens for no texts.
 
-    tell: is told first how many there are, and how long they take once the first ones have been measured. These must be
-    like the others.
+    tell: called first with how many there are, then with the time that they will take, measured on the first ones.
     """
     if not texts:
         return
@@ -56,7 +57,7 @@ def embed_missing_texts(
 def load_unit_vectors(
     connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]
 ) -> npt.NDArray[np.float32]:
-    """Return the vectors (n, d) of texts by their hashes, scaled to length 1.
+    """Load the vectors (n, d) of texts by their hashes, scaled to length 1, in the given order.
 
     Raises SelectionError where one is missing, or is zero and has no direction.
     """

@@ -1,4 +1,4 @@
-"""What is told of a selection beside its size: samples that share the value of the cut, and what a threshold kept."""
+"""Sentences on a selection: samples that share the value at which its size ends, and what stored thresholds keep."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ _HOW = {"random": "; the draw is by seed {seed}", "include": " (ties: include)",
 
 
 def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence on the samples that share the value at which the size of a selection of n samples ends.
+    """Yield a sentence on samples that share the value at which a selection of n samples ends; nothing if it does not
+    matter.
 
-    n_tied: how many of them are taken; n_tied_left: how many are left. Nothing is worth a sentence where none is left
-    and at most 5 % of those taken share the value, nor where no value decides. recipe: as plain data.
-
-    >>> list(explain_ties(900, 334, 900, {"by": "vcs_short", "ties": "random", "seed": 3}))
-    ['334 of the 900 taken share the value of the cut, and 900 more with this value are left; the draw is by seed 3']
-    >>> list(explain_ties(900, 1, 0, {"by": "vcs"}))
-    []
+    n_tied: how many of them are selected; n_tied_left: how many are not. There is no sentence where no value decides,
+    or where none is left and at most 5 % of the selected samples share the value. recipe: as plain data.
     """
     if n_tied is None or n_tied_left is None or not (n_tied_left or 1 < n_tied > _WORTH_TELLING * n):
         return
@@ -32,7 +28,7 @@ def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Ma
 
 
 def explain_thresholds(cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each stored threshold that a recipe names: its number, its interval and what it keeps.
+    """Yield a sentence for each stored threshold that a recipe names: its value, its interval and what it keeps.
 
     cuts: rows of view `load_thresholds` by metric.
 

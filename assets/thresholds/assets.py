@@ -1,4 +1,6 @@
-"""Thresholds of every metric and simple score on a dataset: the best share of its scores, and what people find good."""
+"""Dagster assets of thresholds of every metric and simple score: `threshold` by shares, `rating_threshold` by
+ratings.
+"""
 
 from collections.abc import Sequence
 
@@ -56,10 +58,11 @@ ALIKE_CHECK = "shards_alike"
     ],
 )
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and each shard.
+    """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and of every
+    shard.
 
-    Captions and question-answer pairs have thresholds of their own, since their scores may lie on different scales.
-    A cut that holds for the dataset holds for a shard only where shards are alike: a check tells which are not.
+    Captions and question-answer pairs have thresholds of their own, since their scores may have different scales. A
+    threshold of the dataset is valid for a shard only where shards are alike: a check names those that are not.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
@@ -78,7 +81,7 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 
 
 def _explain_shifted_shards(shifted: Sequence[tuple[str, GroupShift]], n_shards: int) -> str:
-    """Say which scores, by their name, differ in a shard from those of the other shards, the farthest first."""
+    """Return a sentence on the scores that differ between a shard and all others, the farthest first."""
     if not shifted:
         return "No shard's videos score otherwise than the rest."
     farthest = sorted(shifted, key=lambda each: -abs(each[1].delta))
@@ -91,7 +94,9 @@ def _explain_shifted_shards(shifted: Sequence[tuple[str, GroupShift]], n_shards:
 def _store_metric_thresholds(
     engine: Engine, dataset: Dataset, metric: str
 ) -> tuple[dict[str, dg.MetadataValue], list[tuple[str, GroupShift]]]:
-    """Store the thresholds of one metric and tell them and the distributions, by kind; with the shards that differ."""
+    """Store the thresholds of one metric, and return them as metadata by kind of samples, with the shards that
+    differ.
+    """
     told: dict[str, dg.MetadataValue] = {}
     cutoffs: list[ScoreThreshold] = []
     shifted: list[tuple[str, GroupShift]] = []
@@ -123,7 +128,7 @@ def _store_metric_thresholds(
 
 
 def _format_distribution(scores: str, dataset: Dataset, found: Distribution) -> dict[str, dg.MetadataValue]:
-    """A table of thresholds and a picture of the distribution. scores: their name."""
+    """Return a table of thresholds and a plot of the distribution as metadata. scores: name of the scores."""
     rows = [
         [f"{share:.2%}", str(count_in_share(share, found.n)), str(found.n_kept[share]), f"{value:.4f}"]
         for share, value in found.thresholds.items()
@@ -146,10 +151,10 @@ def _format_distribution(scores: str, dataset: Dataset, found: Distribution) -> 
     kinds={"postgres"},
 )
 def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For every score and aspect the value that best tells samples that people find good from the others.
+    """For every score and aspect the value that best separates samples that people rate as good from the others.
 
-    Good is a mean rating of at least the median of the dataset, or of what REELSIEVE_GOOD_RATINGS says. A dataset
-    without ratings and labels has no such threshold, and a shard with too few none of its own.
+    Good is a mean rating of at least the median of the dataset, or of the value in REELSIEVE_GOOD_RATINGS. A dataset
+    without ratings and labels has no such threshold, and a shard with too few has none of its own.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
@@ -171,7 +176,7 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
 
 
 def _format_rating_thresholds(found: list[RatingThreshold], label: str) -> str:
-    """A table of one metric's thresholds by ratings, and a sentence on each aspect."""
+    """Return a markdown table of one metric's thresholds by ratings, and a sentence on every aspect."""
     header = ["threshold", "at least", "low", "high", "n", "good", "good that stay", "others that stay", "elsewhere"]
     rows = [
         [

@@ -1,4 +1,6 @@
-"""Cuts on scores by what people find good: found per metric and aspect, stored, and told in words."""
+"""Thresholds of scores by people's ratings: computed by metric and aspect, stored, loaded, and explained in
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,10 @@ MAY_BE_CHANCE = ", which may be chance"
 
 @dataclass(frozen=True)
 class RatingThreshold:
-    """The cut on a metric's scores by one aspect. is_set: whether the least rating was named, or is the default.
+    """The threshold of a metric that best separates samples rated as good in one aspect from the others, or why there
+    is none.
 
-    shard: None for the cut of the whole dataset.
+    is_least_set: whether the least rating of a good sample is set, or the default. shard: None for the whole dataset.
     """
 
     metric: str
@@ -44,16 +47,18 @@ class RatingThreshold:
 
     @property
     def objective(self) -> str:
-        """The name of the threshold, as recipes give it: `good consistency`."""
+        """The name of the threshold in recipes: `good consistency`."""
         return f"good {self.aspect}"
 
 
 def store_rating_thresholds(
     engine: Engine, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> list[RatingThreshold]:
-    """Find the cuts of a dataset and its shards, and store those that exist in place of all others by ratings.
+    """Compute the thresholds by ratings of a dataset and its shards, store those that exist in place of the old ones,
+    and return all, also those that could not be computed.
 
-    least: the least mean rating of a good sample, by aspect; other aspects have the default of `calibrate_rated_threshold`.
+    least: the least mean rating of a good sample, by aspect; other aspects have the default of
+    `compute_rating_threshold`.
     """
     of_dataset = [
         cut
@@ -76,7 +81,9 @@ def store_rating_thresholds(
 def compute_rating_thresholds(
     judged: JudgedSamples, scores: Mapping[str, FloatArray], least: Mapping[str, float]
 ) -> Iterator[RatingThreshold]:
-    """Yield the cut of each of these scores by every aspect; those without one say why."""
+    """Yield the threshold of every score by every aspect, with its performance on held-out videos; one without a
+    threshold has the reason. scores: values (n,) by name.
+    """
     for metric, values in scores.items():
         # A simple score does not stand beside itself.
         others = {name: each for name, each in judged.computed_baselines.items() if STORED_COLUMNS.get(name) != metric}
@@ -96,9 +103,8 @@ def compute_rating_thresholds(
 def load_rating_thresholds(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> Iterator[RatingThreshold]:
-    """Yield the stored cut of every metric by every aspect of the judged samples, or why there is none.
-
-    A cut that exists and is not stored, since the judgements are newer, is left out.
+    """Yield the stored threshold of every metric by every aspect of the judged samples, or the reason why there is
+    none. A threshold that exists but is not stored, since the judgements are newer, is left out.
     """
     stored = {
         (metric, each.objective): each
@@ -121,12 +127,16 @@ def load_rating_thresholds(
 
 
 def _round_least(least: Mapping[str, float], aspect: str) -> float | None:
-    """The least rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the default."""
+    """Return the least rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the
+    default.
+    """
     return round(least[aspect], DECIMALS) if aspect in least else None
 
 
 def compute_shard_thresholds(judged: JudgedSamples, of_dataset: Sequence[RatingThreshold]) -> Iterator[RatingThreshold]:
-    """The cuts within the shards of a dataset of several, where they exist: good is what it is in the whole dataset."""
+    """Yield the thresholds within each shard that exist, with the same least rating as in the whole dataset. Nothing
+    for a dataset of one shard.
+    """
     shard_of = np.array([each.shard for each in judged.samples])
     videos = np.array(judged.videos)
     shards = np.unique(shard_of).tolist()
@@ -148,9 +158,10 @@ def compute_shard_thresholds(judged: JudgedSamples, of_dataset: Sequence[RatingT
 
 
 def explain_rating_threshold(found: RatingThreshold, label: str, *, knows: bool = True) -> str:
-    """What the cut keeps, and what it reaches on other videos beside the strongest simple score; or why there is none.
+    """Return a sentence on a threshold: the share of good and other samples that it keeps, its gain on held-out videos
+    and over simple scores; or why there is none.
 
-    knows: whether the metric is known to order samples as people do; of others no cut is more than chance.
+    knows: whether the metric is known to order samples as people do; without that, no threshold is more than chance.
     """
     cut = found.threshold
     if cut.at_least is None or cut.held_out is None or cut.kept_good is None or cut.kept_others is None:
@@ -166,15 +177,16 @@ def explain_rating_threshold(found: RatingThreshold, label: str, *, knows: bool 
 
 
 def format_estimate(found: YoudenEstimate) -> str:
-    """A number with its interval: `0.31 (0.28 to 0.34)`."""
+    """Return a number with its interval as text: `0.31 (0.28 to 0.34)`; without the interval if there is none."""
     interval = "" if found.low is None or found.high is None else f" ({found.low:.2f} to {found.high:.2f})"
     return f"{found.value:.2f}{interval}"
 
 
 def explain_simple_score_gain(cut: RatedThreshold, *, knows: bool = True) -> str:
-    """How a cut stands to those on the strongest simple score, as the end of a sentence; "" where there is no cut.
+    """Return the end of a sentence: how a threshold compares with one on the strongest simple score, or that it may be
+    chance. "" where there is no threshold.
 
-    knows: whether the metric is known to order samples as people do. Keeping everything has 0.
+    knows: whether the metric is known to order samples as people do. A threshold that keeps everything has a gain of 0.
     """
     if cut.held_out is None:
         return ""
@@ -189,6 +201,7 @@ def explain_simple_score_gain(cut: RatedThreshold, *, knows: bool = True) -> str
 
 
 def _build_cutoff(found: RatingThreshold, kind: str, *, is_synthetic: bool) -> ScoreThreshold:
+    """Build the row of table `score_threshold`."""
     cut = found.threshold
     assert cut.at_least is not None
     assert cut.kept_good is not None
@@ -209,7 +222,7 @@ def _build_cutoff(found: RatingThreshold, kind: str, *, is_synthetic: bool) -> S
 
 
 def _build_details(found: RatingThreshold) -> dict[str, Any]:
-    """What the columns of the table do not hold, as plain data."""
+    """Return as plain data what the columns of the table do not hold."""
     cut = found.threshold
     return {
         "aspect": found.aspect,
@@ -229,7 +242,7 @@ def _build_details(found: RatingThreshold) -> dict[str, Any]:
 
 
 def _parse_threshold(found: RatingThreshold, cutoff: ScoreThreshold, baselines: Iterable[str]) -> RatingThreshold:
-    """The cut that `_build_cutoff` and `_build_details` stored, in the order of these baselines."""
+    """Return the threshold that `_build_cutoff` and `_build_details` stored, with these baselines in their order."""
     details = cutoff.details
     held_out = details["baselines_held_out"]
     cut = RatedThreshold(
@@ -251,5 +264,6 @@ def _parse_threshold(found: RatingThreshold, cutoff: ScoreThreshold, baselines: 
 
 
 def _parse_baseline(name: str, stored: Mapping[str, Any]) -> BaselineYouden:
+    """Return the performance of a simple score that `_build_details` stored."""
     held_out = YoudenEstimate(*(stored[field] for field in ("value", "low", "high")))
     return BaselineYouden(name, held_out, YoudenEstimate(**stored["gain"]))

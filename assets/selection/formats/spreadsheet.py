@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: no text of a dataset can become a formula, and every text can be had back as it was."""
+"""Writes CSV for spreadsheets: no text of a dataset can become a formula, and every text can be restored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _GUARD = re.compile(r"(^|[;\t\r\n])'")
 
 
 def escape_formulas(text: str) -> str:
-    """The text with an apostrophe wherever a spreadsheet could see the beginning of a formula.
+    """Return a text with an apostrophe at all places where a spreadsheet could see the beginning of a formula.
+    Apostrophes there are doubled.
 
     >>> escape_formulas("=1+1"), escape_formulas("a - b"), escape_formulas("two; -three"), escape_formulas("'quoted'")
     ("'=1+1", 'a - b', "two;' -three", "''quoted'")
@@ -32,7 +33,7 @@ def escape_formulas(text: str) -> str:
 
 
 def unescape_formulas(cell: str) -> str:
-    """The text of a cell: the inverse of `guarded`.
+    """Return the text of a cell, without the apostrophes that `escape_formulas` added.
 
     >>> [unescape_formulas(escape_formulas(text)) for text in ("=1+1", "two; -three", "'quoted'", ";'")]
     ['=1+1', 'two; -three', "'quoted'", ";'"]
@@ -41,9 +42,10 @@ def unescape_formulas(cell: str) -> str:
 
 
 def write_csv(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write a header and the rows, as RFC 4180 has it: commas, lines that end with CR and LF, UTF-8 with its mark.
+    """Write a header and rows to a binary file as CSV: commas, CR LF, UTF-8 with a byte order mark, formulas escaped.
 
-    A cell is empty where the value is absent (or is the empty text in column `text`). Lists are JSON.
+    A cell is empty where the value is absent (or is the empty text in column `text`). Lists are JSON. The format is
+    that of RFC 4180.
     """
     as_cell = [_CELLS.get(column.kind, _keep_value) for column in columns]
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
@@ -59,10 +61,12 @@ def write_csv(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable
 
 
 def _keep_value(value: Any) -> Any:
+    """Return the value as it is."""
     return value
 
 
 def _format_texts(values: list[str]) -> str:
+    """Return texts as a JSON list, with formulas escaped."""
     return escape_formulas(json.dumps(values, ensure_ascii=False))
 
 
