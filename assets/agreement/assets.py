@@ -49,8 +49,8 @@ def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     with curation.engine.connect() as connection:
         labels = {metric: load_metric_label(connection, metric) for metric in judged.metric_values}
         note = load_ratings_note(connection, dataset.dataset_id)
-    shown = format_agreement([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
-    return dg.MaterializeResult(metadata={**note, **shown})
+    metadata = format_agreement([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
+    return dg.MaterializeResult(metadata={**note, **metadata})
 
 
 def format_agreement(rows: list[StoredAgreementRow]) -> dict[str, dg.MetadataValue]:

@@ -84,7 +84,7 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
             raise NothingToCompare(_explain_no_common(dataset.name, loaded.sides))
         kept, values = [loaded.samples[i] for i in common], (loaded.values[0][common], loaded.values[1][common])
         n_resamples = choose_n_resamples(len(kept))
-        videos = [each.video_id for each in kept]
+        videos = [sample.video_id for sample in kept]
         scores = compare_scores(*values, videos, n_moved=n_movers, seed=SEED)
         movers = (*scores.moved_up, *scores.moved_down)
         names = load_named_samples(connection, [kept[mover.position].sample_id for mover in movers])
@@ -114,23 +114,25 @@ def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScor
     columns = []
     for scorer in (first, second):
         stored = load_scorer_values(connection, scorer.scorer_id, dataset.dataset_id)
-        found = [stored.get(each.sample_id, (None, UNSCORED)) for each in samples]
-        without = Counter(status for value, status in found if value is None)
-        values = np.array([math.nan if value is None else value for value, _ in found])
+        results = [stored.get(each.sample_id, (None, UNSCORED)) for each in samples]
+        without = Counter(status for value, status in results if value is None)
+        values = np.array([math.nan if value is None else value for value, _ in results])
         columns.append((ComparedScorer(scorer, dict(without.most_common())), values))
     judged = list_judged_samples(connection, dataset.dataset_id)
-    rated = group_ratings(judged, list_ratings(connection, dataset.dataset_id))
-    ratings = {aspect: each.values for aspect, each in rated.items()}
-    (one, left), (other, right) = columns
+    aspect_ratings = group_ratings(judged, list_ratings(connection, dataset.dataset_id))
+    ratings = {aspect: each.values for aspect, each in aspect_ratings.items()}
+    (first_side, first_values), (second_side, second_values) = columns
     compared = {side.scorer.metric for side, _ in columns}
-    # A simple score that is compared does not stand beside itself.
+    # A simple score that is compared is no baseline for itself.
     baselines = {
         name: values
         for name, values in load_baselines(connection, dataset.dataset_id, judged).items()
         if name != MAJORITY and STORED_COLUMNS.get(name) not in compared
     }
     choices = group_choices(judged, list_preferences(connection, dataset.dataset_id))
-    return TwoScorers(samples, (one, other), (left, right), judged, ratings, choices, baselines)
+    return TwoScorers(
+        samples, (first_side, second_side), (first_values, second_values), judged, ratings, choices, baselines
+    )
 
 
 def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
@@ -138,25 +140,25 @@ def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str
     dataset.
     """
     scorers = list_scorers(connection)
-    one, other = (require_named_scorer(scorers, name) for name in (first, second))
-    if one.scorer_id == other.scorer_id:
-        others = format_other_scorers(scorers, one)
+    first_scorer, second_scorer = (require_named_scorer(scorers, name) for name in (first, second))
+    if first_scorer.scorer_id == second_scorer.scorer_id:
+        others = format_other_scorers(scorers, first_scorer)
         remedy = f"name another one: {others}" if others else "score with other settings or another metric first"
-        raise NothingToCompare(f"{first!r} and {second!r} are the same scorer, {one.name}: {remedy}")
-    for scorer in (one, other):
+        raise NothingToCompare(f"{first!r} and {second!r} are the same scorer, {first_scorer.name}: {remedy}")
+    for scorer in (first_scorer, second_scorer):
         scored = list_scored_datasets(connection, scorer.scorer_id)
         if dataset.name not in scored:
             elsewhere = f", only {', '.join(scored)}" if scored else ""
             raise NothingToCompare(
-                f"{scorer.name} has not scored {dataset.name}{elsewhere}: with its settings run reelsieve score "
+                f"{scorer.name} has no score on {dataset.name}{elsewhere}: with its settings, run reelsieve score "
                 f"--dataset {dataset.name} --metric {scorer.metric}"
             )
-    return one, other
+    return first_scorer, second_scorer
 
 
 def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleComparison, ...]:
     """Compare both scorers with people's ratings and labels of the dataset."""
-    videos = [each.video_id for each in loaded.judged]
+    videos = [sample.video_id for sample in loaded.judged]
     first, second = _select_judged_values(loaded)
     return compare_with_people(
         first, second, loaded.ratings, videos, loaded.baselines, n_resamples=n_resamples, seed=SEED
@@ -165,8 +167,8 @@ def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleCompari
 
 def _select_judged_values(loaded: TwoScorers) -> tuple[FloatArray, FloatArray]:
     """Return the two scorers' values of the judged samples."""
-    row_of = {each.sample_id: row for row, each in enumerate(loaded.samples)}
-    rows = [row_of[each.sample_id] for each in loaded.judged]
+    rows_by_id = {sample.sample_id: row for row, sample in enumerate(loaded.samples)}
+    rows = [rows_by_id[sample.sample_id] for sample in loaded.judged]
     return loaded.values[0][rows], loaded.values[1][rows]
 
 
@@ -185,7 +187,7 @@ def _explain_no_common(dataset: str, sides: tuple[ComparedScorer, ComparedScorer
     reasons = "; ".join(
         f"{side.scorer.name} has no value for {format_missing_scores(side)}" for side in sides if side.missing_by_status
     )
-    return f"no sample of {dataset} has a value of both scorers ({reasons}): score what both metrics can score"
+    return f"no sample of {dataset} has values of both scorers ({reasons}): score samples that both metrics can score"
 
 
 def list_differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:

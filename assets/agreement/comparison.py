@@ -16,7 +16,7 @@ SIGNIFICANCE_LEVEL = 0.05
 
 @dataclass(frozen=True)
 class ComparedScorer:
-    """One of two compared scorers, and how many samples it has no value for, by status."""
+    """A scorer in a comparison of two, and how many samples it has no value for, by status."""
 
     scorer: StoredScorer
     missing_by_status: Mapping[str, int]
@@ -86,20 +86,20 @@ def _convert_side(side: ComparedScorer) -> dict[str, Any]:
     return {"name": side.scorer.name, **asdict(side.scorer), "without": dict(side.missing_by_status)}
 
 
-def _convert_moved_sample(each: MovedSample) -> dict[str, Any]:
+def _convert_moved_sample(moved: MovedSample) -> dict[str, Any]:
     return {
-        "sample": each.sample.key,
-        **{name: getattr(each.sample, name) for name in ("kind", "system", "text")},
-        "a": each.values[0],
-        "b": each.values[1],
-        "a_percentile": each.mover.first,
-        "b_percentile": each.mover.second,
-        "move": each.mover.move,
+        "sample": moved.sample.key,
+        **{name: getattr(moved.sample, name) for name in ("kind", "system", "text")},
+        "a": moved.values[0],
+        "b": moved.values[1],
+        "a_percentile": moved.mover.first,
+        "b_percentile": moved.mover.second,
+        "move": moved.mover.move,
     }
 
 
-def _convert_people(each: PeopleComparison | PreferenceComparison) -> dict[str, Any]:
-    row = asdict(each)
+def _convert_people(comparison: PeopleComparison | PreferenceComparison) -> dict[str, Any]:
+    row = asdict(comparison)
     return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
 
 
@@ -110,75 +110,77 @@ def format_missing_scores(side: ComparedScorer) -> str:
     return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
 
 
-def explain_comparison(found: Comparison) -> list[str]:
+def explain_comparison(comparison: Comparison) -> list[str]:
     """Return the conclusions of a comparison as sentences: scorers that order nothing, and by aspect which one is
     closer to people.
     """
-    said = []
-    for side, value in zip((found.first, found.second), found.constant, strict=True):
-        if value is not None and found.scores.n > 1:
-            said.append(f"{side.scorer.name} is {value:g} for all {found.scores.n} samples: it orders nothing")
-    if found.scores.n == 1:
-        said.append("one sample has a value of both scorers: correlations need two")
-    elif found.scores.n_videos == 1:
-        said.append("all samples are of one video: intervals need several")
-    if not found.n_judged:
-        said.append("no sample has ratings or labels: they would show which scorer is closer to people")
-    said += [_explain_people(each, found) for each in found.people]
-    return said + [_explain_choices(each, found) for each in found.choices]
+    sentences = []
+    for side, value in zip((comparison.first, comparison.second), comparison.constant, strict=True):
+        if value is not None and comparison.scores.n > 1:
+            sentences.append(
+                f"{side.scorer.name} gives all {comparison.scores.n} samples the value {value:g}, so it orders nothing"
+            )
+    if comparison.scores.n == 1:
+        sentences.append("only one sample has values of both scorers: a correlation needs two")
+    elif comparison.scores.n_videos == 1:
+        sentences.append("all samples belong to one video: intervals need several videos")
+    if not comparison.n_judged:
+        sentences.append("no sample has ratings or labels, which would show which scorer is closer to people")
+    sentences += [_explain_people(result, comparison) for result in comparison.people]
+    return sentences + [_explain_choices(result, comparison) for result in comparison.choices]
 
 
-def _explain_choices(each: PreferenceComparison, found: Comparison) -> str:
+def _explain_choices(result: PreferenceComparison, comparison: Comparison) -> str:
     """Return a sentence on which scorer prefers what people prefer more often, by one aspect, and whether that is
     chance.
     """
-    names = found.first.scorer.name, found.second.scorer.name
-    if each.first.value is None or each.second.value is None:
-        return (
-            f"{each.aspect}, side by side: no pair that people decided has values of both scorers: compare more pairs"
-        )
-    n = f"{each.n} answer{'' if each.n == 1 else 's'}"
+    names = comparison.first.scorer.name, comparison.second.scorer.name
+    if result.first.value is None or result.second.value is None:
+        return f"{result.aspect}, side by side: no pair with a preference has both values; compare more pairs"
+    n = f"{result.n} answer{'' if result.n == 1 else 's'}"
     shares = (
-        f"{names[0]} prefers the caption that people prefer in {each.first.value:.0%} of {n}, {names[1]} in "
-        f"{each.second.value:.0%}"
+        f"{names[0]} prefers the caption that people prefer in {result.first.value:.0%} of {n}, {names[1]} in "
+        f"{result.second.value:.0%}"
     )
-    if few := explain_too_few_videos(each.n_videos):
-        return f"{each.aspect}, side by side: which is closer to people is open: {few}; {shares}"
-    aspects = sum(other.p is not None for other in found.choices)
+    if few := explain_too_few_videos(result.n_videos):
+        return f"{result.aspect}, side by side: which is closer to people is open: {few}; {shares}"
+    aspects = sum(other.p is not None for other in comparison.choices)
     corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
-    if each.p_holm is None or each.p_holm >= SIGNIFICANCE_LEVEL:
-        p = "" if each.p_holm is None else f" (p = {each.p_holm:.3f}{corrected})"
-        return f"{each.aspect}, side by side: the difference may be chance{p}; {shares}"
-    closer = names[1] if each.second.value > each.first.value else names[0]
-    p = f"p = {each.p_holm:.3f}{corrected}"
-    return f"{each.aspect}, side by side: {closer} is closer to people by more than chance ({p}); {shares}"
+    if result.p_holm is None or result.p_holm >= SIGNIFICANCE_LEVEL:
+        p = "" if result.p_holm is None else f" (p = {result.p_holm:.3f}{corrected})"
+        return f"{result.aspect}, side by side: the difference may be chance{p}; {shares}"
+    closer = names[1] if result.second.value > result.first.value else names[0]
+    p = f"p = {result.p_holm:.3f}{corrected}"
+    return f"{result.aspect}, side by side: {closer} is closer to people by more than chance ({p}); {shares}"
 
 
-def _explain_people(people: PeopleComparison, found: Comparison) -> str:
+def _explain_people(result: PeopleComparison, comparison: Comparison) -> str:
     """Return a sentence on which scorer has the higher Kendall's tau-b with people, by one aspect, and whether that is
     chance.
     """
-    names = found.first.scorer.name, found.second.scorer.name
-    tau, r = ((people.first[name].value, people.second[name].value) for name in ("kendall_b", "pearson"))
-    n = f"{people.n} sample{'' if people.n == 1 else 's'}"
-    if people.n < 2:
-        return f"{people.aspect}: {n} with ratings and both values, which is too few to compare: rate more samples"
+    names = comparison.first.scorer.name, comparison.second.scorer.name
+    tau, r = ((result.first[name].value, result.second[name].value) for name in ("kendall_b", "pearson"))
+    n = f"{result.n} sample{'' if result.n == 1 else 's'}"
+    if result.n < 2:
+        return (
+            f"{result.aspect}: too few samples to compare, {result.n} with ratings and both values; rate more samples"
+        )
     if tau[0] is None and tau[1] is None:
-        return f"{people.aspect}: the ratings of {n}, or both scorers, are constant, so nothing can be compared"
+        return f"{result.aspect}: nothing can be compared, since the ratings of {n}, or both scorers, are constant"
     if tau[0] is None or tau[1] is None:
         constant = names[0] if tau[0] is None else names[1]
-        return f"{people.aspect}: {constant} has one value for {n}, so it orders nothing"
+        return f"{result.aspect}: {constant} has the same value for {n}, so it cannot order them"
     difference = f"Kendall's tau-b with people is {tau[0]:.3f} for {names[0]} and {tau[1]:.3f} for {names[1]}"
     if r[0] is not None and r[1] is not None:
         difference += f" (Pearson's r {r[0]:.3f} and {r[1]:.3f})"
-    if people.strongest and people.strongest.value is not None:
-        difference += f"; {people.strongest.name} alone has {people.strongest.value:.3f}"
-    if few := explain_too_few_videos(people.n_videos):
-        return f"{people.aspect}: which is closer to people is open: {few}; {difference}"
-    aspects = sum(each.p is not None for each in found.people)
+    if result.strongest and result.strongest.value is not None:
+        difference += f"; the simple score {result.strongest.name} has {result.strongest.value:.3f}"
+    if few := explain_too_few_videos(result.n_videos):
+        return f"{result.aspect}: which is closer to people is open: {few}; {difference}"
+    aspects = sum(other.p is not None for other in comparison.people)
     corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
-    p = f"p = {people.p_holm:.3f}{corrected}"
-    if people.p_holm is None or people.p_holm >= SIGNIFICANCE_LEVEL:
-        return f"{people.aspect}: the difference may be chance ({p}); {difference}"
+    p = f"p = {result.p_holm:.3f}{corrected}"
+    if result.p_holm is None or result.p_holm >= SIGNIFICANCE_LEVEL:
+        return f"{result.aspect}: the difference may be chance ({p}); {difference}"
     closer = names[1] if tau[1] > tau[0] else names[0]
-    return f"{people.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"
+    return f"{result.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"

@@ -75,14 +75,14 @@ class JudgedSamples:
     @cached_property
     def videos(self) -> list[int]:
         """The video id of every sample, in the order of the samples."""
-        return [each.video_id for each in self.samples]
+        return [sample.video_id for sample in self.samples]
 
     @cached_property
     def ratings(self) -> dict[str, FloatArray]:
         """The ratings (n, raters) by aspect, NaN where there is none. Labels of keypoints are an aspect of one
         rater.
         """
-        return {aspect: each.values for aspect, each in self.aspect_ratings.items()}
+        return {aspect: ratings.values for aspect, ratings in self.aspect_ratings.items()}
 
     @cached_property
     def choices(self) -> dict[str, Preferences]:
@@ -101,17 +101,17 @@ class RunJudgements:
     """A cache of the judged samples of one run, so that all of its assets use the same state of the database."""
 
     def __init__(self) -> None:
-        self._read: dict[tuple[str, int], JudgedSamples] = {}
+        self._loaded: dict[tuple[str, int], JudgedSamples] = {}
 
     def load(self, run_id: str, engine: Engine, dataset: Dataset) -> JudgedSamples:
         """Return the judged samples of a dataset; the first call for a run and dataset loads them, and drops those of
         the last one.
         """
         key = run_id, dataset.dataset_id
-        if key not in self._read:
+        if key not in self._loaded:
             # The runs of a process follow one another.
-            self._read = {key: load_judged_snapshot(engine, dataset)}
-        return self._read[key]
+            self._loaded = {key: load_judged_snapshot(engine, dataset)}
+        return self._loaded[key]
 
 
 def load_judged_snapshot(engine: Engine, dataset: Dataset) -> JudgedSamples:
@@ -124,9 +124,9 @@ def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Seque
     """Load the samples of a dataset that people judged, their judgements, and their values by these metrics and simple
     scores. Metrics with no result for any of them are left out; without judgements, no score is read.
     """
-    everyone = list_judged_samples(connection, dataset.dataset_id)
-    kind = min((each.kind for each in everyone), default="caption")
-    samples = [each for each in everyone if each.kind == kind]
+    all_samples = list_judged_samples(connection, dataset.dataset_id)
+    kind = min((each.kind for each in all_samples), default="caption")
+    samples = [each for each in all_samples if each.kind == kind]
     ids = [each.sample_id for each in samples]
     scorers = {name: found for name in (*metrics, *SIMPLE_SCORES) if (found := find_active_scorer(connection, name))}
     loaded = {
@@ -137,19 +137,19 @@ def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Seque
     known = {name: found.values for name, found in loaded.items() if found.has_rows}
     baselines = build_baselines(samples, known)
     # A row of the agreement table names a simple score in words.
-    in_words = {name: STORED_COLUMNS[name] for name in baselines if name in STORED_COLUMNS}
+    columns = {name: STORED_COLUMNS[name] for name in baselines if name in STORED_COLUMNS}
     return JudgedSamples(
         samples,
         {name: values for name, values in known.items() if name not in SIMPLE_SCORES},
         {name: values for name, values in known.items() if name in SIMPLE_SCORES},
-        scorers | {name: scorers[column] for name, column in in_words.items()},
+        scorers | {name: scorers[column] for name, column in columns.items()},
         {name: found.n_stale for name, found in loaded.items()}
-        | {name: loaded[column].n_stale for name, column in in_words.items()},
+        | {name: loaded[column].n_stale for name, column in columns.items()},
         group_ratings(samples, list_ratings(connection, dataset.dataset_id)) if samples else {},
         baselines,
         load_keypoint_decisions(connection, dataset.dataset_id) if samples else (),
         kind,
-        len(everyone) - len(samples),
+        len(all_samples) - len(samples),
         list_preferences(connection, dataset.dataset_id) if samples else (),
     )
 
@@ -177,7 +177,7 @@ def load_stored_values(
 
 def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]) -> dict[str, FloatArray]:
     """Load the simple scores (n,) of these samples that a metric has to beat, by name; see `build_baselines`."""
-    ids = [each.sample_id for each in samples]
+    ids = [sample.sample_id for sample in samples]
     scorers = {name: found for name in SIMPLE_SCORES if ids and (found := find_active_scorer(connection, name))}
     return build_baselines(
         samples,
@@ -196,8 +196,8 @@ def build_baselines(samples: Sequence[JudgedSample], stored: Mapping[str, FloatA
     """
     if not samples:
         return {}
-    # The number of column `words`, which is there only where somebody asked for facts.
-    lengths = np.array([len(list_words(each.text)) for each in samples], dtype=np.float64)
+    # As in column `words`, which is filled only after facts were computed.
+    lengths = np.array([len(list_words(sample.text)) for sample in samples], dtype=np.float64)
     simple = {name: stored[column] for name, column in STORED_COLUMNS.items() if column in stored}
     return {LENGTH: lengths, MAJORITY: np.zeros(len(samples))} | {
         name: values for name, values in simple.items() if np.isfinite(values).any()
@@ -222,40 +222,42 @@ def group_ratings(
 
     ratings: (sample id, rater, aspect, value); those of other samples are left out.
     """
-    row_of = {each.sample_id: row for row, each in enumerate(samples)}
-    raters: dict[str, dict[str, FloatArray]] = {}
+    rows_by_id = {sample.sample_id: row for row, sample in enumerate(samples)}
+    by_aspect: dict[str, dict[str, FloatArray]] = {}
     for sample_id, rater, aspect, value in ratings:
-        if sample_id not in row_of:
+        if sample_id not in rows_by_id:
             continue
-        of_aspect = raters.setdefault(aspect, {})
-        if rater not in of_aspect:
-            of_aspect[rater] = np.full(len(samples), math.nan)
-        of_aspect[rater][row_of[sample_id]] = value
-    found = {
-        aspect: AspectRatings(np.stack(list(of_aspect.values()), axis=1), tuple(of_aspect))
-        for aspect, of_aspect in raters.items()
+        by_rater = by_aspect.setdefault(aspect, {})
+        if rater not in by_rater:
+            by_rater[rater] = np.full(len(samples), math.nan)
+        by_rater[rater][rows_by_id[sample_id]] = value
+    grouped = {
+        aspect: AspectRatings(np.stack(list(by_rater.values()), axis=1), tuple(by_rater))
+        for aspect, by_rater in by_aspect.items()
     }
-    if any(each.covered is not None for each in samples):
-        found[LABELS_ASPECT] = AspectRatings(np.array([[_convert_none(each.covered)] for each in samples]), ("labels",))
-    return found
+    if any(sample.covered is not None for sample in samples):
+        grouped[LABELS_ASPECT] = AspectRatings(
+            np.array([[_convert_none(sample.covered)] for sample in samples]), ("labels",)
+        )
+    return grouped
 
 
 def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Preference]) -> dict[str, Preferences]:
     """Return the preferences between two of these samples by aspect; positions in them are those of the samples.
     Preferences with any other sample are left out.
     """
-    row_of = {each.sample_id: row for row, each in enumerate(samples)}
+    rows_by_id = {each.sample_id: row for row, each in enumerate(samples)}
     by_aspect: dict[str, list[Preference]] = {}
     for each in preferences:
-        if each.sample_id in row_of and each.other_id in row_of:
+        if each.sample_id in rows_by_id and each.other_id in rows_by_id:
             by_aspect.setdefault(each.aspect, []).append(each)
     return {
         aspect: Preferences.build(
-            [row_of[each.sample_id] for each in own],
-            [row_of[each.other_id] for each in own],
-            [each.better for each in own],
-            [each.rater for each in own],
-            [samples[row_of[each.sample_id]].video_id for each in own],
+            [rows_by_id[each.sample_id] for each in aspect_preferences],
+            [rows_by_id[each.other_id] for each in aspect_preferences],
+            [each.better for each in aspect_preferences],
+            [each.rater for each in aspect_preferences],
+            [samples[rows_by_id[each.sample_id]].video_id for each in aspect_preferences],
         )
-        for aspect, own in by_aspect.items()
+        for aspect, aspect_preferences in by_aspect.items()
     }

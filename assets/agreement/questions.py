@@ -81,10 +81,10 @@ class QuestionDraw:
     def ordered_ids(self) -> list[int]:
         """The ids of the captions that may be drawn, in the order in which to rate them."""
         rows = np.flatnonzero(np.isfinite(self.keys))
-        # Both captions of a pair have one key; which comes first tells nothing of its system.
+        # Both captions of a pair have the same key; which comes first does not reveal its system.
         rows = rows[np.lexsort((self.captions.chances[rows], self.keys[rows]))]
-        found: list[int] = self.captions.sample_ids[rows].tolist()
-        return found
+        ids: list[int] = self.captions.sample_ids[rows].tolist()
+        return ids
 
     def build_mark(self, sample_id: int) -> DrawMark | None:
         """Build what is stored with a rating of a drawn caption: question, share and key. None for one that is not
@@ -101,16 +101,16 @@ def parse_question(connection: Connection, dataset: Dataset, text: str) -> Settl
     with the remedy.
     """
     parts = text.split(":")
-    if len(parts) == 3 and (cuts := _parse_thresholds(parts[1:])):
+    if len(parts) == 3 and (thresholds := _parse_thresholds(parts[1:])):
         _find_scorer_id(connection, dataset, parts[0])
-        return SettleQuestion(text, "cuts", parts[0], parts[0], cuts)
+        return SettleQuestion(text, "cuts", parts[0], parts[0], thresholds)
     pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
     systems = load_caption_systems(connection, dataset) if pairs else set[str]()
     for first, second in pairs:
         if {first, second} <= systems and first != second:
             return SettleQuestion(text, "systems", first, second)
     if len(pairs) != 1 or pairs[0][0] == pairs[0][1]:
-        raise BadQuestion(f"{text[:80]!r} names no question: give {QUESTION_FORMS}")
+        raise BadQuestion(f"{text[:80]!r} is no question: give {QUESTION_FORMS}")
     for name in pairs[0]:
         _find_scorer_id(connection, dataset, name)
     return SettleQuestion(text, "metrics", *pairs[0])
@@ -133,15 +133,15 @@ def _find_scorer_id(connection: Connection, dataset: Dataset, name: str) -> int 
     if name in SIMPLE_SCORES and not any(each.metric == name for each in scorers):
         raise BadQuestion(f"{dataset.name} has no {name} yet: run {_format_score_command(dataset, name)}")
     try:
-        found = require_named_scorer(scorers, name)
+        scorer = require_named_scorer(scorers, name)
     except UnknownScorer as error:
         simple = ", ".join(SIMPLE_SCORE_COLUMNS.values())
         raise BadQuestion(f"{name!r} is neither a simple score ({simple}) nor a system, and {error}") from error
-    if dataset.name not in list_scored_datasets(connection, found.scorer_id):
+    if dataset.name not in list_scored_datasets(connection, scorer.scorer_id):
         raise BadQuestion(
-            f"{found.name} has not scored {dataset.name}: run {_format_score_command(dataset, found.metric)}"
+            f"{scorer.name} has no score on {dataset.name}: run {_format_score_command(dataset, scorer.metric)}"
         )
-    return found.scorer_id
+    return scorer.scorer_id
 
 
 def _format_score_command(dataset: Dataset, metric: str) -> str:
@@ -164,9 +164,9 @@ def draw_for_question(connection: Connection, dataset: Dataset, question: Settle
         both = (values, _load_values(connection, dataset, question.second, captions))
         shares = compute_metric_draw_shares(*both)
     if not (shares > 0).any():
-        raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} asks for: score it first")
-    unit, keys = np.arange(shares.size), compute_draw_keys(shares, captions.chances)
-    return QuestionDraw(question, captions, unit, shares, keys, both, float(shares[shares > 0].min()))
+        raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} needs: score it first")
+    units, keys = np.arange(shares.size), compute_draw_keys(shares, captions.chances)
+    return QuestionDraw(question, captions, units, shares, keys, both, float(shares[shares > 0].min()))
 
 
 class DrawCache:
@@ -193,13 +193,15 @@ class DrawCache:
         return drawn
 
     def _renew(self, name: tuple[Dataset, str, int]) -> None:
+        """Draw again, and forget the old draw if that fails."""
         try:
             self._draw(name)
         except Exception:
-            # Whoever asks next is told why.
+            # The next call computes it again and raises the reason.
             self._made.pop(name, None)
 
     def _draw(self, name: tuple[Dataset, str, int]) -> None:
+        """Draw and keep the result; of more than four draws the oldest is dropped."""
         dataset, text, seed = name
         with self._engine.connect() as connection:
             drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, text), seed)
@@ -212,8 +214,8 @@ def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> Questi
     """Draw videos that have a caption of both systems; of several captions by one system, one is chosen by chance."""
     rows = np.flatnonzero(captions.system_places >= 0)
     rows = rows[np.lexsort((captions.chances[rows], captions.system_places[rows], captions.video_ids[rows]))]
-    of = np.stack([captions.video_ids[rows], captions.system_places[rows]])
-    rows = rows[np.append(True, (of[:, 1:] != of[:, :-1]).any(axis=0))[: rows.size]]
+    keys_of_rows = np.stack([captions.video_ids[rows], captions.system_places[rows]])
+    rows = rows[np.append(True, (keys_of_rows[:, 1:] != keys_of_rows[:, :-1]).any(axis=0))[: rows.size]]
     # A video has one row for each system now, side by side.
     is_pair = captions.video_ids[rows][:-1] == captions.video_ids[rows][1:]
     pairs = np.stack([rows[:-1][is_pair], rows[1:][is_pair]])
@@ -221,10 +223,10 @@ def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> Questi
     if not n:
         raise BadQuestion(f"no video has captions of both {question.first} and {question.second}: name other systems")
     size = captions.sample_ids.size
-    unit, shares, keys = np.full(size, -1), np.zeros(size), np.full(size, np.inf)
-    unit[pairs], shares[pairs], keys[pairs] = np.arange(n), 1 / n, captions.video_chances[pairs[0]] * n
-    none = np.full(size, np.nan)
-    return QuestionDraw(question, captions, unit, shares, keys, (none, none), None)
+    units, shares, keys = np.full(size, -1), np.zeros(size), np.full(size, np.inf)
+    units[pairs], shares[pairs], keys[pairs] = np.arange(n), 1 / n, captions.video_chances[pairs[0]] * n
+    no_values = np.full(size, np.nan)
+    return QuestionDraw(question, captions, units, shares, keys, (no_values, no_values), None)
 
 
 def _load_values(connection: Connection, dataset: Dataset, name: str, captions: DrawableCaptions) -> FloatArray:
@@ -235,9 +237,11 @@ def _load_values(connection: Connection, dataset: Dataset, name: str, captions: 
         return np.array(
             [len(list_words(texts[sample_id].text)) for sample_id in captions.sample_ids.tolist()], dtype=np.float64
         )
-    found = np.full(captions.sample_ids.size, np.nan)
+    caption_values = np.full(captions.sample_ids.size, np.nan)
     ids, values = load_value_arrays(connection, scorer_id, dataset.dataset_id)
     rows = np.searchsorted(captions.sample_ids, ids)
-    is_caption = captions.sample_ids[np.minimum(rows, found.size - 1)] == ids if found.size else ids < 0
-    found[rows[is_caption]] = values[is_caption]
-    return found
+    is_caption = (
+        captions.sample_ids[np.minimum(rows, caption_values.size - 1)] == ids if caption_values.size else ids < 0
+    )
+    caption_values[rows[is_caption]] = values[is_caption]
+    return caption_values

@@ -48,7 +48,7 @@ def store_agreement(engine: Engine, dataset: Dataset, judged: JudgedSamples) -> 
 def load_agreement(connection: Connection, dataset: Dataset) -> StoredAgreement:
     """Load the rows of a dataset from table `agreement`, in the order in which they were computed."""
     rows = list_agreement(connection, dataset.dataset_id)
-    names = [each.name for each in fields(StoredAgreementRow)]
+    names = [field.name for field in fields(StoredAgreementRow)]
     made_at = max((row["created_at"] for row in rows), default=None)
     return StoredAgreement(tuple(StoredAgreementRow(**{name: row[name] for name in names}) for row in rows), made_at)
 
@@ -69,16 +69,16 @@ def compute_agreement(judged: JudgedSamples) -> list[StoredAgreementRow]:
         n_resamples=choose_n_resamples(len(judged.samples)),
         seed=SEED,
     )
-    of_choices = [
+    preference_rows = [
         row
         for aspect, choices in judged.choices.items()
         for row in build_preference_rows(judged.metric_values, judged.computed_baselines, choices, aspect, seed=SEED)
     ]
-    of_keypoints = compute_keypoint_rows(judged.decided_keypoints, seed=SEED)
+    keypoint_rows = compute_keypoint_rows(judged.decided_keypoints, seed=SEED)
     n_stale = Counter(each.metric for each in judged.decided_keypoints if each.is_stale)
     return [
-        *(_build_stored_row(row, judged, judged.n_stale) for row in (*rows, *of_choices)),
-        *(_build_stored_row(row, judged, n_stale) for row in of_keypoints),
+        *(_build_stored_row(row, judged, judged.n_stale) for row in (*rows, *preference_rows)),
+        *(_build_stored_row(row, judged, n_stale) for row in keypoint_rows),
     ]
 
 

@@ -77,7 +77,7 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     assert any(each.startswith("eve gave 27") for each in made.numbers["notices"])
     (aspect,) = made.numbers["trust"]["aspects"]
     left_out, far = aspect["raters"]
-    assert left_out.startswith("One more rater leaves out those who share fewer than 30 captions with others: eve (")
+    assert left_out.startswith("The human ceiling leaves out raters with fewer than 30 shared captions: eve (")
     assert far.startswith("r2 is far from the other raters: τ-b ")
     assert left_out in made.text
     assert far in made.text
@@ -162,6 +162,6 @@ def test_where_nobody_shares_enough_there_is_no_ceiling(engine: Engine, tmp_path
     rate(engine, {i: (1 + i % 5, 1 + i * 3 % 5) for i in ids}, ASPECT)
     (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
     assert aspect["raters"] == [
-        "There is no human ceiling: no rater shares 30 captions with the others, only r0 (24) and r1 (24)."
+        "There is no human ceiling, since no rater shares 30 captions with the others: r0 (24) and r1 (24)."
     ]
     assert (aspect["ceiling"], aspect["beside_rater"]) == (None, [])

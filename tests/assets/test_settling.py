@@ -160,7 +160,7 @@ def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     cuts = drawn(engine, clips, "vcs:0.5:0.3")
     assert cuts.question.thresholds == (0.3, 0.5)
     rate_drawn(engine, clips, cuts, 20)
-    assert "Youden's J of 0.5 less that of 0.3" in state(engine, clips, cuts).explain()
+    assert "Youden's J of 0.5 minus that of 0.3" in state(engine, clips, cuts).explain()
     systems = drawn(engine, clips, "poor:good")
     order = rate_drawn(engine, clips, systems, 30, "bob")
     rows = [row for i in order if (row := systems.find_row(i)) is not None]
@@ -211,13 +211,13 @@ def test_an_own_field_of_a_manifest_is_no_mark(engine: Engine, clips: Dataset) -
 
 
 NO_QUESTIONS = {
-    "vcs": "'vcs' names no question",
-    "vcs:vcs": "names no question",
+    "vcs": "'vcs' is no question",
+    "vcs:vcs": "is no question",
     "vcs:nothing": "'nothing' is neither a simple score",
-    "vcs:0.5:0.5": "names no question",
-    "vcs:0.5:inf": "names no question",
+    "vcs:0.5:0.5": "is no question",
+    "vcs:0.5:inf": "is no question",
     "vcs:cosine": "clips has no cosine yet: run reelsieve score --dataset clips --metric cosine",
-    "vcs:7:8:9": "names no question",
+    "vcs:7:8:9": "is no question",
 }
 
 
