@@ -18,7 +18,7 @@ from metrics_core.agreement.preferences import PREFERENCE_ACCURACY, SIDE_BY_SIDE
 from metrics_core.agreement.row import KENDALL
 
 INTERVAL_HEADING = "95 % interval over videos"
-# The aspects of decisions on labelled keypoints begin so.
+# The beginning of the aspects of decisions on labelled keypoints.
 DECISIONS_PREFIX = "keypoints"
 _STATISTICS = {
     "f1": "F1",

@@ -76,7 +76,7 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
     n_movers: how many samples that rise and that fall are listed. Raises UnknownScorer and NothingToCompare, with the
     remedy.
     """
-    # One snapshot: a run that scores meanwhile changes nothing between the two scorers.
+    # One snapshot, so that a run that scores at the same time changes neither scorer's values.
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         loaded = load_two_scorers(connection, dataset, *_find_pair(connection, dataset, first, second))
         common = np.flatnonzero(np.isfinite(loaded.values[0]) & np.isfinite(loaded.values[1]))
@@ -114,13 +114,13 @@ def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScor
     columns = []
     for scorer in (first, second):
         stored = load_scorer_values(connection, scorer.scorer_id, dataset.dataset_id)
-        results = [stored.get(each.sample_id, (None, UNSCORED)) for each in samples]
-        without = Counter(status for value, status in results if value is None)
+        results = [stored.get(sample.sample_id, (None, UNSCORED)) for sample in samples]
+        missing = Counter(status for value, status in results if value is None)
         values = np.array([math.nan if value is None else value for value, _ in results])
-        columns.append((ComparedScorer(scorer, dict(without.most_common())), values))
+        columns.append((ComparedScorer(scorer, dict(missing.most_common())), values))
     judged = list_judged_samples(connection, dataset.dataset_id)
     aspect_ratings = group_ratings(judged, list_ratings(connection, dataset.dataset_id))
-    ratings = {aspect: each.values for aspect, each in aspect_ratings.items()}
+    ratings = {aspect: ratings.values for aspect, ratings in aspect_ratings.items()}
     (first_side, first_values), (second_side, second_values) = columns
     compared = {side.scorer.metric for side, _ in columns}
     # A simple score that is compared is no baseline for itself.

@@ -71,13 +71,13 @@ class Comparison:
             "n_videos": self.scores.n_videos,
             "n_left_out": self.n_left_out,
             "n_resamples": self.n_resamples,
-            "correlations": {name: asdict(each) for name, each in self.scores.correlations.items()},
+            "correlations": {name: asdict(result) for name, result in self.scores.correlations.items()},
             "mean_difference": asdict(self.scores.mean_difference) if self.is_same_metric else None,
-            "up": [_convert_moved_sample(each) for each in self.up],
-            "down": [_convert_moved_sample(each) for each in self.down],
+            "up": [_convert_moved_sample(result) for result in self.up],
+            "down": [_convert_moved_sample(result) for result in self.down],
             "n_judged": self.n_judged,
-            "people": [_convert_people(each) for each in self.people],
-            "side_by_side": [_convert_people(each) for each in self.choices],
+            "people": [_convert_people(result) for result in self.people],
+            "side_by_side": [_convert_people(result) for result in self.choices],
             "sentences": explain_comparison(self),
         }
 

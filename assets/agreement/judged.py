@@ -86,7 +86,9 @@ class JudgedSamples:
 
     @cached_property
     def choices(self) -> dict[str, Preferences]:
-        """People's preferences between two captions, by aspect; positions in them are those of the samples."""
+        """People's preferences between two of the samples side by side, by aspect; positions in them are those in
+        `samples`.
+        """
         return group_choices(self.samples, self.preferences)
 
     @property
@@ -109,7 +111,7 @@ class RunJudgements:
         """
         key = run_id, dataset.dataset_id
         if key not in self._loaded:
-            # The runs of a process follow one another.
+            # A process has one run at a time, so one entry is enough.
             self._loaded = {key: load_judged_snapshot(engine, dataset)}
         return self._loaded[key]
 
@@ -125,25 +127,26 @@ def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Seque
     scores. Metrics with no result for any of them are left out; without judgements, no score is read.
     """
     all_samples = list_judged_samples(connection, dataset.dataset_id)
-    kind = min((each.kind for each in all_samples), default="caption")
-    samples = [each for each in all_samples if each.kind == kind]
-    ids = [each.sample_id for each in samples]
-    scorers = {name: found for name in (*metrics, *SIMPLE_SCORES) if (found := find_active_scorer(connection, name))}
+    kind = min((sample.kind for sample in all_samples), default="caption")
+    samples = [sample for sample in all_samples if sample.kind == kind]
+    ids = [sample.sample_id for sample in samples]
+    active = {name: find_active_scorer(connection, name) for name in (*metrics, *SIMPLE_SCORES)}
+    scorers = {name: scorer_id for name, scorer_id in active.items() if scorer_id}
     loaded = {
         name: load_stored_values(connection, dataset.dataset_id, scorer_id, ids)
         for name, scorer_id in scorers.items()
         if ids
     }
-    known = {name: found.values for name, found in loaded.items() if found.has_rows}
+    known = {name: stored.values for name, stored in loaded.items() if stored.has_rows}
     baselines = build_baselines(samples, known)
-    # A row of the agreement table names a simple score in words.
+    # Table `agreement` has simple scores by their names in words.
     columns = {name: STORED_COLUMNS[name] for name in baselines if name in STORED_COLUMNS}
     return JudgedSamples(
         samples,
         {name: values for name, values in known.items() if name not in SIMPLE_SCORES},
         {name: values for name, values in known.items() if name in SIMPLE_SCORES},
         scorers | {name: scorers[column] for name, column in columns.items()},
-        {name: found.n_stale for name, found in loaded.items()}
+        {name: stored.n_stale for name, stored in loaded.items()}
         | {name: loaded[column].n_stale for name, column in columns.items()},
         group_ratings(samples, list_ratings(connection, dataset.dataset_id)) if samples else {},
         baselines,
@@ -178,7 +181,8 @@ def load_stored_values(
 def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]) -> dict[str, FloatArray]:
     """Load the simple scores (n,) of these samples that a metric has to beat, by name; see `build_baselines`."""
     ids = [sample.sample_id for sample in samples]
-    scorers = {name: found for name in SIMPLE_SCORES if ids and (found := find_active_scorer(connection, name))}
+    active = {name: find_active_scorer(connection, name) for name in SIMPLE_SCORES} if ids else {}
+    scorers = {name: scorer_id for name, scorer_id in active.items() if scorer_id}
     return build_baselines(
         samples,
         {
@@ -246,18 +250,18 @@ def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Prefere
     """Return the preferences between two of these samples by aspect; positions in them are those of the samples.
     Preferences with any other sample are left out.
     """
-    rows_by_id = {each.sample_id: row for row, each in enumerate(samples)}
+    rows_by_id = {sample.sample_id: row for row, sample in enumerate(samples)}
     by_aspect: dict[str, list[Preference]] = {}
-    for each in preferences:
-        if each.sample_id in rows_by_id and each.other_id in rows_by_id:
-            by_aspect.setdefault(each.aspect, []).append(each)
+    for preference in preferences:
+        if preference.sample_id in rows_by_id and preference.other_id in rows_by_id:
+            by_aspect.setdefault(preference.aspect, []).append(preference)
     return {
         aspect: Preferences.build(
-            [rows_by_id[each.sample_id] for each in aspect_preferences],
-            [rows_by_id[each.other_id] for each in aspect_preferences],
-            [each.better for each in aspect_preferences],
-            [each.rater for each in aspect_preferences],
-            [samples[rows_by_id[each.sample_id]].video_id for each in aspect_preferences],
+            [rows_by_id[preference.sample_id] for preference in aspect_preferences],
+            [rows_by_id[preference.other_id] for preference in aspect_preferences],
+            [preference.better for preference in aspect_preferences],
+            [preference.rater for preference in aspect_preferences],
+            [samples[rows_by_id[preference.sample_id]].video_id for preference in aspect_preferences],
         )
         for aspect, aspect_preferences in by_aspect.items()
     }

@@ -14,8 +14,9 @@ KEYPOINTS_ASPECT = "keypoints (labels)"
 
 
 def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> list[AgreementRow]:
-    """Compute how well decisions on keypoints match labels: accuracy, F1, MCC and kappa, in total and by dimension.
-    Labels that a threshold was chosen on are left out; n_undefined counts labels without a decision.
+    """Compute rows of table `agreement` on how well decisions on keypoints match labels: accuracy, F1, MCC and kappa,
+    in total and by dimension. Labels that a threshold was chosen on are left out; n_undefined counts labels without a
+    decision.
     """
     held_out = drop_calibration_labels(decided)
     by_aspect = {KEYPOINTS_ASPECT: held_out} if held_out else {}
@@ -31,7 +32,9 @@ def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> 
 
 
 def drop_calibration_labels(decided: Sequence[KeypointDecision]) -> list[KeypointDecision]:
-    """Return the decisions without those on labels that a threshold was chosen on, where it looks better than it is."""
+    """Return the decisions on labels that no threshold was chosen on, in their order. On other labels a threshold looks
+    better than it is.
+    """
     calibrates = mark_calibration_keys(decision.group for decision in decided).tolist()
     return [
         decision

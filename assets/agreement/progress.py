@@ -31,7 +31,9 @@ CEILING_NAME = "one rater with the others"
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """The agreement of one metric, simple score or rater so far: the number, its interval, and how many items count."""
+    """The agreement with people so far of one metric, simple score, or rater (with the other raters): the number, its
+    interval, and how many items count; None for a rater.
+    """
 
     name: str
     value: float | None
@@ -59,9 +61,9 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
     consistent one rater is. Reads the database. Without ratings or scores it has no rows, and a sentence says why.
     """
     judged = load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
-    answers = [each for each in list_answers(connection, dataset.dataset_id) if each[1:3] == (aspect, pairs)]
-    rater_answers = [each for each in answers if each.rater == rater]
-    repeats = [*(each.sentence for each in compute_rater_consistency(rater_answers)), *explain_patterns(answers)]
+    answers = [item for item in list_answers(connection, dataset.dataset_id) if item[1:3] == (aspect, pairs)]
+    rater_answers = [item for item in answers if item.rater == rater]
+    repeats = [*(item.sentence for item in compute_rater_consistency(rater_answers)), *explain_patterns(answers)]
     standing = _compute_standing(judged, aspect, pairs)
     if standing is None or not judged.metric_values:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."
@@ -69,7 +71,7 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
         return Progress(pairs, (), (nobody if standing is None else unscored, *repeats), False)
     labels = {name: load_metric_label(connection, name) for name in judged.metric_values}
     rows = [
-        ProgressRow(labels.get(name, name), *_list_numbers(each), n) for name, (each, n) in standing.estimates.items()
+        ProgressRow(labels.get(name, name), *_list_numbers(item), n) for name, (item, n) in standing.estimates.items()
     ]
     if standing.ceiling:
         rows.append(ProgressRow(CEILING_NAME, *_list_numbers(standing.ceiling), None))
@@ -162,8 +164,8 @@ class RaterConsistency:
 
 
 def compute_rater_consistency(answers: Iterable[RaterAnswer]) -> tuple[RaterConsistency, ...]:
-    """Compute how consistent raters are who were asked the same twice, sorted by rater and aspect. Others are
-    left out.
+    """Compute how consistent raters are who were asked the same twice, as one record for every rater and aspect, sorted
+    by these. Raters who were never asked twice are left out.
     """
     by_rater: dict[tuple[str, str, bool], list[tuple[float, float]]] = {}
     for answer in answers:

@@ -42,7 +42,7 @@ class BadQuestion(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SettleQuestion:
-    """A question which of two is better: metrics, thresholds of one metric, or systems.
+    """A question that ratings can settle: which of two metrics, two thresholds of one metric, or two systems is better.
 
     kind: what the two are. thresholds: both thresholds of metric `first`, the lower one first.
     """
@@ -130,7 +130,7 @@ def _find_scorer_id(connection: Connection, dataset: Dataset, name: str) -> int 
     if name == SIMPLE_SCORE_COLUMNS[LENGTH]:
         return None
     scorers = list_scorers(connection)
-    if name in SIMPLE_SCORES and not any(each.metric == name for each in scorers):
+    if name in SIMPLE_SCORES and not any(other.metric == name for other in scorers):
         raise BadQuestion(f"{dataset.name} has no {name} yet: run {_format_score_command(dataset, name)}")
     try:
         scorer = require_named_scorer(scorers, name)
@@ -170,7 +170,9 @@ def draw_for_question(connection: Connection, dataset: Dataset, question: Settle
 
 
 class DrawCache:
-    """A cache of at most four draws for the pages of a server. A draw older than a minute is renewed in a thread."""
+    """A cache of at most four draws of captions, for the pages of a server. A draw older than a minute is renewed in a
+    thread, while the old one is used.
+    """
 
     def __init__(self, engine: Engine, fresh_s: float = 60.0) -> None:
         """fresh_s: after how many seconds a draw is renewed from the scores."""
@@ -207,7 +209,7 @@ class DrawCache:
             drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, text), seed)
         self._made[name] = time.monotonic(), drawn
         if len(self._made) > _MOST_DRAWS:
-            del self._made[min(self._made, key=lambda each: self._made[each][0])]
+            del self._made[min(self._made, key=lambda key: self._made[key][0])]
 
 
 def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> QuestionDraw:
@@ -216,7 +218,7 @@ def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> Questi
     rows = rows[np.lexsort((captions.chances[rows], captions.system_places[rows], captions.video_ids[rows]))]
     keys_of_rows = np.stack([captions.video_ids[rows], captions.system_places[rows]])
     rows = rows[np.append(True, (keys_of_rows[:, 1:] != keys_of_rows[:, :-1]).any(axis=0))[: rows.size]]
-    # A video has one row for each system now, side by side.
+    # Now every video has one row for each system, and these rows are neighbours.
     is_pair = captions.video_ids[rows][:-1] == captions.video_ids[rows][1:]
     pairs = np.stack([rows[:-1][is_pair], rows[1:][is_pair]])
     n = pairs.shape[1]

@@ -62,13 +62,13 @@ def explain_patterns(answers: Iterable[RaterAnswer]) -> Iterator[str]:
     only count where they are all the same.
     """
     grouped: dict[tuple[str, bool], dict[str, list[RaterAnswer]]] = {}
-    for each in answers:
+    for answer in answers:
         # Without a time, the place of a repeated answer in the order is unknown.
-        if each.first_value is not None and not each.is_timed:
+        if answer.first_value is not None and not answer.is_timed:
             continue
-        grouped.setdefault((each.aspect, each.is_comparison), {}).setdefault(each.rater, []).append(each)
+        grouped.setdefault((answer.aspect, answer.is_comparison), {}).setdefault(answer.rater, []).append(answer)
     for (aspect, pairs), by_rater in grouped.items():
-        counts = {rater: Counter(each.shown for each in rater_answers) for rater, rater_answers in by_rater.items()}
+        counts = {rater: Counter(answer.shown for answer in rater_answers) for rater, rater_answers in by_rater.items()}
         for rater, rater_answers in by_rater.items():
             if pattern := _find_rater_pattern(rater_answers, _compute_commonest_share(counts, rater)):
                 yield _explain_pattern(pattern, rater, aspect, pairs)

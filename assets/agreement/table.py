@@ -63,7 +63,7 @@ def compute_agreement(judged: JudgedSamples) -> list[StoredAgreementRow]:
         judged.metric_values,
         judged.ratings,
         judged.videos,
-        [each.system for each in judged.samples],
+        [item.system for item in judged.samples],
         lengths=judged.baselines[LENGTH],
         baselines=judged.baselines,
         n_resamples=choose_n_resamples(len(judged.samples)),
@@ -75,7 +75,7 @@ def compute_agreement(judged: JudgedSamples) -> list[StoredAgreementRow]:
         for row in build_preference_rows(judged.metric_values, judged.computed_baselines, choices, aspect, seed=SEED)
     ]
     keypoint_rows = compute_keypoint_rows(judged.decided_keypoints, seed=SEED)
-    n_stale = Counter(each.metric for each in judged.decided_keypoints if each.is_stale)
+    n_stale = Counter(item.metric for item in judged.decided_keypoints if item.is_stale)
     return [
         *(_build_stored_row(row, judged, judged.n_stale) for row in (*rows, *preference_rows)),
         *(_build_stored_row(row, judged, n_stale) for row in keypoint_rows),

@@ -61,7 +61,7 @@ def _build_leader(table: SystemTable, column: str, label: str) -> Leader:
     note = f" Without a value: {', '.join(without[:6])}{' …' if len(without) > 6 else ''}." if without else ""
     first, chance = ranked[0], table.leads[column]
     if len(ranked) < 2:
-        return Leader(column, first, False, f"{label}: only {first} has values; there is nothing to compare.{note}")
+        return Leader(column, first, False, f"{label}: only {first} has values, so there is nothing to compare.{note}")
     leads = f"{label}: {first} has the highest mean"
     if few := explain_too_few_videos(min(means[system].n_clusters for system in ranked[:2])):
         return Leader(column, first, False, f"{leads}; whether it is best is open: {few}.{note}")
@@ -87,23 +87,23 @@ def answer_best_system(
         return ReportAnswer("open", "Open", ("No system can be compared: no sample has a score with a value.",))
     if len(systems) == 1:
         return ReportAnswer("open", "Nothing to compare", (f"{next(iter(systems))} is the only system with values.",))
-    found = list_leaders(scored, labels) if scored and len(scored.systems) > 1 else []
+    metric_leaders = list_leaders(scored, labels) if scored and len(scored.systems) > 1 else []
     ranks = tuple(_explain_rankings(trust, labels))
     if rated and (by_people := _answer_by_people(rated, trust, len(systems))):
-        winners = {each.system for each in list_people_leaders(rated) if each.is_best}
-        others = group_names({labels[each.column]: each.system for each in found if each.is_best})
+        winners = {leader.system for leader in list_people_leaders(rated) if leader.is_best}
+        others = group_names({labels[leader.column]: leader.system for leader in metric_leaders if leader.is_best})
         dissent = (
             f"By {join_names(names)} {system} is best." for system, names in others.items() if {system} != winners
         )
         return ReportAnswer(by_people.light, by_people.headline, (*by_people.sentences, *dissent, *ranks))
-    by_metrics = _answer_by_metrics(found, trust, labels)
+    by_metrics = _answer_by_metrics(metric_leaders, trust, labels)
     first = (_explain_open_by_people(rated, trust),) if rated else ()
     return ReportAnswer(by_metrics.light, by_metrics.headline, (*first, *by_metrics.sentences, *ranks))
 
 
 def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -> ReportAnswer | None:
     """Return the system that people rate best; None where no lead is more than chance."""
-    clear = group_names({each.column: each.system for each in list_people_leaders(rated) if each.is_best})
+    clear = group_names({leader.column: leader.system for leader in list_people_leaders(rated) if leader.is_best})
     if not clear:
         return None
     n_rated = sum(any(mean.n for mean in rated.means[system].values()) for system in rated.systems)
@@ -130,14 +130,14 @@ def _format_judgements(trust: TrustSummary, aspects: Sequence[str]) -> str:
     """Return how many judgements of some aspects there are: `5,400 ratings of people`. Names the aspects if others are
     judged.
     """
-    own = [each for each in trust.aspects if each.aspect in aspects]
-    ratings = [each for each in own if each.aspect != LABELS_ASPECT]
-    thing, whose = ("synthetic rating", "") if any(each.synthetic for each in ratings) else ("rating", " of people")
-    n = f"{format_count(sum(each.n_ratings for each in ratings), thing)}{whose}"
-    by = f" for {join_names([each.aspect for each in ratings])}" if len(own) < len(trust.aspects) else ""
+    judged = [aspect for aspect in trust.aspects if aspect.aspect in aspects]
+    ratings = [aspect for aspect in judged if aspect.aspect != LABELS_ASPECT]
+    thing, whose = ("synthetic rating", "") if any(aspect.synthetic for aspect in ratings) else ("rating", " of people")
+    n = f"{format_count(sum(aspect.n_ratings for aspect in ratings), thing)}{whose}"
+    by = f" for {join_names([aspect.aspect for aspect in ratings])}" if len(judged) < len(trust.aspects) else ""
     parts = [f"{n}{by}"] if ratings else []
     return (
-        join_names([*parts, *("labelled coverage" for each in own if each.aspect == LABELS_ASPECT)])
+        join_names([*parts, *("labelled coverage" for aspect in judged if aspect.aspect == LABELS_ASPECT)])
         or "ratings of people"
     )
 
@@ -153,23 +153,28 @@ def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
     return f"By {who} no system clearly leads."
 
 
-def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
+def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
     """Return the system that metrics score best.
 
     Metrics that rank systems as people do decide; without these, those trusted for captions, and then all others, where
     the answer stays open. leaders: by metric.
     """
-    if not found:
+    if not leaders:
         return ReportAnswer("open", "Open", ("No metric has scores of two systems.",))
-    orders = [(name, one.order) for each in trust.aspects for name, one in each.order_verdicts.items()]
-    alike, against = ({name for name, order in orders if order == wanted} for wanted in ("alike", "against"))
-    trusted = {name for each in trust.aspects for name, one in each.verdicts.items() if one.level in BETTER_THAN_SIMPLE}
+    orders = [(name, conclusion.order) for item in trust.aspects for name, conclusion in item.order_verdicts.items()]
+    alike, against = ({name for name, order in orders if order == order_name} for order_name in ("alike", "against"))
+    trusted = {
+        name
+        for item in trust.aspects
+        for name, conclusion in item.verdicts.items()
+        if conclusion.level in BETTER_THAN_SIMPLE
+    }
     tiers: tuple[tuple[set[str], TrafficLight, str], ...] = (
         (alike - against, "good", ", more than chance"),
         (trusted - against, "middle", ", trusted for captions only"),
     )
     for names, light, why in tiers:
-        winners = _list_winners((each for each in found if each.column in names), labels)
+        winners = _list_winners((item for item in leaders if item.column in names), labels)
         if len(winners) == 1:
             ((system, by),) = winners.items()
             return ReportAnswer(light, system, (f"Best by {join_names(by)}{why}.",))
@@ -179,7 +184,7 @@ def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Map
                 "It depends",
                 tuple(f"{system} is best by {join_names(by)}." for system, by in winners.items()),
             )
-    winners = _list_winners(found, labels)
+    winners = _list_winners(leaders, labels)
     if not winners:
         return ReportAnswer("open", "Open", ("No metric has a lead of a system that is more than chance.",))
     led = "; ".join(f"{system} is best by {join_names(by)}" for system, by in winners.items())
@@ -187,9 +192,9 @@ def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Map
     return ReportAnswer("open", "Open", (f"{led}, which {why}.",))
 
 
-def _list_winners(found: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
+def _list_winners(leaders: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the names of the metrics by which a system is best by more than chance, by system."""
-    return group_names({labels[each.column]: each.system for each in found if each.is_best})
+    return group_names({labels[leader.column]: leader.system for leader in leaders if leader.is_best})
 
 
 def _explain_rankings(trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[str]:
@@ -199,16 +204,21 @@ def _explain_rankings(trust: TrustSummary, labels: Mapping[str, str]) -> Iterato
     Metrics that are shown to do neither share one sentence; the section on trust has the reasons.
     """
     ranked = [(aspect, _select_system_coefficients(aspect)) for aspect in trust.aspects]
-    judged = [(aspect, name) for aspect, found in ranked for name, each in found.items() if each.n >= FEWEST_SYSTEMS]
+    judged = [
+        (aspect, name)
+        for aspect, coefficients in ranked
+        for name, coefficient in coefficients.items()
+        if coefficient.n >= FEWEST_SYSTEMS
+    ]
     shown = [(aspect, name) for aspect, name in judged if aspect.order_verdicts[name].order != "open"]
-    told = judged if len(judged) == 1 else shown
-    if judged and not told:
+    mentioned = judged if len(judged) == 1 else shown
+    if judged and not mentioned:
         yield "No metric is shown to rank systems as people do."
-    for aspect, found in ranked:
-        named = {name: aspect.order_verdicts[name] for of, name in told if of is aspect}
+    for aspect, coefficients in ranked:
+        conclusions = {name: aspect.order_verdicts[name] for owner, name in mentioned if owner is aspect}
         by = f" by {format_aspect(aspect.aspect)}" if len(trust.aspects) > 1 else ""
-        yield from (f"{each}{by}." for each in explain_system_orders(named, found, labels))
-    most = max((each.n for _, found in ranked for each in found.values()), default=0)
+        yield from (f"{clause}{by}." for clause in explain_system_orders(conclusions, coefficients, labels))
+    most = max((coefficient.n for _, coefficients in ranked for coefficient in coefficients.values()), default=0)
     if most > 1 and (few := explain_few_systems(most)):
         yield few
 
@@ -218,10 +228,10 @@ def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficien
     conclusion.
     """
     return {
-        name: found
-        for name, found in aspect.system_coefficients.items()
+        name: coefficient
+        for name, coefficient in aspect.system_coefficients.items()
         if name in aspect.order_verdicts
-        and found.value is not None
+        and coefficient.value is not None
         and not explain_too_few_videos(aspect.n_videos[name])
     }
 
@@ -229,15 +239,15 @@ def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficien
 def explain_system_orders(
     verdicts: Mapping[str, OrderConclusion], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield one clause for all metrics with the same conclusion on how they rank systems, with Kendall's tau-b of each
-    metric.
+    """Yield one clause for all metrics with the same conclusion on how they rank systems, with every metric's
+    Kendall's tau-b.
 
     >>> found = {"vcs": Coefficient("vcs", 1.0, 0.9, 1.0, 6), "ecs": Coefficient("ecs", 0.9, 0.8, 1.0, 6)}
     >>> alike = OrderConclusion("alike", "ranks the 6 systems as people do")
     >>> next(explain_system_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
     'VCS (τ-b 1.00) and ECS (τ-b 0.90) rank the 6 systems as people do'
     """
-    for words, names in group_names({name: each.words for name, each in verdicts.items()}).items():
+    for words, names in group_names({name: conclusion.words for name, conclusion in verdicts.items()}).items():
         shown = [
             labels[name]
             if (value := coefficients[name].value) is None

@@ -64,16 +64,16 @@ def load_metric_summaries(connection: Connection, metrics: Sequence[str]) -> tup
 
     Reads the temporary table of `collect_scores`. A metric without an active scorer is left out.
     """
-    found = (
+    summaries = (
         _load_metric_summary(connection, metric, tally) for metric, tally in tally_statuses(connection, metrics).items()
     )
-    return tuple(facts for facts in found if facts is not None)
+    return tuple(summary for summary in summaries if summary is not None)
 
 
 def _load_metric_summary(connection: Connection, metric: str, tally: Sequence[StatusTally]) -> MetricSummary | None:
     """Describe one metric; None for a metric without an active scorer, or with no result for any sample."""
     scorer_id = find_active_scorer(connection, metric)
-    if scorer_id is None or all(each.status == "unscored" for each in tally):
+    if scorer_id is None or all(count.status == "unscored" for count in tally):
         return None
     why = load_commonest_reasons(connection, metric, scorer_id)
     version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
@@ -83,7 +83,9 @@ def _load_metric_summary(connection: Connection, metric: str, tally: Sequence[St
         models=tuple(dict.fromkeys(list_active_models(connection, metric))),
         code_version=str(version),
         stand_ins={name: STAND_INS[name] for name in list_stand_ins(connection, metric)},
-        statuses=tuple(StatusCount(each.kind, each.status, each.n, why.get(each.status)) for each in tally),
-        n_defined=sum(each.n for each in tally if each.status == "ok"),
-        ranges={each.kind: (each.low, each.high) for each in tally if each.low is not None and each.high is not None},
+        statuses=tuple(StatusCount(count.kind, count.status, count.n, why.get(count.status)) for count in tally),
+        n_defined=sum(count.n for count in tally if count.status == "ok"),
+        ranges={
+            count.kind: (count.low, count.high) for count in tally if count.low is not None and count.high is not None
+        },
     )

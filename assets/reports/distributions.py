@@ -41,13 +41,13 @@ def draw_captions(connection: Connection, metrics: Sequence[MetricSummary]) -> D
 
 def compute_metric_pairs(drawn: DrawnCaptions) -> tuple[MetricPair, ...]:
     """Compute Spearman's rho of every two metrics, over the drawn captions that both have a value for."""
-    found = []
+    pairs = []
     for (metric, values), (other, others) in combinations(drawn.values.items(), 2):
         both = np.isfinite(values) & np.isfinite(others)
-        found.append(
+        pairs.append(
             MetricPair(metric, other, compute_coefficient(values[both], others[both], "spearman"), int(both.sum()))
         )
-    return tuple(found)
+    return tuple(pairs)
 
 
 def load_metric_spreads(connection: Connection, metrics: Sequence[MetricSummary]) -> tuple[MetricSpread, ...]:

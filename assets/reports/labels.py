@@ -12,12 +12,12 @@ from assets.reports.text import format_name
 from db.reports.summary import count_excluded_ratings, count_old_ratings, has_synthetic_ratings
 from db.scores.store import list_active_models
 
-# What stands in for a model that a metric asks for, with the remedy.
+# Stand-ins for models that a metric needs, with the remedy.
 STAND_INS: Mapping[str, str] = {
-    DEMO_ENCODER: "it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
-    HUMAN_NOTES: "they stand in for the video: for a score without references set REELSIEVE_QEVA_VIDEO_MODEL",
+    DEMO_ENCODER: "it only works on the demo: for other videos set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
+    HUMAN_NOTES: "no model sees the video: for a score without references set REELSIEVE_QEVA_VIDEO_MODEL",
 }
-# So many characters of a revision tell it from any other.
+# This many first characters identify a revision.
 REVISION_LENGTH = 12
 
 
@@ -63,7 +63,7 @@ def format_metric_label(metric: str, names: Iterable[str]) -> str:
 
 
 def format_models(models: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return models as text: role, id and revision of each, separated by semicolons, with a note on any stand-in.
+    """Return models as text: role, id and revision, separated by semicolons, with a note on any stand-in.
 
     >>> format_models({"text_encoder": {"model_id": "minilm", "revision": "sha256:0123456789abcdef0123"}})
     'text encoder minilm (revision 0123456789ab)'
@@ -106,8 +106,10 @@ def explain_drawn_ratings(n: int) -> str:
     """Return a sentence on why n ratings that were drawn for a question are left out of statistics.
 
     >>> explain_drawn_ratings(1)
-    '1 rating was drawn to settle a question and is no part of a random sample: reelsieve compare weighs it'
+    '1 rating is left out, since it was drawn to settle a question and is no random sample: reelsieve compare uses it'
     """
-    were, they = ("rating was", "it") if n == 1 else ("ratings were", "them")
-    are = "is no part" if n == 1 else "are no part"
-    return f"{n:,} {were} drawn to settle a question and {are} of a random sample: reelsieve compare weighs {they}"
+    if n == 1:
+        subject, verb, them = "1 rating is left out, since it was", "is", "it"
+    else:
+        subject, verb, them = f"{n:,} ratings are left out, since they were", "are", "them"
+    return f"{subject} drawn to settle a question and {verb} no random sample: reelsieve compare uses {them}"

@@ -40,7 +40,7 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
     them.
     """
     labels = {metric.name: metric.label for metric in report.metrics}
-    pairs = {(each.metric, each.other): each for each in report.pairs}
+    pairs = {(pair.metric, pair.other): pair for pair in report.pairs}
 
     def label(metric: str) -> str:
         return "one more rater" if metric == ONE_RATER else labels.get(metric, metric)
@@ -48,7 +48,9 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
     def find_pair(metric: str, other: str) -> MetricPair | None:
         return pairs.get((metric, other)) or pairs.get((other, metric))
 
-    compared = {name for aspect in report.trust.aspects for name, found in aspect.coefficients.items() if found.n}
+    compared = {
+        name for aspect in report.trust.aspects for name, coefficient in aspect.coefficients.items() if coefficient.n
+    }
     return (
         make_template_environment()
         .get_template("index.html")
@@ -99,7 +101,7 @@ def _format_reference_counts(report: Report, metric: str) -> list[str]:
     """Return how many references the videos have on which a metric was compared with people, without repeats among
     aspects.
     """
-    counts = (each.references[metric] for each in report.trust.aspects if metric in each.references)
+    counts = (aspect.references[metric] for aspect in report.trust.aspects if metric in aspect.references)
     return list(dict.fromkeys(format_reference_count(count) for count in counts))
 
 
@@ -116,7 +118,7 @@ def find_common_n(table: SystemTable) -> int | None:
     """Return the number of values behind every mean of a table; None where these numbers differ, or there is no
     mean.
     """
-    counts = {n for system in table.systems for each in table.means[system].values() if (n := each.n)}
+    counts = {n for system in table.systems for mean in table.means[system].values() if (n := mean.n)}
     return counts.pop() if len(counts) == 1 else None
 
 
@@ -133,9 +135,12 @@ def compute_interval_bars(table: SystemTable) -> dict[str, dict[str, tuple[float
 def _compute_column_bars(means: Mapping[str, ClusterMean]) -> dict[str, tuple[float, float, float]]:
     """Compute the places of one column's means and intervals, by system, in percent."""
     ends = {
-        system: tuple(each.mean if end is None else end for end in (each.low, each.mean, each.high))
-        for system, each in means.items()
-        if each.mean is not None
+        system: tuple(
+            cluster_mean.mean if end is None else end
+            for end in (cluster_mean.low, cluster_mean.mean, cluster_mean.high)
+        )
+        for system, cluster_mean in means.items()
+        if cluster_mean.mean is not None
     }
     lowest = min((low for low, *_ in ends.values()), default=0.0)
     width = max((high for *_, high in ends.values()), default=0.0) - lowest or 1.0
@@ -163,18 +168,21 @@ def _explain_missing_scores(metrics: Sequence[MetricSummary], report: Report) ->
     """
     labels = {metric.name: metric for metric in metrics}
     for metric, counts in report.trust.unscored.items():
-        told = ", ".join(f"{n:,} {why}" for why, n in counts.items() if n)
-        if told and metric in labels:
-            commonest = [each for each in labels[metric].statuses if each.status not in ("ok", "stale")]
+        counts_text = ", ".join(f"{n:,} {why}" for why, n in counts.items() if n)
+        if counts_text and metric in labels:
+            commonest = [count for count in labels[metric].statuses if count.status not in ("ok", "stale")]
             why = f" (most of all: {commonest[0].status})" if commonest else ""
-            yield labels[metric].label, f"of the {report.trust.n_judged:,} judged samples, {told}{why}."
+            yield (
+                labels[metric].label,
+                f"of the {format_count(report.trust.n_judged, 'judged sample')}, {counts_text}{why}.",
+            )
 
 
 def make_template_environment(templates: Path = TEMPLATES) -> Environment:
     """Make the Jinja environment of the pages, with the filters they use. Values are escaped as HTML, control
     characters are shown as text, and a name that is not defined raises.
     """
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(templates),
         autoescape=True,
         undefined=StrictUndefined,
@@ -182,7 +190,7 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
         lstrip_blocks=True,
         finalize=_escape_text,
     )
-    found.filters |= {
+    environment.filters |= {
         "number": format_number,
         "references": format_reference_count,
         "percent": format_percent,
@@ -194,7 +202,7 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
         "drawn": Markup,
         "zip": zip,
     }
-    return found
+    return environment
 
 
 def _escape_text(value: Any) -> Any:

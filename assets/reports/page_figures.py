@@ -41,37 +41,42 @@ def _plot_aspect(aspect: AspectAgreement, i: int, labels: Mapping[str, str]) -> 
     ratings.
     """
     bars = [
-        (labels[name], found, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
-        for name, found in aspect.coefficients.items()
+        (labels[name], coefficient, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
+        for name, coefficient in aspect.coefficients.items()
     ]
     bars = [
-        bar for bar in (*bars, *((found.name, found, GREY) for found in aspect.baselines)) if bar[1].value is not None
+        bar
+        for bar in (*bars, *((coefficient.name, coefficient, GREY) for coefficient in aspect.baselines))
+        if bar[1].value is not None
     ]
     if bars:
-        told = "; ".join(f"{name} {format_number(found.value)}" for name, found, _ in bars)
+        description = "; ".join(f"{name} {format_number(coefficient.value)}" for name, coefficient, _ in bars)
         baseline = aspect.strongest.value if aspect.strongest else None
-        yield f"aspect-{i}", plot_coefficients(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {told}")
+        yield (
+            f"aspect-{i}",
+            plot_coefficients(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {description}"),
+        )
     for points in aspect.scatters:
         if points.values:
             label, name = labels[points.metric], f"scatter-{i}-{points.metric}"
-            told = f"{label} against the ratings of {aspect.aspect}, {points.n} samples"
-            drawn = plot_scatter(points, label, f"rated {aspect.aspect}", _format_id(name), told)
-            yield name, drawn
+            description = f"{label} against the ratings of {aspect.aspect}, {points.n} samples"
+            svg = plot_scatter(points, label, f"rated {aspect.aspect}", _format_id(name), description)
+            yield name, svg
 
 
 def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> Iterator[tuple[str, str]]:
     """Yield the figures of one metric's distribution by name: histogram, quantiles by system, and by shard if
     several.
     """
-    own = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
-    cuts = {f"{100 * cut.share:g} %": cut.value for cut in own}
+    rows = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
+    cuts = {f"{100 * cut.share:g} %": cut.value for cut in rows}
     yield (
         f"histogram-{i}",
         plot_histogram(
             spread.low, spread.high, spread.counts, label, f"histogram{i}", f"Distribution of {label}", cuts
         ),
     )
-    by_system = sorted(spread.by_system, key=lambda each: -each.quantiles[2])[:MOST_ROWS]
+    by_system = sorted(spread.by_system, key=lambda group_spread: -group_spread.quantiles[2])[:MOST_ROWS]
     yield f"boxes-{i}", plot_quantiles(by_system, label, f"boxes{i}", f"Quantiles of {label} by system")
     if len(spread.by_shard) > 1:
         yield f"shards-{i}", plot_shards(spread.by_shard, label, f"shards{i}", f"Quantiles of {label} by shard")

@@ -64,8 +64,8 @@ def _plot_lines(axes: Axes, lines: Mapping[str, float]) -> None:
     labels: dict[float, list[str]] = {}
     for label, value in lines.items():
         axes.axvline(value, color="#b5482f", linewidth=1)
-        beside = next((other for other in labels if abs(other - value) < (right - left) / 40), value)
-        labels.setdefault(beside, []).append(label)
+        near_value = next((other for other in labels if abs(other - value) < (right - left) / 40), value)
+        labels.setdefault(near_value, []).append(label)
     for value, shared in labels.items():
         axes.text(value, axes.get_ylim()[1], " " + ", ".join(shared), fontsize=6, rotation=90, va="top")
 

@@ -48,7 +48,7 @@ class MetricSummary:
     @property
     def n_stale(self) -> int:
         """The number of samples whose score is stale: computed from an input that has changed since."""
-        return sum(each.n for each in self.statuses if each.status == "stale")
+        return sum(count.n for count in self.statuses if count.status == "stale")
 
     def has_values(self, kind: str) -> bool:
         """Return whether at least one sample of the kind ("caption" or "qa") has a value of the metric."""
@@ -56,7 +56,7 @@ class MetricSummary:
 
     def count_values(self, kind: str) -> int:
         """Return how many samples of the kind ("caption" or "qa") have a value of the metric."""
-        return sum(each.n for each in self.statuses if (each.kind, each.status) == (kind, "ok"))
+        return sum(count.n for count in self.statuses if (count.kind, count.status) == (kind, "ok"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class FactDistribution:
     summary: FactSummary
 
     def list_extremes(self) -> Iterator[tuple[str, Extreme]]:
-        """Yield ("least", lowest value) and ("most", highest value) with the row that has it; without an end that
-        equals the median.
+        """Yield ("least", extreme) and ("most", extreme): the lowest and the highest value, each with the key that has
+        it. An end that equals the median is left out.
         """
         for word, end in (("least", self.summary.least), ("most", self.summary.greatest)):
             if end.value != self.summary.median:
@@ -329,8 +329,8 @@ class LabelThresholdRow:
 class RatingThresholdRow:
     """The value of a metric that best separates samples that people rate as good in one aspect from the others.
 
-    sentence: the result in words, or why there is no threshold. beside: how it compares with simple scores; "" without
-    a threshold.
+    sentence: the result in words, or why there is no threshold. `beside`: how it compares with simple scores; ""
+    without a threshold.
     """
 
     metric: str

@@ -27,6 +27,7 @@ from assets.reports.report_files import ReportFiles, create_report_folder, write
 from assets.reports.sample_choice import choose_shown_samples
 from assets.reports.samples import load_shown_samples
 from assets.reports.systems import compute_system_tables
+from assets.reports.text import format_count
 from assets.reports.thresholds import load_label_threshold_rows, load_rating_threshold_rows, load_share_threshold_rows
 from assets.reports.trust import MetricClaims, build_trust_summary, explain_stale_agreement, load_claims
 from assets.scores.base import Scorer
@@ -100,7 +101,7 @@ def compute_report(
     """
     tell("reading the scores")
     with _open_snapshot(engine) as connection:
-        # Not those of `scorers` alone: some scores were made elsewhere.
+        # Not only those of `scorers`: some scores were imported.
         names = list_dataset_metrics(connection, dataset)
         create_reported_table(connection, dataset, names)
         given = list_answers(connection, dataset.dataset_id)
@@ -151,13 +152,17 @@ def _correct_chances(
     """
     tables = (*systems, *people)
     leads = [lead for table in tables for lead in table.leads.values()]
-    beside, others = correct_comparisons(
+    same_items, others = correct_comparisons(
         compared.same_items, [*leads, *(order.p for order in compared.system_orders.values())]
     )
     rest = iter(others)
-    own = tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in tables)
+    tables_of_all = tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in tables)
     orders = {key: replace(order, p=next(rest)) for key, order in compared.system_orders.items()}
-    return own[: len(systems)], own[len(systems) :], replace(compared, same_items=beside, system_orders=orders)
+    return (
+        tables_of_all[: len(systems)],
+        tables_of_all[len(systems) :],
+        replace(compared, same_items=same_items, system_orders=orders),
+    )
 
 
 def list_notices(
@@ -180,16 +185,19 @@ def list_notices(
         if n := metric.n_stale:
             scores, are, them = ("score", "is", "it") if n == 1 else ("scores", "are", "them")
             remedy = (
-                f"rs.import_scores imports {them} again" if metric.is_imported else f"reelsieve score makes {them} anew"
+                f"rs.import_scores imports {them} again"
+                if metric.is_imported
+                else f"reelsieve score computes {them} again"
             )
             yield f"{n} {scores} of {metric.label} {are} stale and left out: {remedy}."
     if data.counts["references"] and judged.samples and COMMON_WORDS not in judged.baselines:
         yield (
-            "Words in common with references are not scored, so no metric is held against them: run reelsieve facts "
-            f"--dataset {dataset}."
+            "No metric is compared with the words in common with references, which are not scored yet: run reelsieve "
+            f"facts --dataset {dataset}."
         )
     if judged.n_others:
-        yield f"People judged {judged.n_others:,} question-answer pairs, too; agreement is that of captions alone."
+        others = format_count(judged.n_others, "question-answer pair")
+        yield f"Agreement is that of captions only; people also judged {others}."
 
 
 @contextmanager

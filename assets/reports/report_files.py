@@ -61,7 +61,7 @@ def create_report_folder(folder: Path) -> Path:
         with open_partial_file(target / PROBE):
             pass
         (target / PROBE).unlink()
-    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
+    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of an unknown user
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ReportError(f"{folder}: no report can be written there ({reason}): name a folder with --to") from error
     return target
@@ -83,7 +83,7 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
 
 def format_report_json(report: Report) -> str:
     """Return the records of a report as JSON text, without pictures and points of scatter plots."""
-    plain = {each.name: getattr(report, each.name) for each in fields(report)}
+    plain = {field.name: getattr(report, field.name) for field in fields(report)}
     plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
     plain["trust"] = _drop_fields(asdict(report.trust), ("rows", "scatters"))
     plain["groups"] = {group.name: [_convert_sample(sample) for sample in group.samples] for group in report.groups}
@@ -98,8 +98,8 @@ def _convert_sample(sample: ShownSample) -> dict[str, Any]:
 def _drop_fields(value: Any, names: tuple[str, ...]) -> Any:
     """Return nested plain data without the fields of these names."""
     if isinstance(value, dict):
-        return {name: _drop_fields(each, names) for name, each in value.items() if name not in names}
-    return [_drop_fields(each, names) for each in value] if isinstance(value, list | tuple) else value
+        return {name: _drop_fields(part, names) for name, part in value.items() if name not in names}
+    return [_drop_fields(part, names) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _convert_plain(value: Any) -> Any:

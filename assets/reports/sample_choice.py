@@ -20,9 +20,9 @@ from metrics_core.arrays import FloatArray
 
 N_EXTREMES = 2
 MOST_DISPUTED = 6
-# Where nothing is scored, so many captions are the extremes of facts.
+# Without any score, at most this many captions with extreme facts are shown.
 MOST_EXTREME = 12
-# Half of all samples lie between the two ranks.
+# A gap of ranks at which half of all samples lie between the two.
 LEAST_GAP = 0.5
 
 ChosenGroup = SampleGroup[tuple[int, str]]
@@ -66,14 +66,14 @@ def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterato
     why.
     """
     ends = [
-        (each.of, end.row_id, f"{word} {format_name(each.fact)}: {format_compact(end.value)}")
-        for each in described.facts
-        for word, end in each.list_extremes()
+        (distribution.of, end.row_id, f"{word} {format_name(distribution.fact)}: {format_compact(end.value)}")
+        for distribution in described.facts
+        for word, end in distribution.list_extremes()
     ]
-    of_video = first_captions(connection, [row_id for of, row_id, _ in ends if of == "video"])
+    first_caption_ids = first_captions(connection, [row_id for row_kind, row_id, _ in ends if row_kind == "video"])
     chosen: set[int] = set()
-    for of, row_id, why in ends:
-        sample_id = of_video.get(row_id) if of == "video" else row_id
+    for row_kind, row_id, why in ends:
+        sample_id = first_caption_ids.get(row_id) if row_kind == "video" else row_id
         if sample_id is not None and (sample_id in chosen or len(chosen) < MOST_EXTREME):
             chosen.add(sample_id)
             yield sample_id, why
@@ -84,15 +84,15 @@ def _choose_between_metrics(names: Mapping[str, str], drawn: DrawnCaptions) -> t
     every pair.
     """
     ranks = {metric: _compute_ranks(values) for metric, values in drawn.values.items()}
-    found = []
+    gaps = []
     for high, low in permutations(ranks, 2):
         gap = ranks[high] - ranks[low]
         place = int(np.nanargmax(gap)) if np.isfinite(gap).any() else None
         if place is not None and gap[place] >= LEAST_GAP:
             why = f"{names[high]} ranks it high, {names[low]} low"
-            found.append((float(gap[place]), drawn.sample_ids[place], why))
-    found.sort(key=lambda each: (-each[0], each[1], each[2]))
-    return tuple((sample_id, why) for _, sample_id, why in found[:MOST_DISPUTED])
+            gaps.append((float(gap[place]), drawn.sample_ids[place], why))
+    gaps.sort(key=lambda item: (-item[0], item[1], item[2]))
+    return tuple((sample_id, why) for _, sample_id, why in gaps[:MOST_DISPUTED])
 
 
 def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The page's colours of verdicts; everything else is drawn in one colour.
+# The page's colours of conclusions; everything else has one colour.
 LIGHT_COLOURS: Mapping[TrafficLight, str] = {
     "good": "#187a4b",
     "middle": "#b07d00",
@@ -56,11 +56,13 @@ def plot_coefficients(
         axes.axvline(rater.value, color=DARK, linewidth=1.2, linestyle="--", label="one more rater")
         if rater.low is not None and rater.high is not None:
             axes.axvspan(rater.low, rater.high, color=DARK, alpha=0.13, linewidth=0)
-    for place, (_, found, colour) in enumerate(reversed(bars)):
-        if found.value is not None:
-            axes.plot([found.value], [place], "o", color=colour, markersize=4.5)
-        if found.low is not None and found.high is not None:
-            axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+    for place, (_, coefficient, colour) in enumerate(reversed(bars)):
+        if coefficient.value is not None:
+            axes.plot([coefficient.value], [place], "o", color=colour, markersize=4.5)
+        if coefficient.low is not None and coefficient.high is not None:
+            axes.plot(
+                [coefficient.low, coefficient.high], [place, place], color=colour, linewidth=2, solid_capstyle="butt"
+            )
     _label_rows(axes, names, "Kendall’s τ-b with people, 95 % interval")
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="upper right", ncols=2, frameon=False, fontsize=8, handlelength=1.8)
@@ -123,7 +125,7 @@ def plot_quantiles(spreads: Sequence[Spread], xlabel: str, name: str, descriptio
     """Plot quantiles of several groups, the first on top, as an SVG element: a line from 5 to 95 %, a box over the
     middle half, and a dot at the median.
     """
-    names = [f"{_shorten(each.group)} ({each.n:,})" for each in reversed(spreads)]
+    names = [f"{_shorten(spread.group)} ({spread.n:,})" for spread in reversed(spreads)]
     figure, axes = _make_axes(WIDTH, 0.58 + 0.22 * len(spreads), _measure_names(names))
     for place, spread in enumerate(reversed(spreads)):
         p5, p25, p50, p75, p95 = spread.quantiles
@@ -139,17 +141,17 @@ def plot_shards(spreads: Sequence[Spread], ylabel: str, name: str, description: 
     """Plot the median and the middle half of a metric by shard, as an SVG element; of more than 60 shards, the 60
     farthest from the middle one.
     """
-    middle = float(np.median([each.quantiles[2] for each in spreads]))
-    farthest = sorted(spreads, key=lambda each: -abs(each.quantiles[2] - middle))[:MOST_SHARDS]
-    shown = sorted(farthest, key=lambda each: int(each.group))
+    middle = float(np.median([spread.quantiles[2] for spread in spreads]))
+    farthest = sorted(spreads, key=lambda spread: -abs(spread.quantiles[2] - middle))[:MOST_SHARDS]
+    shown = sorted(farthest, key=lambda spread: int(spread.group))
     figure, axes = _make_axes(WIDTH, 1.7)
     places = range(len(shown))
-    low, median, high = ([each.quantiles[i] for each in shown] for i in (1, 2, 3))
+    low, median, high = ([spread.quantiles[i] for spread in shown] for i in (1, 2, 3))
     axes.vlines(places, low, high, color=ACCENT, alpha=0.4, linewidth=max(1.0, 90 / len(shown)))
     axes.plot(places, median, "o", color=ACCENT, markersize=3)
     axes.axhline(middle, color=GREY, linewidth=0.8, linestyle="--")
     step = max(1, len(shown) // 10)
-    axes.set_xticks(list(places)[::step], [each.group for each in shown][::step])
+    axes.set_xticks(list(places)[::step], [spread.group for spread in shown][::step])
     axes.set(xlabel="shard", ylabel=ylabel)
     return render_svg(figure, name, description)
 
@@ -166,7 +168,7 @@ def _place_labels(labels: Mapping[str, float], letter: float, limits: tuple[floa
     [(0.0, '50 %'), (1.8, '25 %')]
     """
     placed: list[tuple[float, str]] = []
-    for label, place in sorted(labels.items(), key=lambda each: each[1]):
+    for label, place in sorted(labels.items(), key=lambda item: item[1]):
         placed.append((_move_inside(place, label, letter, limits), label))
         while len(placed) > 1:
             (left, before), (right, after) = placed[-2:]

@@ -27,8 +27,7 @@ def compute_system_tables(
     """
     by_metric, by_aspect = [], []
     for kind in ("caption", "qa"):
-        # Of very many systems those with the most samples.
-        systems = [each.system for each in data.systems if each.kind == kind]
+        systems = [count.system for count in data.systems if count.kind == kind]
         shown = systems[:MOST_SYSTEMS]
         n_left_out = len(systems) - len(shown)
         names = [metric.name for metric in metrics if metric.has_values(kind)]
@@ -55,9 +54,10 @@ def _compute_table(
     """Compute the means of every system by every column; systems without any value are left out, the best rank comes
     first.
     """
-    found = compute_cluster_means(_sum_batches(rows, len(systems)), (n_videos, len(columns), len(systems)))
+    column_means = compute_cluster_means(_sum_batches(rows, len(systems)), (n_videos, len(columns), len(systems)))
     means = {
-        system: {name: found[i][number] for i, name in enumerate(columns)} for number, system in enumerate(systems)
+        system: {name: column_means[i][number] for i, name in enumerate(columns)}
+        for number, system in enumerate(systems)
     }
     shown = [system for system in systems if any(mean.n for mean in means[system].values())]
     ranks = {name: _compute_ranks([means[system][name].mean for system in shown]) for name in columns}
@@ -68,7 +68,8 @@ def _compute_table(
 
     best_first = sorted(range(len(shown)), key=mean_rank, reverse=True)
     leads = {
-        name: next((mean.lead for mean in found[i] if mean.lead is not None), None) for i, name in enumerate(columns)
+        name: next((mean.lead for mean in column_means[i] if mean.lead is not None), None)
+        for i, name in enumerate(columns)
     }
     return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out, leads)
 

@@ -9,7 +9,7 @@ from db.scores.store import ScoredSample
 
 EXCERPT_LENGTH = 90
 # The characters that markdown reads as markup inside a line: CommonMark, GitHub's tables, addresses and strikethrough,
-# and the usual extensions (mathematics, marks, footnotes). The point of "www." is one.
+# and the usual extensions (mathematics, marks, footnotes). The dot of "www." is one, too.
 _MARKUP = re.compile(r"[\\`*_~\[\]<>&|:@#$^={}]|(?<=www)\.", re.IGNORECASE)
 # A backslash does not help here: tables are cut into cells, and HTML is recognised, before backslashes are read.
 _ENTITIES = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;"}

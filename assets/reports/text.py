@@ -50,8 +50,8 @@ def format_percent(share: float | None, digits: int = 0) -> str:
 
 
 def format_compact(value: Any) -> str:
-    """Return a fact's value as short text: a number with at least three significant digits, yes or no, or the text
-    itself.
+    """Return a fact's value as short text: a number as a whole one from 100 on and with at most three significant
+    digits below, yes or no, or the text itself.
 
     >>> format_compact(12345.6), format_compact(0.01234), format_compact(3), format_compact(True), format_compact("en")
     ('12,346', '0.0123', '3', 'yes', 'en')
@@ -97,8 +97,8 @@ def group_names(values: Mapping[str, str]) -> dict[str, list[str]]:
     {'good': ['VCS', 'QEVA'], 'bad': ['ECS']}
     """
     names: dict[str, list[str]] = {}
-    for name, each in values.items():
-        names.setdefault(each, []).append(name)
+    for name, value in values.items():
+        names.setdefault(value, []).append(name)
     return names
 
 

@@ -58,9 +58,9 @@ def _load_share_rows(
         if (n := metric.count_values(kind))
     }
     left = count_kept_by_system(connection, kind, values)
-    for metric, own in values.items():
-        n_at = count_equal(connection, kind, metric, own)
-        for place, value in enumerate(own):
+    for metric, thresholds in values.items():
+        n_at = count_equal(connection, kind, metric, thresholds)
+        for place, value in enumerate(thresholds):
             ratings = compare_ratings_by_threshold(connection, kind, metric, value) if data.ratings else []
             yield _build_share_row(metric, kind, place, value, n_at[place], left[metric], ratings)
 
@@ -103,20 +103,22 @@ def load_rating_threshold_rows(
     Reads REELSIEVE_GOOD_RATINGS. Raises SettingsError where it is unusable.
     """
     labels = {metric.name: metric.label for metric in metrics}
-    knows = {
-        (each.aspect, name): found.level in CLAIMS for each in trust.aspects for name, found in each.verdicts.items()
+    trusted = {
+        (aspect.aspect, name): threshold.level in CLAIMS
+        for aspect in trust.aspects
+        for name, threshold in aspect.verdicts.items()
     }
     return tuple(
         RatingThresholdRow(
-            found.metric,
-            found.objective,
-            found.threshold,
-            explain_rating_threshold(found, labels[found.metric], knows=known),
-            explain_simple_score_gain(found.threshold, knows=known).lstrip(",; "),
+            threshold.metric,
+            threshold.objective,
+            threshold.threshold,
+            explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted),
+            explain_simple_score_gain(threshold.threshold, knows=is_trusted).lstrip(",; "),
         )
-        for found in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)
-        for known in [knows.get((found.aspect, found.metric), False)]
-        if found.metric in labels
+        for threshold in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)
+        for is_trusted in [trusted.get((threshold.aspect, threshold.metric), False)]
+        if threshold.metric in labels
     )
 
 

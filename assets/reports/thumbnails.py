@@ -17,7 +17,7 @@ from metrics_core.frames.records import FrameReadError
 
 N_FRAMES = 4
 HEIGHT = 96
-# By the height. A panorama is cut at the sides, a picture of a phone held upright is narrower.
+# In heights of the picture. Wider pictures are made smaller, narrower ones stay narrower.
 WIDEST = 2
 QUALITY = 55
 TIMEOUT_S = 20.0
@@ -27,8 +27,8 @@ Thumbnails = tuple[tuple[tuple[float, bytes], ...], str | None]
 
 
 def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnails:
-    """Decode at most four frames of a video at equal distances, as JPEG pictures of this height in pixels; without any,
-    a reason. Never raises for an unreadable file.
+    """Decode up to four frames of a video at equal distances as JPEG pictures of at most this height in pixels; no
+    frames, and the reason, where its file is missing or cannot be read.
 
     video: a row of table `video` as a mapping, with the video's key under "video".
     """
@@ -39,12 +39,12 @@ def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnail
     every = max(1, (video["n_frames"] or 1) // N_FRAMES)
     try:
         with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
-            found = read_frames(path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S)
+            frames = read_frames(path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S)
     except IngestedFileUnreadable as error:
         return (), f"the file cannot be shown: {error}"
     except FrameReadError as error:
         return (), f"the file cannot be shown: {error.reason}"
-    return tuple(zip(found.times_s.tolist(), map(encode_jpeg, found.pixels), strict=True)), None
+    return tuple(zip(frames.times_s.tolist(), map(encode_jpeg, frames.pixels), strict=True)), None
 
 
 def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:

@@ -62,36 +62,36 @@ def make_training_subset(
     written.
     """
     try:
-        chosen = make_selection(curation.engine, dataset, recipe, lambda: find_text_encoder(curation.scorers), tell)
+        selection = make_selection(curation.engine, dataset, recipe, lambda: find_text_encoder(curation.scorers), tell)
     except NothingToSelect as error:
         if recipe.where or recipe.at_least:
             raise
         # A dataset that is not scored yet is no mistake: its subset waits for the scores.
         return dg.MaterializeResult(metadata={"dagster/row_count": 0, "why none": str(error)})
-    path = curation.create_folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
+    path = curation.create_folder("selections") / f"{dataset.name}-{selection.selection_id}.parquet"
     # Written even if the file exists: it may come from another database that this home folder was used with.
-    export_selection(curation.engine, chosen.selection_id, path, replace=True)
-    first = next(load_selection_rows(curation.engine, chosen.selection_id, batch_size=10))
+    export_selection(curation.engine, selection.selection_id, path, replace=True)
+    first = next(load_selection_rows(curation.engine, selection.selection_id, batch_size=10))
     with curation.engine.connect() as connection:
         label = " and ".join(load_metric_label(connection, metric) for metric in recipe.by)
-        told = load_mean_metadata(connection, dataset.dataset_id, recipe.by)
-    unjudged = {metric: format_items(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
-    at_cut = [
-        *explain_ties(chosen.n, chosen.n_tied, chosen.n_tied_left, recipe.spec()),
-        *explain_thresholds(chosen.cuts),
+        mean_metadata = load_mean_metadata(connection, dataset.dataset_id, recipe.by)
+    unjudged = {metric: format_items(by_status) for metric, by_status in selection.unjudged.items() if by_status}
+    tie_sentences = [
+        *explain_ties(selection.n, selection.n_tied, selection.n_tied_left, recipe.spec()),
+        *explain_thresholds(selection.cuts),
     ]
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
         metadata={
-            "selection": f"number {chosen.selection_id}, {'new' if chosen.is_new else 'made before and unchanged'}",
-            "dagster/row_count": chosen.n,
-            "eligible": chosen.n_eligible,
-            "near-duplicates left out": f"{chosen.n_duplicates:,}",
-            **{f"samples without {metric}": said for metric, said in unjudged.items()},
+            "selection": f"number {selection.selection_id}, {'new' if selection.is_new else 'made before, unchanged'}",
+            "dagster/row_count": selection.n,
+            "eligible": selection.n_eligible,
+            "near-duplicates left out": f"{selection.n_duplicates:,}",
+            **{f"samples without {metric}": counts for metric, counts in unjudged.items()},
             "ranked by": label,
-            "cutoff": round(chosen.cutoff, 4),
-            **({"at the cut": "; ".join(at_cut)} if at_cut else {}),
-            **told,
+            "cutoff": round(selection.cutoff, 4),
+            **({"at the cut": "; ".join(tie_sentences)} if tie_sentences else {}),
+            **mean_metadata,
             "path": dg.MetadataValue.path(str(path)),
             "first rows": dg.MetadataValue.md(format_markdown_table(["rank", "sample", "system", label], preview)),
         }

@@ -52,12 +52,12 @@ def load_export_input(connection: Connection, selection_id: int, form: str) -> E
     return ExportInput(frozen, columns, build_export_query(frozen, root), root, passport)
 
 
-def load_batches(connection: Connection, reading: ExportInput, tell: LineWriter) -> Iterator[Batch]:
+def load_batches(connection: Connection, source: ExportInput, tell: LineWriter) -> Iterator[Batch]:
     """Yield all rows of a selection in order of rank, in batches. Raises SelectionError at the end if rows are missing.
 
     tell: called with a line of progress after every batch.
     """
-    return check_batches(reading.frozen, load_export_batches(connection, reading.query), tell)
+    return check_batches(source.frozen, load_export_batches(connection, source.query), tell)
 
 
 def check_batches(
@@ -73,6 +73,6 @@ def check_batches(
         tell(f"{n:,} of {frozen.n:,} rows")
     if n != frozen.n:
         raise SelectionError(
-            f"selection {frozen.selection_id} has {n} of its {frozen.n} rows, because someone deleted the others: make "
-            "it anew with reelsieve select"
+            f"selection {frozen.selection_id} has only {n} of its {frozen.n} rows, because others were deleted: make "
+            "it again with reelsieve select"
         )

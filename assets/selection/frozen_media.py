@@ -46,19 +46,19 @@ class MediaRows:
     No transaction stays open while files are copied, which may take hours.
     """
 
-    def __init__(self, engine: Engine, reading: ExportInput, after_rank: int, tell: LineWriter) -> None:
+    def __init__(self, engine: Engine, source: ExportInput, after_rank: int, tell: LineWriter) -> None:
         self._engine = engine
-        self._reading = reading
+        self._source = source
         self._after_rank = after_rank
         self._tell = tell
         self._videos: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the rows in order of rank. Raises SelectionError at the end if rows are missing."""
-        for batch in check_batches(self._reading.frozen, self._batches(), lambda line: None, n_before=self._after_rank):
-            for row in build_row_objects(self._reading.columns, batch):
+        for batch in check_batches(self._source.frozen, self._batches(), lambda line: None, n_before=self._after_rank):
+            for row in build_row_objects(self._source.columns, batch):
                 yield row
-                self._tell(f"{row['rank']:,} of {self._reading.frozen.n:,} rows")
+                self._tell(f"{row['rank']:,} of {self._source.frozen.n:,} rows")
 
     @contextmanager
     def open_media(self, row: Mapping[str, Any]) -> Iterator[HashedFile]:
@@ -71,19 +71,19 @@ class MediaRows:
             with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:
                 yield file
                 if file.digest.hexdigest() != row["content_sha256"]:
-                    raise IngestedFileUnreadable("it is not the file that was frozen: put that one back")
+                    raise IngestedFileUnreadable("it is not the file that was frozen: restore that one")
         except IngestedFileUnreadable as error:
-            named = f"row {row['rank']}, sample {row['sample']!r}, video {row['video']!r}"
-            raise MediaGone(f"{named}: its file cannot be had: {error}") from None
+            described_row = f"row {row['rank']}, sample {row['sample']!r}, video {row['video']!r}"
+            raise MediaGone(f"{described_row}: its file cannot be read: {error}") from None
 
     def _batches(self) -> Iterator[Batch]:
         """Yield the rows in batches, and load the present state of their videos."""
         after = self._after_rank
         while True:
             with self._engine.connect() as connection:
-                batch = load_export_batch(connection, self._reading.query, after)
+                batch = load_export_batch(connection, self._source.query, after)
                 keys = {row.video for row in batch}
-                self._videos = load_current_videos(connection, self._reading.frozen.dataset_id, keys)
+                self._videos = load_current_videos(connection, self._source.frozen.dataset_id, keys)
             if not batch:
                 return
             yield batch
@@ -94,11 +94,11 @@ class MediaRows:
         this file.
         """
         address = row["media"]
-        uri = address if is_address(address) else os.path.join(self._reading.media_root or "/", address)
+        uri = address if is_address(address) else os.path.join(self._source.media_root or "/", address)
         content = bytes.fromhex(row["content_sha256"])
-        now = self._videos.get(row["video"])
-        if now is not None and (now.uri, bytes(now.content_sha256 or b"")) == (uri, content):
-            return now
+        current = self._videos.get(row["video"])
+        if current is not None and (current.uri, bytes(current.content_sha256 or b"")) == (uri, content):
+            return current
         # The video is gone from the dataset, or has another file there: nothing but the content is known.
         size = None if is_address(uri) else _find_size(Path(uri))
         unknown = dict.fromkeys(("mtime_ns", "ctime_ns", "inode", "etag"))
@@ -122,4 +122,4 @@ def _find_size(path: Path) -> int | None:
     try:
         return path.stat().st_size
     except OSError:
-        return None  # whoever opens the file says why
+        return None  # opening the file raises with the reason

@@ -26,7 +26,7 @@ def open_partial_file(target: Path) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
-            # On the disk before it has its name: else a machine that loses power could leave the name of a half file.
+            # On the disk before it has its name: a power failure could leave the name of an incomplete file otherwise.
             os.fsync(file.fileno())
             # Renamed before it is closed, since `remove_abandoned` removes a partial file without a lock.
             path.replace(target)
@@ -49,7 +49,7 @@ def _create_partial_file(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         path = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
         file = path.open("x+b")
-        # Some file systems of clusters have no locks: files are written there all the same, and none is removed.
+        # Some file systems of clusters have no locks: files are written there without one, and none is removed.
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         # Another process may have removed the file before it was locked.

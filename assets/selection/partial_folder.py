@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from db.selection.recipes import SelectionError
 
 PARTIAL_SUFFIX = ".partial"
-# Which export the folder is to become, and the lock of whoever writes it; both go when it is complete.
+# Which export the folder is for, and the lock of the process that writes it; both are removed when it is complete.
 _MARK, _NEW_MARK, _LOCK = ".export.json", ".export.json.new", ".lock"
 
 
@@ -54,7 +54,7 @@ def _check_ours(folder: Path) -> None:
     """Raise SelectionError for a folder that no export made."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     if _MARK not in names and names - {_LOCK, _NEW_MARK}:
-        raise SelectionError(f"{folder} is in the way, and no half export: move it, or give another name")
+        raise SelectionError(f"{folder} exists, but is no part of an export: move it, or give another name")
 
 
 def _check_same(folder: Path, export: Mapping[str, Any], *, resumable: bool) -> None:
@@ -62,9 +62,9 @@ def _check_same(folder: Path, export: Mapping[str, Any], *, resumable: bool) -> 
     mark = folder / _MARK
     if not mark.exists():
         return
-    known = json.loads(mark.read_text())
-    if known != export and (resumable or known["format"] != export["format"]):
-        raise SelectionError(f"{folder} holds the half of another export: remove it, or give another name")
+    found_export = json.loads(mark.read_text())
+    if found_export != export and (resumable or found_export["format"] != export["format"]):
+        raise SelectionError(f"{folder} has a part of another export: remove it, or give another name")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from db.selection.provenance import count_selection_rows, list_frozen_scorers, l
 
 PARQUET_KEY = "reelsieve"
 """The key of a passport in the metadata of a Parquet file's schema."""
-# Of a selection's row: what a passport says elsewhere, or what means nothing outside the database.
+# Columns of a selection's row that a passport has elsewhere, or that mean nothing outside the database.
 _ELSEWHERE = ("spec", "metrics", "models", "dataset_id", "dataset_name")
 
 

@@ -21,16 +21,18 @@ def read_recipe(path: Path) -> Recipe:
     except OSError as error:
         raise SelectionError(f"{path}: the recipe cannot be read ({error.strerror}): give another file") from error
     if len(text) > _MOST_BYTES:
-        raise SelectionError(f"{path}: a recipe has at most {_MOST_BYTES} bytes: this is no recipe")
+        raise SelectionError(
+            f"{path}: too large for a recipe, which has at most {_MOST_BYTES} bytes: give another file"
+        )
     try:
-        said: Any = yaml.load(text, Loader=_PlainLoader)
-        return parse_recipe(said)
+        content: Any = yaml.load(text, Loader=_PlainLoader)
+        return parse_recipe(content)
     except SelectionError as error:
         raise SelectionError(f"{path}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
-        raise SelectionError(f"{path}{place}: this is no YAML: a recipe has lines such as by: vcs") from error
+        raise SelectionError(f"{path}{place}: not YAML: a recipe has lines such as by: vcs") from error
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -59,6 +61,6 @@ class _PlainLoader(yaml.SafeLoader):
                     f"line {key.start_mark.line + 1}: a recipe has no merge keys (<<): write the values out"
                 )
             if name in seen:
-                raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} stands twice: leave one out")
+                raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} is there twice: remove one")
             seen.add(name)
         return super().construct_mapping(node, deep)

@@ -62,7 +62,8 @@ def choose_samples(
     *,
     lock: bool,
 ) -> tuple[EligibleSamples, PickedSamples]:
-    """Return the samples that a recipe allows in a dataset now, and those that it selects. Must begin a transaction.
+    """Return the eligible samples of a dataset, which meet a recipe's conditions, and the samples that the recipe picks
+    from them, in order of rank. Must begin a transaction.
 
     encoder: the model whose vectors of all texts are stored; None for a recipe that compares no texts. lock: whether
     the choice is to be frozen. Raises what `make_selection` raises.
@@ -93,15 +94,15 @@ def _explain_shares(candidates: Candidates, recipe: Recipe, dataset: str) -> str
     """Return the message that a size is missing, with how many candidates each share keeps, and down to which value."""
     values = combine_values(candidates, recipe)
     order = np.argsort(-values)
-    stratum, curve = candidates.stratum_places[order], []
+    stratum, share_texts = candidates.stratum_places[order], []
     for share in KEPT_SHARES:
         places = count_places(recipe.model_copy(update={"keep": share}), candidates.strata, stratum)
-        lowest = min(cut.value for cut in find_size_thresholds(values[order], stratum, places))
+        lowest = min(threshold.value for threshold in find_size_thresholds(values[order], stratum, places))
         down_to = f" (down to {lowest:.4g})" if recipe.choose == "best" else ""
-        curve.append(f"{share:g} keeps {sum(places):,}{down_to}")
+        share_texts.append(f"{share:g} keeps {sum(places):,}{down_to}")
     before = ", before near-duplicates are left out" if recipe.dedupe or recipe.dedupe_videos else ""
     return (
-        f"nothing is selected, since nothing says how much to take: of the {format_count(len(order), 'sample')} of {dataset} "
-        f"with {' and '.join(recipe.by)}{before}, a share of {join_names(curve)}; give keep (--keep), count (--count) or "
-        "at_least (--at-least)"
+        f"nothing is selected, because the recipe has no size: of the {format_count(len(order), 'sample')} of "
+        f"{dataset} with {' and '.join(recipe.by)}{before}, a share of {join_names(share_texts)}; give keep (--keep), "
+        "count (--count) or at_least (--at-least)"
     )

@@ -20,7 +20,7 @@ from db.selection.recipes import SelectionError
 from metrics_core.protocols import TextEncoder
 from metrics_core.vectors import BadFeature, normalise_rows
 
-# Vectors that are scaled at once.
+# How many vectors are scaled at once.
 _ROWS = 4096
 
 
@@ -41,17 +41,18 @@ def embed_missing_texts(
     """
     if not texts:
         return
-    tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embeds them first")
+    tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embedding them first")
 
     def embed(lot: Sequence[str]) -> None:
         embed_texts(engine, encoder, lot, lambda _: None)
 
     measured = measure_rate(embed, texts, clock, len)
-    rest = texts[measured.n_measured :]
-    if rest:
-        takes = format_duration(measured.seconds * sum(map(len, rest)))
-        tell(f"{format_count(len(rest), 'text')} left to embed: {takes}, measured on the first {measured.n_measured:,}")
-        embed_texts(engine, encoder, rest, tell)
+    remaining = texts[measured.n_measured :]
+    if remaining:
+        duration = format_duration(measured.seconds * sum(map(len, remaining)))
+        texts_left = format_count(len(remaining), "text")
+        tell(f"{texts_left} left to embed: {duration}, measured on the first {measured.n_measured:,}")
+        embed_texts(engine, encoder, remaining, tell)
 
 
 def load_unit_vectors(
@@ -73,7 +74,7 @@ def load_unit_vectors(
             bad = start + int(np.argmin(np.abs(part).max(axis=1)))
             key = find_sample_key_of_text(connection, digests[bad])
             raise SelectionError(
-                f"sample {key!r} has a text of which the encoder {encoder.identity.model_id} says nothing: its vector "
-                "is zero; leave such samples out with a condition, or name another encoder"
+                f"sample {key!r} cannot be compared, because {encoder.identity.model_id} gives its text a zero vector: "
+                "leave such samples out with a condition, or name another encoder"
             ) from error
     return vectors

@@ -53,7 +53,7 @@ ALIKE_CHECK = "shards_alike"
             ALIKE_CHECK,
             asset="threshold",
             partitions_def=DATASETS,
-            description="The scores of every shard's videos are distributed as those of all other shards. The check fails "
+            description="The scores of every shard's videos are distributed as those of all others. The check fails "
             "where a shard differs by more than chance and by more than a negligible effect (p < 0.01 by Mann-Whitney "
             f"with Holm's correction, Cliff's delta {LEAST_DELTA}).",
         )
@@ -163,7 +163,7 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     dataset = require_dataset(curation.engine, context.partition_key)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
     stored = store_rating_thresholds(curation.engine, dataset, judged, read_settings(RatingSettings).good_ratings)
-    dataset_thresholds = [each for each in stored if each.shard is None]
+    dataset_thresholds = [threshold for threshold in stored if threshold.shard is None]
     if not dataset_thresholds:
         none = dg.MetadataValue.text("none: no scored sample has a rating or a label")
         return dg.MaterializeResult(metadata={"ratings": none})
@@ -173,7 +173,9 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
         note = load_ratings_note(connection, dataset.dataset_id)
     metadata = {
         metric: dg.MetadataValue.md(
-            _format_rating_thresholds([each for each in dataset_thresholds if each.metric == metric], label)
+            _format_rating_thresholds(
+                [threshold for threshold in dataset_thresholds if threshold.metric == metric], label
+            )
         )
         for metric, label in labels.items()
     }
@@ -186,18 +188,20 @@ def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str) -> 
     header = ["threshold", "at least", "low", "high", "n", "good", "good that stay", "others that stay", "elsewhere"]
     rows = [
         [
-            each.objective,
-            *("" if value is None else f"{value:.4g}" for value in (cut.at_least, cut.low, cut.high)),
+            rating_threshold.objective,
+            *("" if value is None else f"{value:.4g}" for value in (threshold.at_least, threshold.low, threshold.high)),
             *(
-                str(cut.n),
-                str(cut.n_good),
-                f"{cut.kept_good:.1%}",
-                f"{cut.kept_others:.1%}",
-                format_estimate(cut.held_out),
+                str(threshold.n),
+                str(threshold.n_good),
+                f"{threshold.kept_good:.1%}",
+                f"{threshold.kept_others:.1%}",
+                format_estimate(threshold.held_out),
             ),
         ]
-        for each in thresholds
-        if (cut := each.threshold).held_out is not None
+        for rating_threshold in thresholds
+        if (threshold := rating_threshold.threshold).held_out is not None
     ]
-    sentences = "\n".join(f"- {escape_markdown(explain_rating_threshold(each, label))}" for each in thresholds)
+    sentences = "\n".join(
+        f"- {escape_markdown(explain_rating_threshold(rating_threshold, label))}" for rating_threshold in thresholds
+    )
     return f"{format_markdown_table(header, rows)}\n\n{sentences}" if rows else sentences

@@ -14,7 +14,7 @@ METHOD_QUANTILE = "quantile"
 
 
 def format_objective(share: float) -> str:
-    """Return the name of a share's threshold in recipes.
+    """Return the name that recipes use for the threshold that keeps a share of the samples.
 
     >>> format_objective(0.125)
     'keep 0.125'

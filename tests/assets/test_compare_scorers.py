@@ -269,7 +269,7 @@ def test_a_constant_scorer_orders_nothing(engine: Engine, clips: Dataset, sample
     assert {each.value for each in found.scores.correlations.values()} == {None}
     assert explain_comparison(found) == [
         f"vcs@{first} gives all 8 samples the value 0.5, so it orders nothing",
-        f"quality: vcs@{first} has one value for 8 samples, so it orders nothing",
+        f"quality: vcs@{first} has the same value for 8 samples, so it cannot order them",
     ]
 
 

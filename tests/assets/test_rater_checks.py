@@ -63,7 +63,7 @@ def test_who_rates_reads_who_answers_in_a_pattern_and_who_is_left_out(module_eng
         found = compute_progress(connection, rated, ASPECT, "r0", pairs=False)
     assert any(each.startswith("eve gave 27 answers in a row that repeat 1, 2, 3, 4, 5 (coverage)")
                for each in found.sentences), found.sentences  # fmt: skip
-    assert any("leaves out those who share fewer than 30 captions with others: eve (2" in each
+    assert any("leaves out raters with fewer than 30 shared captions: eve (2" in each
                for each in found.sentences), found.sentences  # fmt: skip
     assert sum(each.startswith("r2 is far from the other raters: τ-b ") for each in found.sentences) == 1
     assert not any(each.startswith(("r0 is far", "r1 is far", "r0 gave", "r2 gave")) for each in found.sentences)
@@ -106,15 +106,15 @@ def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_a
     shares, many = aspect["ties"]
     n = int(coarse.sum())
     tied = 100 * (n * (n - 1) + (40 - n) * (39 - n)) / (40 * 39)
-    assert shares == f"Pairs of captions that get equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
+    assert shares == f"Pairs of captions with equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
     rows = {row["metric"]: row for row in made.numbers["agreement"]
             if (row["grouping"], row["statistic"]) == ("pooled", "pairwise_accuracy_calibrated")}  # fmt: skip
     assert many.startswith(
-        "VCS ties so many that ties should count: where small differences are ties, it orders or ties "
+        "VCS ties so many pairs that ties should count: if small differences are ties, it orders or ties "
         f"{100 * rows['vcs']['value']:.0f} %, {100 * rows['vcs']['low']:.0f} % to {100 * rows['vcs']['high']:.0f} % of"
     )
     assert f"majority {100 * rows['majority']['value']:.0f} %" in many
-    assert many.endswith("How small was chosen on the other half of the videos.")
+    assert many.endswith("What a small difference is was chosen on the other half of the videos.")
     assert shares in made.text
     assert many in made.text
 

@@ -226,10 +226,10 @@ def test_a_dataset_without_ratings_is_no_red_run_and_keeps_no_cut_of_before(
     assert len(stored(engine)) == 1
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.rating))
-    assert materialised(engine, clips, tmp_path) == {"ratings": "no ratings and no labels of scored samples"}
+    assert materialised(engine, clips, tmp_path) == {"ratings": "none: no scored sample has a rating or a label"}
     assert stored(engine) == []
     empty = make_dataset(engine, "empty")
-    assert materialised(engine, empty, tmp_path) == {"ratings": "no ratings and no labels of scored samples"}
+    assert materialised(engine, empty, tmp_path) == {"ratings": "none: no scored sample has a rating or a label"}
 
 
 def test_stale_scores_do_not_count_and_too_few_ratings_give_no_number(

@@ -118,7 +118,7 @@ def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: En
     again = drawn(engine, clips, "evqa:vcs")
     found = state(engine, clips, again)
     assert found.n_other > 0
-    assert f"{found.n_other} ratings were drawn by other scores" in found.explain()
+    assert f"{found.n_other} more ratings were drawn when scores" in found.explain()
     rate_drawn(engine, clips, again, 5)
     later = state(engine, clips, again)
     assert later.answer is not None

@@ -53,7 +53,7 @@ Selection, recipe, cutoff, score hash, scorers with their models, thresholds and
 
 
 def write_hugging_face(
-    folder: Path, reading: ExportInput, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
+    folder: Path, source: ExportInput, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
 ) -> None:
     """Write a selection as data/train-*.parquet, README.md and passport.json into an empty folder. A file ends with the
     batch that reaches `rows_of_a_file` rows.
@@ -63,9 +63,9 @@ def write_hugging_face(
     while (first := next(batches, None)) is not None:
         with open_partial_file(folder / "data" / f"train-{number:05d}.parquet") as file:
             rows = _take_file_rows(first, batches, rows_of_a_file)
-            write_parquet(file, reading.columns, reading.passport, rows)
+            write_parquet(file, source.columns, source.passport, rows)
         number += 1
-    for name, text in ((PASSPORT, format_passport(reading.passport)), (CARD, format_dataset_card(reading.passport))):
+    for name, text in ((PASSPORT, format_passport(source.passport)), (CARD, format_dataset_card(source.passport))):
         with open_partial_file(folder / name) as file:
             file.write(text.encode())
 

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 from assets.selection.export_input import Batch
 from db.selection.exports import ExportColumn, ExportKind
 
-# Where a cell can begin: where the text does, and behind what a spreadsheet of another country takes for a separator.
-# There a formula begins with = + - @ (also in their full width, also behind spaces), and an apostrophe is doubled.
-# Behind a separator it also begins behind a quotation mark: CSV doubles that, and two of them are an empty quotation.
+# A cell can begin where the text does, and after a character that a spreadsheet of another country takes as separator.
+# There a formula begins with = + - @ (also in full width, also after spaces), and an apostrophe is doubled.
+# After a separator it also begins after a quotation mark: CSV doubles that, and two of them are an empty quotation.
 _SIGN = r"[=+\-@＝＋－＠\t\r\n]"
 _FORMULA = re.compile(rf"^(?='|[ \u00a0\u3000]*{_SIGN})|(?<=[;\t\r\n])(?='|[ \"\u00a0\u3000]*{_SIGN})")
 _GUARD = re.compile(r"(^|[;\t\r\n])'")
@@ -56,7 +56,7 @@ def write_csv(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable
             ["" if value is None else cell(value) for cell, value in zip(as_cell, row, strict=True)] for row in batch
         )
     text.flush()
-    # The file stays open: whoever opened it closes it.
+    # The file stays open: the caller closes it.
     text.detach()
 
 

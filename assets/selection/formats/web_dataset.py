@@ -20,7 +20,7 @@ from assets.selection.partial_file import open_partial_file, remove_abandoned
 from assets.selection.passport import format_passport
 
 JOURNAL, PASSPORT = ".shards.jsonl", "passport.json"
-# Readers pass over it: the `webdataset` package over names in underscores, `datasets` over names without a dot.
+# Readers skip it: the `webdataset` package over names in underscores, `datasets` over names without a dot.
 PASSPORT_MEMBER = "__reelsieve_passport__"
 _EXTENSION = re.compile(r"[a-z0-9]{1,8}")
 
@@ -55,7 +55,7 @@ def read_complete_shards(folder: Path) -> list[TarShard]:
     is torn, or whose file is missing or has another size.
     """
     journal = folder / JOURNAL
-    found: list[TarShard] = []
+    complete: list[TarShard] = []
     for line in journal.read_text().splitlines() if journal.exists() else []:
         try:
             shard = TarShard(**json.loads(line))
@@ -63,8 +63,8 @@ def read_complete_shards(folder: Path) -> list[TarShard]:
                 break
         except (ValueError, TypeError, FileNotFoundError):
             break
-        found.append(shard)
-    return found
+        complete.append(shard)
+    return complete
 
 
 def write_tar_shards(
@@ -94,11 +94,11 @@ def write_tar_shards(
 
 
 def choose_media_extension(address: str) -> str:
-    """Return the file extension of a video in a tar file: that of its address in lower case, or `video` if it is
-    unusable.
+    """Return the file extension of a video in a tar file: that of its address in lower case, or `video` if there is
+    none, or one that is too long, `json` or `txt`.
 
-    >>> choose_media_extension("day/a.b.MP4"), choose_media_extension("s3://clips/a"), choose_media_extension("notes.txt")
-    ('mp4', 'video', 'video')
+    >>> [choose_media_extension(address) for address in ("day/a.b.MP4", "s3://clips/a", "notes.txt")]
+    ['mp4', 'video', 'video']
     """
     extension = os.path.splitext(address)[1][1:].lower()
     return extension if _EXTENSION.fullmatch(extension) and extension not in ("json", "txt") else "video"
