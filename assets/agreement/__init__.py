@@ -1,1 +1,1 @@
-"""Metrics against people, per dataset."""
+"""Compares metrics with people's judgements on a dataset."""

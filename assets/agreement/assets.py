@@ -1,4 +1,4 @@
-"""How far the metrics of a dataset agree with people, as an asset."""
+"""Dagster asset `agreement`: how well the order that metrics give to samples and systems matches people's."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from metrics_core.agreement.preferences import PREFERENCE_ACCURACY, SIDE_BY_SIDE
 from metrics_core.agreement.row import KENDALL
 
 INTERVAL_HEADING = "95 % interval over videos"
-# The aspects of decisions on labelled keypoints begin so.
+# The beginning of the aspects of decisions on labelled keypoints.
 DECISIONS_PREFIX = "keypoints"
 _STATISTICS = {
     "f1": "F1",
@@ -40,19 +40,23 @@ SHOWN_GROUPINGS = ("pooled", "per_video", "per_system", "within_system")
     kinds={"postgres"},
 )
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Correlations of every metric, of simple scores and of raters with people, with intervals over videos."""
+    """Correlations of every metric, of simple scores and of raters with people, with intervals over videos, stored in
+    table `agreement`.
+    """
     dataset = require_dataset(curation.engine, context.partition_key)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
     rows = store_agreement(curation.engine, dataset, judged)
     with curation.engine.connect() as connection:
         labels = {metric: load_metric_label(connection, metric) for metric in judged.metric_values}
         note = load_ratings_note(connection, dataset.dataset_id)
-    shown = format_agreement([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
-    return dg.MaterializeResult(metadata={**note, **shown})
+    metadata = format_agreement([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
+    return dg.MaterializeResult(metadata={**note, **metadata})
 
 
 def format_agreement(rows: list[StoredAgreementRow]) -> dict[str, dg.MetadataValue]:
-    """Format the rows of a dataset for Dagster: counts, and tables of every aspect. A row has its metric's label."""
+    """Return the rows of a dataset's agreement as metadata for Dagster: counts, and markdown tables by aspect. The
+    field `metric` of a row must be the label to show.
+    """
     correlated: dict[str, list[StoredAgreementRow]] = {}
     decided: dict[str, list[StoredAgreementRow]] = {}
     for row in rows:
@@ -78,14 +82,16 @@ def format_agreement(rows: list[StoredAgreementRow]) -> dict[str, dg.MetadataVal
 
 
 def _format_pooled(rows: list[StoredAgreementRow]) -> str:
-    """The coefficients over all samples: short, so that the page shows them at once."""
+    """Return the coefficients over all samples as a short markdown table, which Dagster's page shows at once."""
     pooled = [row for row in rows if row.grouping == "pooled"]
     cells = [[row.metric, format_number(row.value, 3), _format_interval(row), f"{row.n:,}"] for row in pooled]
     return format_markdown_table(["metric", "Kendall tau-b", INTERVAL_HEADING, "samples"], cells)
 
 
 def _format_aspect_table(aspect: str, rows: list[StoredAgreementRow]) -> str:
-    """A table of one aspect, and a plot of its pooled coefficients."""
+    """Return a markdown table of one aspect, and a plot of its coefficients over all samples where these have
+    intervals.
+    """
     cells = [
         [
             row.metric,
@@ -112,7 +118,9 @@ def _format_aspect_table(aspect: str, rows: list[StoredAgreementRow]) -> str:
 
 
 def _format_decisions(rows: list[StoredAgreementRow]) -> str:
-    """A table of decisions, on keypoints or on two captions side by side, and the simple scores beside them."""
+    """Return a markdown table of decisions, on keypoints or on two captions side by side, with those of simple
+    scores.
+    """
     cells = [
         [
             row.metric,
@@ -127,6 +135,7 @@ def _format_decisions(rows: list[StoredAgreementRow]) -> str:
 
 
 def _format_interval(row: StoredAgreementRow) -> str:
+    """Return the interval of a row as text, or "none"."""
     return (
         "none"
         if row.low is None or row.high is None

@@ -1,4 +1,4 @@
-"""Two scorers on one dataset, compared on the samples that both have a value for, and with what people say of them."""
+"""Compares two scorers on one dataset: with each other on common samples, and each with people's judgements."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ from metrics_core.arrays import FloatArray
 
 
 class NothingToCompare(ValueError):
-    """Two scorers that cannot be compared on a dataset."""
+    """Raised when two scorers cannot be compared on a dataset; the message has the reason and a remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True)
 class TwoScorers:
-    """A dataset's samples with two scorers' values (n,), NaN for none; of those that people judged more.
+    """A dataset's samples with the values (n,) of two scorers, NaN for none, and people's judgements of some of them.
 
-    ratings, choices, baselines: of the judged samples of all kinds, see `Judged`; baselines are those that order
-    captions, without the two that are compared.
+    ratings, choices, baselines: of the judged samples of all kinds, see `JudgedSamples`. baselines are the simple
+    scores that order captions, without the two scorers that are compared.
     """
 
     samples: list[SampleIds]
@@ -70,8 +70,13 @@ class TwoScorers:
 
 
 def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
-    """Compare the scorers of these names. Raises UnknownScorer and NothingToCompare, with the remedy."""
-    # One snapshot: a run that scores meanwhile changes nothing between the two scorers.
+    """Compare two scorers by their names on one dataset: differences, samples that move most in rank, and which one
+    agrees better with people. Reads one state of the database and writes nothing.
+
+    n_movers: how many samples that rise and that fall are listed. Raises UnknownScorer and NothingToCompare, with the
+    remedy.
+    """
+    # One snapshot, so that a run that scores at the same time changes neither scorer's values.
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         loaded = load_two_scorers(connection, dataset, *_find_pair(connection, dataset, first, second))
         common = np.flatnonzero(np.isfinite(loaded.values[0]) & np.isfinite(loaded.values[1]))
@@ -79,7 +84,7 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
             raise NothingToCompare(_explain_no_common(dataset.name, loaded.sides))
         kept, values = [loaded.samples[i] for i in common], (loaded.values[0][common], loaded.values[1][common])
         n_resamples = choose_n_resamples(len(kept))
-        videos = [each.video_id for each in kept]
+        videos = [sample.video_id for sample in kept]
         scores = compare_scores(*values, videos, n_moved=n_movers, seed=SEED)
         movers = (*scores.moved_up, *scores.moved_down)
         names = load_named_samples(connection, [kept[mover.position].sample_id for mover in movers])
@@ -104,52 +109,56 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
 
 
 def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScorer, second: StoredScorer) -> TwoScorers:
-    """Read what two scorers and people say of a dataset's samples."""
+    """Load the values of two scorers for all samples of a dataset, and people's judgements."""
     samples = list_dataset_samples(connection, dataset.dataset_id)
     columns = []
     for scorer in (first, second):
         stored = load_scorer_values(connection, scorer.scorer_id, dataset.dataset_id)
-        found = [stored.get(each.sample_id, (None, UNSCORED)) for each in samples]
-        without = Counter(status for value, status in found if value is None)
-        values = np.array([math.nan if value is None else value for value, _ in found])
-        columns.append((ComparedScorer(scorer, dict(without.most_common())), values))
+        results = [stored.get(sample.sample_id, (None, UNSCORED)) for sample in samples]
+        missing = Counter(status for value, status in results if value is None)
+        values = np.array([math.nan if value is None else value for value, _ in results])
+        columns.append((ComparedScorer(scorer, dict(missing.most_common())), values))
     judged = list_judged_samples(connection, dataset.dataset_id)
-    rated = group_ratings(judged, list_ratings(connection, dataset.dataset_id))
-    ratings = {aspect: each.values for aspect, each in rated.items()}
-    (one, left), (other, right) = columns
+    aspect_ratings = group_ratings(judged, list_ratings(connection, dataset.dataset_id))
+    ratings = {aspect: ratings.values for aspect, ratings in aspect_ratings.items()}
+    (first_side, first_values), (second_side, second_values) = columns
     compared = {side.scorer.metric for side, _ in columns}
-    # A simple score that is compared does not stand beside itself.
+    # A simple score that is compared is no baseline for itself.
     baselines = {
         name: values
         for name, values in load_baselines(connection, dataset.dataset_id, judged).items()
         if name != MAJORITY and STORED_COLUMNS.get(name) not in compared
     }
     choices = group_choices(judged, list_preferences(connection, dataset.dataset_id))
-    return TwoScorers(samples, (one, other), (left, right), judged, ratings, choices, baselines)
+    return TwoScorers(
+        samples, (first_side, second_side), (first_values, second_values), judged, ratings, choices, baselines
+    )
 
 
 def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
-    """The two scorers of these names, each with a score on the dataset."""
+    """Return the two scorers of these names. Raises NothingToCompare where they are the same, or have no score on the
+    dataset.
+    """
     scorers = list_scorers(connection)
-    one, other = (require_named_scorer(scorers, name) for name in (first, second))
-    if one.scorer_id == other.scorer_id:
-        others = format_other_scorers(scorers, one)
+    first_scorer, second_scorer = (require_named_scorer(scorers, name) for name in (first, second))
+    if first_scorer.scorer_id == second_scorer.scorer_id:
+        others = format_other_scorers(scorers, first_scorer)
         remedy = f"name another one: {others}" if others else "score with other settings or another metric first"
-        raise NothingToCompare(f"{first!r} and {second!r} are the same scorer, {one.name}: {remedy}")
-    for scorer in (one, other):
+        raise NothingToCompare(f"{first!r} and {second!r} are the same scorer, {first_scorer.name}: {remedy}")
+    for scorer in (first_scorer, second_scorer):
         scored = list_scored_datasets(connection, scorer.scorer_id)
         if dataset.name not in scored:
             elsewhere = f", only {', '.join(scored)}" if scored else ""
             raise NothingToCompare(
-                f"{scorer.name} has not scored {dataset.name}{elsewhere}: with its settings run reelsieve score "
+                f"{scorer.name} has no score on {dataset.name}{elsewhere}: with its settings, run reelsieve score "
                 f"--dataset {dataset.name} --metric {scorer.metric}"
             )
-    return one, other
+    return first_scorer, second_scorer
 
 
 def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleComparison, ...]:
-    """Compare both scorers with the ratings and labels of the dataset."""
-    videos = [each.video_id for each in loaded.judged]
+    """Compare both scorers with people's ratings and labels of the dataset."""
+    videos = [sample.video_id for sample in loaded.judged]
     first, second = _select_judged_values(loaded)
     return compare_with_people(
         first, second, loaded.ratings, videos, loaded.baselines, n_resamples=n_resamples, seed=SEED
@@ -157,32 +166,34 @@ def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleCompari
 
 
 def _select_judged_values(loaded: TwoScorers) -> tuple[FloatArray, FloatArray]:
-    """The two scorers' values of the judged samples."""
-    row_of = {each.sample_id: row for row, each in enumerate(loaded.samples)}
-    rows = [row_of[each.sample_id] for each in loaded.judged]
+    """Return the two scorers' values of the judged samples."""
+    rows_by_id = {sample.sample_id: row for row, sample in enumerate(loaded.samples)}
+    rows = [rows_by_id[sample.sample_id] for sample in loaded.judged]
     return loaded.values[0][rows], loaded.values[1][rows]
 
 
 def _build_moved_sample(mover: MovedItem, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
-    """A mover with its names and values."""
+    """Build the record of a sample that the scorers rank differently, with its names and values."""
     return MovedSample(sample, (float(values[0][mover.position]), float(values[1][mover.position])), mover)
 
 
 def _find_constant(values: FloatArray) -> float | None:
-    """The value that all samples have; None where they differ."""
+    """Return the value that all samples have; None where they differ."""
     return float(values[0]) if (values == values[0]).all() else None
 
 
 def _explain_no_common(dataset: str, sides: tuple[ComparedScorer, ComparedScorer]) -> str:
-    """Say why no sample has both values."""
+    """Return a sentence on why no sample has values of both scorers."""
     reasons = "; ".join(
         f"{side.scorer.name} has no value for {format_missing_scores(side)}" for side in sides if side.missing_by_status
     )
-    return f"no sample of {dataset} has a value of both scorers ({reasons}): score what both metrics can score"
+    return f"no sample of {dataset} has values of both scorers ({reasons}): score samples that both metrics can score"
 
 
 def list_differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:
-    """Name the models, parameters and code versions in which two scorers of one metric differ."""
+    """List the models, parameters and code version in which two scorers of one metric differ, as (name, value of the
+    first, value of the second). None stands for a missing value; empty for scorers of different metrics.
+    """
     if first.metric != second.metric:
         return ()
     sides = [
@@ -194,7 +205,7 @@ def list_differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[s
 
 
 def _flatten(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings by their dotted names."""
+    """Return nested settings as one dict, with dotted names."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         flat |= _flatten(f"{prefix}{name}.", value) if isinstance(value, Mapping) else {f"{prefix}{name}": value}

@@ -1,4 +1,4 @@
-"""A comparison of two scorers on one dataset: its numbers, and what follows from them in sentences."""
+"""The result of comparing two scorers on one dataset: numbers, and the conclusions from them in sentences."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from metrics_core.agreement import MovedItem, PeopleComparison, PreferenceCompar
 from metrics_core.agreement.conclusions import explain_too_few_videos
 
 SIGNIFICANCE_LEVEL = 0.05
-"""A difference that chance gives less often than this is called more than chance."""
+"""A difference with a p-value below this one counts as more than chance."""
 
 
 @dataclass(frozen=True)
 class ComparedScorer:
-    """One scorer. without: for each reason, the number of samples that it has no value for."""
+    """A scorer in a comparison of two, and how many samples it has no value for, by status."""
 
     scorer: StoredScorer
     missing_by_status: Mapping[str, int]
@@ -24,7 +24,7 @@ class ComparedScorer:
 
 @dataclass(frozen=True)
 class MovedSample:
-    """A sample that the two scorers rank differently, with both values and percentiles (see `Mover`)."""
+    """A sample that two scorers rank differently, with the values of both and its percentiles."""
 
     sample: NamedSample
     values: tuple[float, float]
@@ -33,12 +33,12 @@ class MovedSample:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scorer A (first) and scorer B (second) on a dataset.
+    """How scorer A (first) and scorer B (second) differ on a dataset, and which one agrees better with people.
 
     differences: the models and parameters in which two scorers of one metric differ: name, of A, of B; empty for
-    different metrics. n_left_out: samples without a value on a side. constant: for each side its only value, or None.
-    people, choices: both against ratings and labels, and against preferences. n_judged: the samples that people rated,
-    labelled or compared.
+    different metrics. n_left_out: samples without a value of one of the two. constant: for both scorers the value that
+    all samples have, or None. people, choices: both against ratings and labels, and against preferences. n_judged: the
+    samples that people rated, labelled or compared.
     """
 
     first: ComparedScorer
@@ -56,11 +56,13 @@ class Comparison:
 
     @property
     def is_same_metric(self) -> bool:
-        """Whether both are scorers of one metric, so that their values are in one unit."""
+        """Whether both are scorers of one metric, so that their values have the same unit."""
         return self.first.scorer.metric == self.second.scorer.metric
 
     def as_dict(self) -> dict[str, Any]:
-        """The comparison as JSON; first is A and second is B."""
+        """Return the comparison as plain data for JSON, where "a" is the first and "b" the second scorer, with the
+        sentences.
+        """
         return {
             "a": _convert_side(self.first),
             "b": _convert_side(self.second),
@@ -69,13 +71,13 @@ class Comparison:
             "n_videos": self.scores.n_videos,
             "n_left_out": self.n_left_out,
             "n_resamples": self.n_resamples,
-            "correlations": {name: asdict(each) for name, each in self.scores.correlations.items()},
+            "correlations": {name: asdict(result) for name, result in self.scores.correlations.items()},
             "mean_difference": asdict(self.scores.mean_difference) if self.is_same_metric else None,
-            "up": [_convert_moved_sample(each) for each in self.up],
-            "down": [_convert_moved_sample(each) for each in self.down],
+            "up": [_convert_moved_sample(result) for result in self.up],
+            "down": [_convert_moved_sample(result) for result in self.down],
             "n_judged": self.n_judged,
-            "people": [_convert_people(each) for each in self.people],
-            "side_by_side": [_convert_people(each) for each in self.choices],
+            "people": [_convert_people(result) for result in self.people],
+            "side_by_side": [_convert_people(result) for result in self.choices],
             "sentences": explain_comparison(self),
         }
 
@@ -84,93 +86,101 @@ def _convert_side(side: ComparedScorer) -> dict[str, Any]:
     return {"name": side.scorer.name, **asdict(side.scorer), "without": dict(side.missing_by_status)}
 
 
-def _convert_moved_sample(each: MovedSample) -> dict[str, Any]:
+def _convert_moved_sample(moved: MovedSample) -> dict[str, Any]:
     return {
-        "sample": each.sample.key,
-        **{name: getattr(each.sample, name) for name in ("kind", "system", "text")},
-        "a": each.values[0],
-        "b": each.values[1],
-        "a_percentile": each.mover.first,
-        "b_percentile": each.mover.second,
-        "move": each.mover.move,
+        "sample": moved.sample.key,
+        **{name: getattr(moved.sample, name) for name in ("kind", "system", "text")},
+        "a": moved.values[0],
+        "b": moved.values[1],
+        "a_percentile": moved.mover.first,
+        "b_percentile": moved.mover.second,
+        "move": moved.mover.move,
     }
 
 
-def _convert_people(each: PeopleComparison | PreferenceComparison) -> dict[str, Any]:
-    row = asdict(each)
+def _convert_people(comparison: PeopleComparison | PreferenceComparison) -> dict[str, Any]:
+    row = asdict(comparison)
     return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
 
 
 def format_missing_scores(side: ComparedScorer) -> str:
-    """Format how many samples a scorer has no value for, and why: `40 samples (30 too_short, 10 stale)`."""
+    """Return how many samples a scorer has no value for, by status, as text: `40 samples (30 too_short, 10 stale)`."""
     reasons = ", ".join(f"{n} {reason}" for reason, n in side.missing_by_status.items())
     n = sum(side.missing_by_status.values())
     return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
 
 
-def explain_comparison(found: Comparison) -> list[str]:
-    """Return what follows from the numbers of a comparison, a sentence for every thing that a reader should know."""
-    said = []
-    for side, value in zip((found.first, found.second), found.constant, strict=True):
-        if value is not None and found.scores.n > 1:
-            said.append(f"{side.scorer.name} is {value:g} for all {found.scores.n} samples: it orders nothing")
-    if found.scores.n == 1:
-        said.append("one sample has a value of both scorers: correlations need two")
-    elif found.scores.n_videos == 1:
-        said.append("all samples are of one video: intervals need several")
-    if not found.n_judged:
-        said.append("no sample has ratings or labels: they would show which scorer is closer to people")
-    said += [_explain_people(each, found) for each in found.people]
-    return said + [_explain_choices(each, found) for each in found.choices]
+def explain_comparison(comparison: Comparison) -> list[str]:
+    """Return the conclusions of a comparison as sentences: scorers that order nothing, and by aspect which one is
+    closer to people.
+    """
+    sentences = []
+    for side, value in zip((comparison.first, comparison.second), comparison.constant, strict=True):
+        if value is not None and comparison.scores.n > 1:
+            sentences.append(
+                f"{side.scorer.name} gives all {comparison.scores.n} samples the value {value:g}, so it orders nothing"
+            )
+    if comparison.scores.n == 1:
+        sentences.append("only one sample has values of both scorers: a correlation needs two")
+    elif comparison.scores.n_videos == 1:
+        sentences.append("all samples belong to one video: intervals need several videos")
+    if not comparison.n_judged:
+        sentences.append("no sample has ratings or labels, which would show which scorer is closer to people")
+    sentences += [_explain_people(result, comparison) for result in comparison.people]
+    return sentences + [_explain_choices(result, comparison) for result in comparison.choices]
 
 
-def _explain_choices(each: PreferenceComparison, found: Comparison) -> str:
-    """Does one scorer prefer what people prefer more often, by one aspect?"""
-    names = found.first.scorer.name, found.second.scorer.name
-    if each.first.value is None or each.second.value is None:
-        return (
-            f"{each.aspect}, side by side: no pair that people decided has values of both scorers: compare more pairs"
-        )
-    n = f"{each.n} answer{'' if each.n == 1 else 's'}"
+def _explain_choices(result: PreferenceComparison, comparison: Comparison) -> str:
+    """Return a sentence on which scorer prefers what people prefer more often, by one aspect, and whether that is
+    chance.
+    """
+    names = comparison.first.scorer.name, comparison.second.scorer.name
+    if result.first.value is None or result.second.value is None:
+        return f"{result.aspect}, side by side: no pair with a preference has both values; compare more pairs"
+    n = f"{result.n} answer{'' if result.n == 1 else 's'}"
     shares = (
-        f"{names[0]} prefers the caption that people prefer in {each.first.value:.0%} of {n}, {names[1]} in "
-        f"{each.second.value:.0%}"
+        f"{names[0]} prefers the caption that people prefer in {result.first.value:.0%} of {n}, {names[1]} in "
+        f"{result.second.value:.0%}"
     )
-    if few := explain_too_few_videos(each.n_videos):
-        return f"{each.aspect}, side by side: which is closer to people is open: {few}; {shares}"
-    aspects = sum(other.p is not None for other in found.choices)
+    if few := explain_too_few_videos(result.n_videos):
+        return f"{result.aspect}, side by side: which is closer to people is open: {few}; {shares}"
+    aspects = sum(other.p is not None for other in comparison.choices)
     corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
-    if each.p_holm is None or each.p_holm >= SIGNIFICANCE_LEVEL:
-        p = "" if each.p_holm is None else f" (p = {each.p_holm:.3f}{corrected})"
-        return f"{each.aspect}, side by side: the difference may be chance{p}; {shares}"
-    closer = names[1] if each.second.value > each.first.value else names[0]
-    p = f"p = {each.p_holm:.3f}{corrected}"
-    return f"{each.aspect}, side by side: {closer} is closer to people by more than chance ({p}); {shares}"
+    if result.p_holm is None or result.p_holm >= SIGNIFICANCE_LEVEL:
+        p = "" if result.p_holm is None else f" (p = {result.p_holm:.3f}{corrected})"
+        return f"{result.aspect}, side by side: the difference may be chance{p}; {shares}"
+    closer = names[1] if result.second.value > result.first.value else names[0]
+    p = f"p = {result.p_holm:.3f}{corrected}"
+    return f"{result.aspect}, side by side: {closer} is closer to people by more than chance ({p}); {shares}"
 
 
-def _explain_people(people: PeopleComparison, found: Comparison) -> str:
-    """Is the difference between the scorers more than chance, by one aspect? It is that of Kendall's tau-b."""
-    names = found.first.scorer.name, found.second.scorer.name
-    tau, r = ((people.first[name].value, people.second[name].value) for name in ("kendall_b", "pearson"))
-    n = f"{people.n} sample{'' if people.n == 1 else 's'}"
-    if people.n < 2:
-        return f"{people.aspect}: {n} with ratings and both values, which is too few to compare: rate more samples"
+def _explain_people(result: PeopleComparison, comparison: Comparison) -> str:
+    """Return a sentence on which scorer has the higher Kendall's tau-b with people, by one aspect, and whether that is
+    chance.
+    """
+    names = comparison.first.scorer.name, comparison.second.scorer.name
+    tau, r = ((result.first[name].value, result.second[name].value) for name in ("kendall_b", "pearson"))
+    n = f"{result.n} sample{'' if result.n == 1 else 's'}"
+    if result.n < 2:
+        return (
+            f"{result.aspect}: too few samples to compare, {result.n} with ratings and both values; rate more samples"
+        )
     if tau[0] is None and tau[1] is None:
-        return f"{people.aspect}: the ratings of {n}, or both scorers, are constant, so nothing can be compared"
+        return f"{result.aspect}: nothing can be compared, since the ratings of {n}, or both scorers, are constant"
     if tau[0] is None or tau[1] is None:
         constant = names[0] if tau[0] is None else names[1]
-        return f"{people.aspect}: {constant} has one value for {n}, so it orders nothing"
+        return f"{result.aspect}: {constant} has the same value for {n}, so it cannot order them"
     difference = f"Kendall's tau-b with people is {tau[0]:.3f} for {names[0]} and {tau[1]:.3f} for {names[1]}"
     if r[0] is not None and r[1] is not None:
         difference += f" (Pearson's r {r[0]:.3f} and {r[1]:.3f})"
-    if people.strongest and people.strongest.value is not None:
-        difference += f"; {people.strongest.name} alone has {people.strongest.value:.3f}"
-    if few := explain_too_few_videos(people.n_videos):
-        return f"{people.aspect}: which is closer to people is open: {few}; {difference}"
-    aspects = sum(each.p is not None for each in found.people)
+    if result.strongest and result.strongest.value is not None:
+        difference += f"; the simple score {result.strongest.name} has {result.strongest.value:.3f}"
+    if few := explain_too_few_videos(result.n_videos):
+        return f"{result.aspect}: which is closer to people is open: {few}; {difference}"
+    aspects = sum(other.p is not None for other in comparison.people)
     corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
-    p = f"p = {people.p_holm:.3f}{corrected}"
-    if people.p_holm is None or people.p_holm >= SIGNIFICANCE_LEVEL:
-        return f"{people.aspect}: the difference may be chance ({p}); {difference}"
+    p = f"p = {result.p_holm:.3f}{corrected}"
+    if result.p_holm is None or result.p_holm >= SIGNIFICANCE_LEVEL:
+        return f"{result.aspect}: the difference may be chance ({p}); {difference}"
     closer = names[1] if tau[1] > tau[0] else names[0]
-    return f"{people.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"
+    return f"{result.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"

@@ -1,4 +1,6 @@
-"""The judged samples of a dataset: what people say of them, and beside that what scorers say."""
+"""The samples of a dataset that people judged: their ratings, labels and preferences, and the scores of the same
+samples.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +30,18 @@ MANY_SAMPLES = 20_000
 LABELS_ASPECT = "coverage (labels)"
 """The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
 LENGTH, COMMON_WORDS, COSINE = "length in words", "words in common", "cosine of whole texts"
-"""The names of the simple scores in the table of agreement."""
+"""The names of the simple scores in table `agreement`."""
 STORED_COLUMNS: Mapping[str, str] = dict(zip((COMMON_WORDS, COSINE), SIMPLE_SCORES, strict=True))
-"""The column of sample_scores that has a simple score, by its name in the table."""
+"""The column of `sample_scores` that has a simple score, by the score's name in table `agreement`."""
 SIMPLE_SCORE_COLUMNS: Mapping[str, str] = {LENGTH: "words", **STORED_COLUMNS}
-"""The same of all simple scores: the length is a fact."""
+"""The columns of all simple scores by their names in table `agreement`; the length is a fact, in column `words`."""
 MAJORITY = "majority"
-"""What gives every caption the commonest rating, and so ties all pairs: only pairwise accuracies exist."""
+"""A baseline that gives every caption the commonest rating, and so ties all pairs: only pairwise accuracies exist."""
 
 
 @dataclass(frozen=True)
 class AspectRatings:
-    """Ratings of one aspect (n, raters), NaN where there is none. raters: their names, in the order of the columns."""
+    """Ratings by one aspect (n, raters), NaN where there is none. raters: their names, in the order of the columns."""
 
     values: FloatArray
     raters: tuple[str, ...]
@@ -47,14 +49,15 @@ class AspectRatings:
 
 @dataclass(frozen=True)
 class JudgedSamples:
-    """The samples of a dataset that people judged, with the judgements and with all that scorers say of these samples.
+    """The samples of one kind that people judged, with their judgements and with the values of all metrics for them.
 
-    Arrays are (n,), NaN where there is no number, and `rated` has the ratings by aspect. The samples are all of one
-    `kind`, whose scores lie on one scale: captions where people judged some. n_others: the judged samples of the other
-    kind, which are left out. metrics: the values of the metrics that looked at some of the samples. simple_scores: the
-    same of the simple scores, by column. baselines: what a metric has to beat. scorers, n_stale: by metric and simple
-    score the active scorer, and the judged samples whose score is stale, and left out. keypoints: the decisions on
-    labelled keypoints. preferences: between two of the samples.
+    Arrays are (n,) in the order of `samples`, NaN where there is no number. kind: captions, or question-answer pairs
+    where no caption is judged, since scores of different kinds are not comparable. n_others: judged samples of the
+    other kind, which are left out. metric_values: of every metric with a result for one of the samples.
+    simple_score_values: by column. baselines: the simple scores that a metric has to beat, by their names in table
+    `agreement`. scorer_ids, n_stale: by metric and simple score the active scorer, and how many of the samples have a
+    stale score, which counts as none. decided_keypoints: decisions on labelled keypoints. preferences: between two of
+    the samples.
     """
 
     samples: list[JudgedSample]
@@ -71,85 +74,94 @@ class JudgedSamples:
 
     @cached_property
     def videos(self) -> list[int]:
-        """The video of each sample."""
-        return [each.video_id for each in self.samples]
+        """The video id of every sample, in the order of the samples."""
+        return [sample.video_id for sample in self.samples]
 
     @cached_property
     def ratings(self) -> dict[str, FloatArray]:
-        """The ratings (n, raters) by aspect."""
-        return {aspect: each.values for aspect, each in self.aspect_ratings.items()}
+        """The ratings (n, raters) by aspect, NaN where there is none. Labels of keypoints are an aspect of one
+        rater.
+        """
+        return {aspect: ratings.values for aspect, ratings in self.aspect_ratings.items()}
 
     @cached_property
     def choices(self) -> dict[str, Preferences]:
-        """What people prefer of two captions side by side, by aspect."""
+        """People's preferences between two of the samples side by side, by aspect; positions in them are those in
+        `samples`.
+        """
         return group_choices(self.samples, self.preferences)
 
     @property
     def computed_baselines(self) -> dict[str, FloatArray]:
-        """The baselines that order captions: all but the majority, which ties all."""
+        """The baselines that order captions, by name: all but the majority, which gives every caption the same
+        value.
+        """
         return {name: values for name, values in self.baselines.items() if name != MAJORITY}
 
 
 class RunJudgements:
-    """The judged samples of a run, read by the first step that asks, so that all conclusions rest on the same ones."""
+    """A cache of the judged samples of one run, so that all of its assets use the same state of the database."""
 
     def __init__(self) -> None:
-        self._read: dict[tuple[str, int], JudgedSamples] = {}
+        self._loaded: dict[tuple[str, int], JudgedSamples] = {}
 
     def load(self, run_id: str, engine: Engine, dataset: Dataset) -> JudgedSamples:
-        """Return what this run read of a dataset, and read it where no step has asked yet."""
+        """Return the judged samples of a dataset; the first call for a run and dataset loads them, and drops those of
+        the last one.
+        """
         key = run_id, dataset.dataset_id
-        if key not in self._read:
-            # The runs of a process follow one another.
-            self._read = {key: load_judged_snapshot(engine, dataset)}
-        return self._read[key]
+        if key not in self._loaded:
+            # A process has one run at a time, so one entry is enough.
+            self._loaded = {key: load_judged_snapshot(engine, dataset)}
+        return self._loaded[key]
 
 
 def load_judged_snapshot(engine: Engine, dataset: Dataset) -> JudgedSamples:
-    """Read the judgements of a dataset and the scores of the judged samples, all from one state of the database."""
+    """Load the judged samples of a dataset with the values of all its metrics, from one state of the database."""
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         return load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
 
 
 def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> JudgedSamples:
-    """Load the judgements of a dataset and what the metrics and the simple scores say of the judged samples.
-
-    Metrics that looked at none of them are left out. Without a judgement no score is read.
+    """Load the samples of a dataset that people judged, their judgements, and their values by these metrics and simple
+    scores. Metrics with no result for any of them are left out; without judgements, no score is read.
     """
-    everyone = list_judged_samples(connection, dataset.dataset_id)
-    kind = min((each.kind for each in everyone), default="caption")
-    samples = [each for each in everyone if each.kind == kind]
-    ids = [each.sample_id for each in samples]
-    scorers = {name: found for name in (*metrics, *SIMPLE_SCORES) if (found := find_active_scorer(connection, name))}
+    all_samples = list_judged_samples(connection, dataset.dataset_id)
+    kind = min((sample.kind for sample in all_samples), default="caption")
+    samples = [sample for sample in all_samples if sample.kind == kind]
+    ids = [sample.sample_id for sample in samples]
+    active = {name: find_active_scorer(connection, name) for name in (*metrics, *SIMPLE_SCORES)}
+    scorers = {name: scorer_id for name, scorer_id in active.items() if scorer_id}
     loaded = {
         name: load_stored_values(connection, dataset.dataset_id, scorer_id, ids)
         for name, scorer_id in scorers.items()
         if ids
     }
-    known = {name: found.values for name, found in loaded.items() if found.has_rows}
+    known = {name: stored.values for name, stored in loaded.items() if stored.has_rows}
     baselines = build_baselines(samples, known)
-    # A row of the agreement table names a simple score in words.
-    in_words = {name: STORED_COLUMNS[name] for name in baselines if name in STORED_COLUMNS}
+    # Table `agreement` has simple scores by their names in words.
+    columns = {name: STORED_COLUMNS[name] for name in baselines if name in STORED_COLUMNS}
     return JudgedSamples(
         samples,
         {name: values for name, values in known.items() if name not in SIMPLE_SCORES},
         {name: values for name, values in known.items() if name in SIMPLE_SCORES},
-        scorers | {name: scorers[column] for name, column in in_words.items()},
-        {name: found.n_stale for name, found in loaded.items()}
-        | {name: loaded[column].n_stale for name, column in in_words.items()},
+        scorers | {name: scorers[column] for name, column in columns.items()},
+        {name: stored.n_stale for name, stored in loaded.items()}
+        | {name: loaded[column].n_stale for name, column in columns.items()},
         group_ratings(samples, list_ratings(connection, dataset.dataset_id)) if samples else {},
         baselines,
         load_keypoint_decisions(connection, dataset.dataset_id) if samples else (),
         kind,
-        len(everyone) - len(samples),
+        len(all_samples) - len(samples),
         list_preferences(connection, dataset.dataset_id) if samples else (),
     )
 
 
 class StoredValues(NamedTuple):
-    """The values (n,) that a scorer stored of n samples, NaN where there is none.
+    """The values (n,) that a scorer stored for n samples, NaN where there is none.
 
-    n_stale: how many of its scores are stale, and have no value. has_rows: whether it looked at any of the samples.
+    n_stale: how many of its scores are stale, which have no value. has_rows: whether it has a result for any of the
+    samples.
     """
 
     values: FloatArray
@@ -160,16 +172,17 @@ class StoredValues(NamedTuple):
 def load_stored_values(
     connection: Connection, dataset_id: int, scorer_id: int, sample_ids: Sequence[int]
 ) -> StoredValues:
-    """Load what a scorer stored of these samples."""
+    """Load the values that a scorer stored for these samples, in their order; NaN for a sample without one."""
     scores = load_scorer_values(connection, scorer_id, dataset_id, sample_ids)
     values = np.array([_convert_none(scores.get(sample_id, (None, ""))[0]) for sample_id in sample_ids])
     return StoredValues(values, sum(status == "stale" for _, status in scores.values()), bool(scores))
 
 
 def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]) -> dict[str, FloatArray]:
-    """Load what a metric has to beat on these samples, see `build_baselines`."""
-    ids = [each.sample_id for each in samples]
-    scorers = {name: found for name in SIMPLE_SCORES if ids and (found := find_active_scorer(connection, name))}
+    """Load the simple scores (n,) of these samples that a metric has to beat, by name; see `build_baselines`."""
+    ids = [sample.sample_id for sample in samples]
+    active = {name: find_active_scorer(connection, name) for name in SIMPLE_SCORES} if ids else {}
+    scorers = {name: scorer_id for name, scorer_id in active.items() if scorer_id}
     return build_baselines(
         samples,
         {
@@ -180,14 +193,15 @@ def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[Ju
 
 
 def build_baselines(samples: Sequence[JudgedSample], stored: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Name what a metric has to beat on these samples: length, majority, and the simple scores that have a value.
+    """Build the baselines (n,) of these samples by name: length in words, majority, and the simple scores that have a
+    value. Empty without samples.
 
-    stored: values by metric or column. There is nothing to beat without a sample.
+    stored: values of simple scores by column.
     """
     if not samples:
         return {}
-    # The number of column `words`, which is there only where somebody asked for facts.
-    lengths = np.array([len(list_words(each.text)) for each in samples], dtype=np.float64)
+    # As in column `words`, which is filled only after facts were computed.
+    lengths = np.array([len(list_words(sample.text)) for sample in samples], dtype=np.float64)
     simple = {name: stored[column] for name, column in STORED_COLUMNS.items() if column in stored}
     return {LENGTH: lengths, MAJORITY: np.zeros(len(samples))} | {
         name: values for name, values in simple.items() if np.isfinite(values).any()
@@ -195,51 +209,59 @@ def build_baselines(samples: Sequence[JudgedSample], stored: Mapping[str, FloatA
 
 
 def choose_n_resamples(n: int) -> int:
-    """The number of resamples for n samples: their cost grows with n, and the interval's width shrinks."""
+    """Return how many resamples to draw for n samples: 1,000, or 200 for more than 20,000 samples."""
     return RESAMPLES if n <= MANY_SAMPLES else RESAMPLES_OF_MANY
 
 
 def _convert_none(value: float | None) -> float:
-    """The value, and NaN for none."""
+    """Return a value as a float, NaN for None."""
     return math.nan if value is None else value
 
 
 def group_ratings(
     samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]
 ) -> dict[str, AspectRatings]:
-    """Return the ratings of these samples by aspect; labels are the aspect LABELS of one rater, called "labels"."""
-    row_of = {each.sample_id: row for row, each in enumerate(samples)}
-    raters: dict[str, dict[str, FloatArray]] = {}
+    """Return the ratings of these samples (n, raters) by aspect. Labels of keypoints are one more aspect, of a rater
+    "labels".
+
+    ratings: (sample id, rater, aspect, value); those of other samples are left out.
+    """
+    rows_by_id = {sample.sample_id: row for row, sample in enumerate(samples)}
+    by_aspect: dict[str, dict[str, FloatArray]] = {}
     for sample_id, rater, aspect, value in ratings:
-        if sample_id not in row_of:
+        if sample_id not in rows_by_id:
             continue
-        of_aspect = raters.setdefault(aspect, {})
-        if rater not in of_aspect:
-            of_aspect[rater] = np.full(len(samples), math.nan)
-        of_aspect[rater][row_of[sample_id]] = value
-    found = {
-        aspect: AspectRatings(np.stack(list(of_aspect.values()), axis=1), tuple(of_aspect))
-        for aspect, of_aspect in raters.items()
+        by_rater = by_aspect.setdefault(aspect, {})
+        if rater not in by_rater:
+            by_rater[rater] = np.full(len(samples), math.nan)
+        by_rater[rater][rows_by_id[sample_id]] = value
+    grouped = {
+        aspect: AspectRatings(np.stack(list(by_rater.values()), axis=1), tuple(by_rater))
+        for aspect, by_rater in by_aspect.items()
     }
-    if any(each.covered is not None for each in samples):
-        found[LABELS_ASPECT] = AspectRatings(np.array([[_convert_none(each.covered)] for each in samples]), ("labels",))
-    return found
+    if any(sample.covered is not None for sample in samples):
+        grouped[LABELS_ASPECT] = AspectRatings(
+            np.array([[_convert_none(sample.covered)] for sample in samples]), ("labels",)
+        )
+    return grouped
 
 
 def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Preference]) -> dict[str, Preferences]:
-    """Return the preferences between these samples by aspect; positions are those of the samples."""
-    row_of = {each.sample_id: row for row, each in enumerate(samples)}
+    """Return the preferences between two of these samples by aspect; positions in them are those of the samples.
+    Preferences with any other sample are left out.
+    """
+    rows_by_id = {sample.sample_id: row for row, sample in enumerate(samples)}
     by_aspect: dict[str, list[Preference]] = {}
-    for each in preferences:
-        if each.sample_id in row_of and each.other_id in row_of:
-            by_aspect.setdefault(each.aspect, []).append(each)
+    for preference in preferences:
+        if preference.sample_id in rows_by_id and preference.other_id in rows_by_id:
+            by_aspect.setdefault(preference.aspect, []).append(preference)
     return {
         aspect: Preferences.build(
-            [row_of[each.sample_id] for each in own],
-            [row_of[each.other_id] for each in own],
-            [each.better for each in own],
-            [each.rater for each in own],
-            [samples[row_of[each.sample_id]].video_id for each in own],
+            [rows_by_id[preference.sample_id] for preference in aspect_preferences],
+            [rows_by_id[preference.other_id] for preference in aspect_preferences],
+            [preference.better for preference in aspect_preferences],
+            [preference.rater for preference in aspect_preferences],
+            [samples[rows_by_id[preference.sample_id]].video_id for preference in aspect_preferences],
         )
-        for aspect, own in by_aspect.items()
+        for aspect, aspect_preferences in by_aspect.items()
     }

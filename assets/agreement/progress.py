@@ -1,4 +1,4 @@
-"""What people who rate want to know: who agrees with them so far, how many more ratings are needed, when to stop."""
+"""Progress of rating: which metric agrees with people so far, how many more ratings are needed, and when to stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ CEILING_NAME = "one rater with the others"
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """A metric, a simple score or the human ceiling: the number so far, its interval, and the items that count."""
+    """The agreement with people so far of one metric, simple score, or rater (with the other raters): the number, its
+    interval, and how many items count; None for a rater.
+    """
 
     name: str
     value: float | None
@@ -42,7 +44,11 @@ class ProgressRow:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Agreement so far by one aspect. is_enough: whether the first sentence says that people may stop."""
+    """Agreement so far by one aspect: a row for every metric, simple score and raters, and sentences for people who
+    rate.
+
+    pairs: of preferences instead of ratings. is_enough: whether the first sentence says that people may stop.
+    """
 
     pairs: bool
     rows: tuple[ProgressRow, ...]
@@ -51,82 +57,90 @@ class Progress:
 
 
 def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rater: str, *, pairs: bool) -> Progress:
-    """Where the ratings of an aspect stand, or with `pairs` the preferences, and how consistent one rater is."""
+    """Compute the agreement of metrics with the ratings of an aspect so far, or with its preferences, and how
+    consistent one rater is. Reads the database. Without ratings or scores it has no rows, and a sentence says why.
+    """
     judged = load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
-    answers = [each for each in list_answers(connection, dataset.dataset_id) if each[1:3] == (aspect, pairs)]
-    own = [each for each in answers if each.rater == rater]
-    repeats = [*(each.sentence for each in compute_rater_consistency(own)), *explain_patterns(answers)]
-    found = _compute_standing(judged, aspect, pairs)
-    if found is None or not judged.metric_values:
+    answers = [item for item in list_answers(connection, dataset.dataset_id) if item[1:3] == (aspect, pairs)]
+    rater_answers = [item for item in answers if item.rater == rater]
+    repeats = [*(item.sentence for item in compute_rater_consistency(rater_answers)), *explain_patterns(answers)]
+    standing = _compute_standing(judged, aspect, pairs)
+    if standing is None or not judged.metric_values:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."
         unscored = f"No caption that people judged has a score: reelsieve score --dataset {dataset.name} makes some."
-        return Progress(pairs, (), (nobody if found is None else unscored, *repeats), False)
+        return Progress(pairs, (), (nobody if standing is None else unscored, *repeats), False)
     labels = {name: load_metric_label(connection, name) for name in judged.metric_values}
-    rows = [ProgressRow(labels.get(name, name), *_list_numbers(each), n) for name, (each, n) in found.estimates.items()]
-    if found.ceiling:
-        rows.append(ProgressRow(CEILING_NAME, *_list_numbers(found.ceiling), None))
-    beside = [] if pairs else explain_raters(judged.aspect_ratings[aspect], judged.videos)
-    lines = [*_explain_race(found.lead, labels, pairs), *_explain_ceiling(found), *beside, *repeats]
-    is_enough = found.lead is not None and found.lead.state in ("apart", "alike")
+    rows = [
+        ProgressRow(labels.get(name, name), *_list_numbers(item), n) for name, (item, n) in standing.estimates.items()
+    ]
+    if standing.ceiling:
+        rows.append(ProgressRow(CEILING_NAME, *_list_numbers(standing.ceiling), None))
+    rater_lines = [] if pairs else explain_raters(judged.aspect_ratings[aspect], judged.videos)
+    lines = [*_explain_race(standing.lead, labels, pairs), *_explain_ceiling(standing), *rater_lines, *repeats]
+    is_enough = standing.lead is not None and standing.lead.state in ("apart", "alike")
     return Progress(pairs, tuple(rows), tuple(lines), is_enough)
 
 
 def _compute_standing(judged: JudgedSamples, aspect: str, pairs: bool) -> RatingProgress | None:
-    """None where nobody judged captions by this aspect."""
-    beside = judged.computed_baselines
+    """Compute agreement so far; None where nobody judged captions by this aspect."""
+    baselines = judged.computed_baselines
     if pairs:
         choices = judged.choices.get(aspect)
-        return compute_preference_progress(judged.metric_values, beside, choices, seed=SEED) if choices else None
+        return compute_preference_progress(judged.metric_values, baselines, choices, seed=SEED) if choices else None
     if aspect not in judged.ratings:
         return None
-    return compute_rating_progress(judged.metric_values, beside, judged.ratings[aspect], judged.videos, seed=SEED)
+    return compute_rating_progress(judged.metric_values, baselines, judged.ratings[aspect], judged.videos, seed=SEED)
 
 
-def _list_numbers(each: Estimate) -> tuple[float | None, float | None, float | None]:
-    return each.value, each.low, each.high
+def _list_numbers(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
+    """Return value, low and high of an estimate."""
+    return estimate.value, estimate.low, estimate.high
 
 
 def _explain_race(race: Lead | None, labels: Mapping[str, str], pairs: bool) -> Iterator[str]:
-    """Which of the two that lead is closer to people, or what it takes to know."""
+    """Yield which of the two best is closer to people, or how many more ratings it takes to know."""
     if race is None:
-        yield "There are no two numbers to tell apart yet."
+        yield "Which metric is closer to people is open: there are no two numbers to compare yet."
         return
     first, second = (labels.get(name, name) for name in (race.first, race.second))
-    things, shown = ("answers", _format_points) if pairs else ("captions", format_number)
+    thing, format_size = ("answer", _format_points) if pairs else ("caption", format_number)
     interval = race.difference
     if interval.value is None or interval.low is None or interval.high is None:
-        yield f"Whether {first} or {second} is closer to people is open: there is no interval yet, rate other videos."
+        yield f"Whether {first} or {second} is closer to people is open without an interval: rate other videos."
         return
-    size = f"{shown(interval.value)}, 95 % interval {shown(interval.low)} to {shown(interval.high)}"
+    size = f"{format_size(interval.value)}, 95 % interval {format_size(interval.low)} to {format_size(interval.high)}"
     if race.state == "few videos":
         more = format_count(FEWEST_VIDEOS - race.n_videos, "more video")
         yield f"{'Compare' if pairs else 'Rate'} captions of {more} first: below {FEWEST_VIDEOS} nothing is claimed."
     elif race.state == "apart":
         yield f"This is enough: {first} is closer to people than {second} by more than chance ({size})."
     elif race.state == "alike":
-        yield f"This is enough: {first} and {second} differ by less than {shown(NEAR_RATER)} ({size})."
+        yield f"This is enough: {first} and {second} differ by less than {format_size(NEAR_RATER)} ({size})."
     elif race.n_more is None:
-        yield f"{first} and {second} are so near to each other that nothing can be forecast ({size})."
+        yield f"{first} and {second} are too close to forecast how many ratings are needed ({size})."
     else:
         yield (
-            f"About {race.n_more:,} more {things} would tell {first} and {second} apart, if they differ as much as it "
-            f"seems ({size})."
+            f"About {format_count(race.n_more, f'more {thing}')} would be enough to tell {first} and {second} apart, "
+            f"if their difference stays as it is ({size})."
         )
 
 
 def _format_points(share: float) -> str:
-    """A difference of shares."""
+    """Return a difference of shares as a percentage with a real minus sign."""
     return format_percent(share).replace("-", "−")
 
 
-def _explain_ceiling(found: RatingProgress) -> Iterator[str]:
-    if found.ceiling is None:
-        yield "How far people agree with each other is open: no two raters have judged enough of the same."
+def _explain_ceiling(standing: RatingProgress) -> Iterator[str]:
+    """Yield a sentence where no two raters judged enough of the same samples."""
+    if standing.ceiling is None:
+        yield "How well people agree with each other is open: no two raters have judged enough of the same samples."
 
 
 @dataclass(frozen=True, slots=True)
 class RaterConsistency:
-    """How consistent a rater is by one aspect; pairs: of preferences between two captions."""
+    """How often a rater gave the same answer again to samples that came twice, by one aspect. pairs: to pairs of
+    captions.
+    """
 
     rater: str
     aspect: str
@@ -135,21 +149,29 @@ class RaterConsistency:
 
     @property
     def sentence(self) -> str:
-        """The same in words."""
-        found, things = self.found, "pairs" if self.pairs else "captions"
-        apart = "" if self.pairs else f", {format_number(found.mean_difference, 1)} points of 5 apart on average"
+        """The rater's repeated answers as a sentence: how many were the same, with the interval."""
+        repeats, thing = self.found, "pair" if self.pairs else "caption"
+        verb = "compared" if self.pairs else "rated"
+        if repeats.n == 1:
+            result = "gave the same answer" if repeats.n_equal else "answered differently"
+            return f"{self.rater} {verb} 1 {thing} twice and {result} ({self.aspect})."
+        low, high = format_percent(repeats.low), format_percent(repeats.high)
+        distance = "" if self.pairs else f", {format_number(repeats.mean_difference, 1)} points of 5 apart on average"
         return (
-            f"{self.rater} gave {found.n_equal:,} of {found.n:,} {things} that came twice the same answer again "
-            f"({self.aspect}; {format_percent(found.share)}, interval {format_percent(found.low)} to {format_percent(found.high)}){apart}."
+            f"{self.rater} {verb} {repeats.n:,} {thing}s twice and gave the same answer to {repeats.n_equal:,} "
+            f"({self.aspect}; {format_percent(repeats.share)}, interval {low} to {high}{distance})."
         )
 
 
 def compute_rater_consistency(answers: Iterable[RaterAnswer]) -> tuple[RaterConsistency, ...]:
-    """Return how consistent raters are who were asked the same twice, by rater and aspect."""
+    """Compute how consistent raters are who were asked the same twice, as one record for every rater and aspect, sorted
+    by these. Raters who were never asked twice are left out.
+    """
     by_rater: dict[tuple[str, str, bool], list[tuple[float, float]]] = {}
-    for each in answers:
-        if each.first_value is not None:
-            by_rater.setdefault(each[:3], []).append((each.first_value, each.value))
+    for answer in answers:
+        if answer.first_value is not None:
+            by_rater.setdefault(answer[:3], []).append((answer.first_value, answer.value))
     return tuple(
-        RaterConsistency(*key, compute_consistency(*zip(*own, strict=True))) for key, own in sorted(by_rater.items())
+        RaterConsistency(*key, compute_consistency(*zip(*pairs, strict=True)))
+        for key, pairs in sorted(by_rater.items())
     )

@@ -1,4 +1,4 @@
-"""What the ratings that were drawn for a question say of it so far, and that in words."""
+"""The state of a question that ratings are drawn for: the answer so far, or why it is open."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.questions import BadQuestion, QuestionDraw, SettleQuestion, draw_for_question, parse_question
+from assets.reports.text import format_count
 from assets.settings import read_settings
 from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
@@ -27,7 +28,10 @@ from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
 @dataclass(frozen=True, slots=True)
 class QuestionState:
-    """A question, an aspect and the answer so far; without one, why there is none. n_other: see `sentence`."""
+    """A question with the answer so far by one aspect; answer is None where no drawn rating counts yet.
+
+    n_other: ratings that were drawn by other scores or captions, and do not count now.
+    """
 
     question: SettleQuestion
     aspect: str
@@ -36,103 +40,116 @@ class QuestionState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the ratings tell which one is better, by more than chance."""
+        """Whether the ratings show, by more than chance, which of the two is better."""
         return self.answer is not None and self.answer.winner is not None
 
     def explain_blindly(self) -> str:
-        """Whether it is settled, without telling which one is better: for whoever rates."""
+        """Return whether the question is settled, without naming the better one, so that people who rate are not
+        influenced.
+        """
         if self.is_settled:
-            return "settled by more than chance: enough is enough"
-        return f"open so far, by {self.answer.n if self.answer else 0} ratings that count"
+            return "settled by more than chance: you can stop"
+        return f"open so far, with {format_count(self.answer.n if self.answer else 0, 'rating')} that count"
 
     def explain(self) -> str:
-        """What is known, in a sentence."""
-        said = f"{self.aspect}, {self.question.text}: {self._explain_answer()}"
+        """Return the question's state as a sentence: the better one if it is settled, else that it is open, with the
+        numbers.
+        """
+        sentence = f"{self.aspect}, {self.question.text}: {self._explain_answer()}"
         if self.n_other:
-            said += f"; {self.n_other} ratings were drawn by other scores or captions, and count once drawn again"
-        return said
+            were = "rating was" if self.n_other == 1 else "ratings were"
+            sentence += (
+                f"; {self.n_other} more {were} drawn when scores or captions were different, and count once drawn again"
+            )
+        return sentence
 
     def _explain_answer(self) -> str:
+        """Return the answer so far with its number as the end of a sentence."""
         names, what = _WORDS[self.question.kind](self.question)
         answer = self.answer
         if answer is None or answer.value is None:
             return "open: too few ratings were drawn for it"
         units = "videos" if self.question.kind == "systems" else "captions"
         interval = "" if answer.low is None or answer.high is None else f" ({answer.low:.3f} to {answer.high:.3f})"
-        number = f"{what} {answer.value:.3f}{interval}, by {answer.n} {units} weighed by their chance to be drawn"
+        number = f"{what} {answer.value:.3f}{interval}, from {answer.n} {units}, weighted by their chance to be drawn"
         if answer.n_videos < FEWEST_VIDEOS:
-            return f"open: {answer.n_videos} videos, {FEWEST_VIDEOS} needed; {number}"
+            return f"open: {format_count(answer.n_videos, 'video')}, {FEWEST_VIDEOS} needed; {number}"
         if answer.winner is None:
             return f"open; {number}"
-        return f"{names[answer.winner]} by more than chance: enough is enough; {number}"
+        return f"{names[answer.winner]} by more than chance, so you can stop; {number}"
 
 
 _WORDS = {
     "metrics": lambda q: (
         tuple(f"{name} is closer to people" for name in (q.first, q.second)),
-        f"Kendall's tau-b of {q.second} less that of {q.first} is",
+        f"Kendall's tau-b of {q.second} minus that of {q.first} is",
     ),
     "cuts": lambda q: (
-        tuple(f"the cut {q.first} >= {cut:g} is better" for cut in q.thresholds),
-        f"Youden's J of {q.thresholds[1]:g} less that of {q.thresholds[0]:g} is",
+        tuple(f"the threshold {q.first} >= {threshold:g} is better" for threshold in q.thresholds),
+        f"Youden's J of {q.thresholds[1]:g} minus that of {q.thresholds[0]:g} is",
     ),
     "systems": lambda q: (
         tuple(f"{name} is better" for name in (q.first, q.second)),
-        f"the mean rating of {q.second} less that of {q.first} is",
+        f"the mean rating of {q.second} minus that of {q.first} is",
     ),
 }
 
 
 def compute_question_state(connection: Connection, dataset: Dataset, aspect: str, drawn: QuestionDraw) -> QuestionState:
-    """What the ratings of an aspect say of a question.
-
-    Every rating of a caption whose key comes before the end of the draw counts, whoever gave it and why.
+    """Compute the answer to a question from the stored ratings of one aspect. Reads the database. Every rating counts
+    of a caption whose key is not after the last one that was drawn for the question.
     """
-    end, n_other = 0.0, 0
-    people = np.full(drawn.captions.sample_ids.size, np.nan)
+    last_key, n_other = 0.0, 0
+    ratings = np.full(drawn.captions.sample_ids.size, np.nan)
     for sample_id, value, marks in load_drawn_ratings(connection, dataset, aspect):
         row = drawn.find_row(sample_id)
         if row is None:
             continue
-        people[row] = value
-        own = [mark for mark in marks if mark.question == drawn.question.text]
-        same = [mark for mark in own if math.isclose(mark.key, drawn.keys[row], rel_tol=1e-6)]
-        end = max(end, float(drawn.keys[row]) if same else 0.0)
-        n_other += len(own) - len(same)
-    rated = np.flatnonzero(np.isfinite(people) & (drawn.keys <= end))
+        ratings[row] = value
+        question_marks = [mark for mark in marks if mark.question == drawn.question.text]
+        current_marks = [mark for mark in question_marks if math.isclose(mark.key, drawn.keys[row], rel_tol=1e-6)]
+        last_key = max(last_key, float(drawn.keys[row]) if current_marks else 0.0)
+        n_other += len(question_marks) - len(current_marks)
+    rated = np.flatnonzero(np.isfinite(ratings) & (drawn.keys <= last_key))
     return QuestionState(
-        drawn.question, aspect, _compute_answer(drawn, people, rated, aspect) if rated.size else None, n_other
+        drawn.question, aspect, _compute_answer(drawn, ratings, rated, aspect) if rated.size else None, n_other
     )
 
 
-def _compute_answer(drawn: QuestionDraw, people: FloatArray, rated: IntArray, aspect: str) -> DifferenceEstimate:
-    """What the rated captions say."""
+def _compute_answer(drawn: QuestionDraw, ratings: FloatArray, rated: IntArray, aspect: str) -> DifferenceEstimate:
+    """Compute the answer from the rated captions, weighed by their chance to be drawn."""
     question, videos = drawn.question, drawn.captions.video_ids[rated].tolist()
     weights = compute_draw_weights(drawn.keys[rated], drawn.shares[rated])
     first, second = (side[rated] for side in drawn.values)
     if question.kind == "metrics":
-        return compute_tau_difference(first, second, people[rated], weights, videos)
+        return compute_tau_difference(first, second, ratings[rated], weights, videos)
     if question.kind == "cuts":
-        least = read_settings(RatingSettings).good_ratings.get(aspect, choose_least_good_rating(people[rated], weights))
-        return compute_youden_difference(first, people[rated] >= least, *question.thresholds, weights, videos)
+        least = read_settings(RatingSettings).good_ratings.get(
+            aspect, choose_least_good_rating(ratings[rated], weights)
+        )
+        return compute_youden_difference(first, ratings[rated] >= least, *question.thresholds, weights, videos)
     by_unit: dict[int, dict[int, int]] = {}
     sides = zip(drawn.units[rated].tolist(), drawn.captions.system_places[rated].tolist(), strict=True)
     for place, (unit, side) in enumerate(sides):
         by_unit.setdefault(unit, {})[side] = place
     pairs = np.array([(rows[0], rows[1]) for rows in by_unit.values() if len(rows) == 2], dtype=np.int64)
     pairs = pairs.reshape(-1, 2)
-    moved = people[rated][pairs[:, 1]] - people[rated][pairs[:, 0]]
-    return compute_rating_difference(moved, weights[pairs[:, 0]], [videos[place] for place in pairs[:, 0].tolist()])
+    differences = ratings[rated][pairs[:, 1]] - ratings[rated][pairs[:, 0]]
+    return compute_rating_difference(
+        differences, weights[pairs[:, 0]], [videos[place] for place in pairs[:, 0].tolist()]
+    )
 
 
 def explain_questions(engine: Engine, dataset: Dataset) -> list[str]:
-    """Return in sentences what is known of every question that ratings of a dataset were drawn for."""
-    found = []
+    """Return a sentence on the state of every question that ratings of a dataset were drawn for. Draws its captions
+    again.
+    """
+    sentences = []
     with engine.connect() as connection:
         for text, seed, aspect in list_rating_questions(connection, dataset):
             try:
                 drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, text), seed)
-                found.append(compute_question_state(connection, dataset, aspect, drawn).explain())
+                sentences.append(compute_question_state(connection, dataset, aspect, drawn).explain())
             except BadQuestion as error:
-                found.append(f"{aspect}, {text}: open, since {error}")
-    return found
+                sentences.append(f"{aspect}, {text}: open, since {error}")
+    return sentences

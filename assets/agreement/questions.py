@@ -1,7 +1,7 @@
-"""What to rate next to settle a question on a dataset: the question, and the draw that follows from it.
+"""Questions that ratings can settle, and the captions to rate for them.
 
-A question is a text: `vcs:cosine` (which metric is closer to people), `vcs:0.3:0.5` (which cut on a metric is better),
-`gpt:llava` (which system is better). The draw follows from the scores, the question and a seed alone.
+A question is a text: `vcs:cosine` (which metric is closer to people), `vcs:0.3:0.5` (which threshold of a metric is
+better), `gpt:llava` (which system is better). The draw depends on the scores, the question and a seed only.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ from metrics_core.facts.texts import list_words
 # A draw of a million captions takes 100 MB.
 _MOST_DRAWS = 4
 RENEWAL_THREAD = "draw"
-"""The name of the thread that makes a draw anew."""
+"""The name of the thread that draws again."""
 QUESTION_FORMS = "METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM, such as vcs:cosine, vcs:0.3:0.5 or gpt:llava"
 
 
 class BadQuestion(ValueError):
-    """A question that cannot be settled on a dataset; the message says why and what to do."""
+    """Raised for a question that cannot be settled on a dataset; the message has the reason and a remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class SettleQuestion:
-    """Which of two is better? kind: what the two are. cuts: both cuts on metric `first`, the lower one first."""
+    """A question that ratings can settle: which of two metrics, two thresholds of one metric, or two systems is better.
+
+    kind: what the two are. thresholds: both thresholds of metric `first`, the lower one first.
+    """
 
     text: str
     kind: Literal["metrics", "cuts", "systems"]
@@ -53,10 +56,12 @@ class SettleQuestion:
 
 @dataclass(frozen=True)
 class QuestionDraw:
-    """All captions of a dataset with their shares and keys (n,), and both metrics' values (n,), NaN for none.
+    """All captions of a dataset with their chances to be drawn for a question, and the random keys that order them
+    (n,).
 
-    unit: the number of what is drawn as one (n,), a caption, or of systems a video. least: the least share of a caption
-    that may be drawn; None where those captions are no random sample of the dataset.
+    values: of both metrics (n,), NaN for none. units: numbers of what is drawn as one (n,): a caption, or for systems a
+    video. least_share: the least share of a caption that may be drawn; None where these captions are no random sample
+    of the dataset.
     """
 
     question: SettleQuestion
@@ -68,21 +73,23 @@ class QuestionDraw:
     least_share: float | None
 
     def find_row(self, sample_id: int) -> int | None:
-        """The row of a caption."""
+        """Return the row of a caption in the arrays; None for an id that is not among the captions."""
         row = int(np.searchsorted(self.captions.sample_ids, sample_id))
         return row if row < self.captions.sample_ids.size and self.captions.sample_ids[row] == sample_id else None
 
     @cached_property
     def ordered_ids(self) -> list[int]:
-        """Ids of the captions that may be drawn, the first to rate first."""
+        """The ids of the captions that may be drawn, in the order in which to rate them."""
         rows = np.flatnonzero(np.isfinite(self.keys))
-        # Both captions of a pair have one key; which comes first tells nothing of its system.
+        # Both captions of a pair have the same key; which comes first does not reveal its system.
         rows = rows[np.lexsort((self.captions.chances[rows], self.keys[rows]))]
-        found: list[int] = self.captions.sample_ids[rows].tolist()
-        return found
+        ids: list[int] = self.captions.sample_ids[rows].tolist()
+        return ids
 
     def build_mark(self, sample_id: int) -> DrawMark | None:
-        """What is stored with a rating of a caption; None for one that is not drawn."""
+        """Build what is stored with a rating of a drawn caption: question, share and key. None for one that is not
+        drawn.
+        """
         row = self.find_row(sample_id)
         if row is None or not math.isfinite(self.keys[row]):
             return None
@@ -90,24 +97,27 @@ class QuestionDraw:
 
 
 def parse_question(connection: Connection, dataset: Dataset, text: str) -> SettleQuestion:
-    """Understand a question. Raises BadQuestion, with the remedy."""
+    """Parse the text of a question, and check in the database that its metrics or systems exist. Raises BadQuestion
+    with the remedy.
+    """
     parts = text.split(":")
-    if len(parts) == 3 and (cuts := _parse_thresholds(parts[1:])):
+    if len(parts) == 3 and (thresholds := _parse_thresholds(parts[1:])):
         _find_scorer_id(connection, dataset, parts[0])
-        return SettleQuestion(text, "cuts", parts[0], parts[0], cuts)
+        return SettleQuestion(text, "cuts", parts[0], parts[0], thresholds)
     pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
     systems = load_caption_systems(connection, dataset) if pairs else set[str]()
     for first, second in pairs:
         if {first, second} <= systems and first != second:
             return SettleQuestion(text, "systems", first, second)
     if len(pairs) != 1 or pairs[0][0] == pairs[0][1]:
-        raise BadQuestion(f"{text[:80]!r} names no question: give {QUESTION_FORMS}")
+        raise BadQuestion(f"{text[:80]!r} is no question: give {QUESTION_FORMS}")
     for name in pairs[0]:
         _find_scorer_id(connection, dataset, name)
     return SettleQuestion(text, "metrics", *pairs[0])
 
 
 def _parse_thresholds(parts: Sequence[str]) -> tuple[float, float] | None:
+    """Return two different finite numbers, the lower one first; None for other texts."""
     try:
         low, high = sorted(map(float, parts))
     except ValueError:
@@ -116,30 +126,33 @@ def _parse_thresholds(parts: Sequence[str]) -> tuple[float, float] | None:
 
 
 def _find_scorer_id(connection: Connection, dataset: Dataset, name: str) -> int | None:
-    """The number of the scorer of this name; None for the length of captions, which no scorer made."""
+    """Return the id of the scorer of this name; None for the length of captions, which has no scorer."""
     if name == SIMPLE_SCORE_COLUMNS[LENGTH]:
         return None
     scorers = list_scorers(connection)
-    if name in SIMPLE_SCORES and not any(each.metric == name for each in scorers):
+    if name in SIMPLE_SCORES and not any(other.metric == name for other in scorers):
         raise BadQuestion(f"{dataset.name} has no {name} yet: run {_format_score_command(dataset, name)}")
     try:
-        found = require_named_scorer(scorers, name)
+        scorer = require_named_scorer(scorers, name)
     except UnknownScorer as error:
         simple = ", ".join(SIMPLE_SCORE_COLUMNS.values())
         raise BadQuestion(f"{name!r} is neither a simple score ({simple}) nor a system, and {error}") from error
-    if dataset.name not in list_scored_datasets(connection, found.scorer_id):
+    if dataset.name not in list_scored_datasets(connection, scorer.scorer_id):
         raise BadQuestion(
-            f"{found.name} has not scored {dataset.name}: run {_format_score_command(dataset, found.metric)}"
+            f"{scorer.name} has no score on {dataset.name}: run {_format_score_command(dataset, scorer.metric)}"
         )
-    return found.scorer_id
+    return scorer.scorer_id
 
 
 def _format_score_command(dataset: Dataset, metric: str) -> str:
+    """Return the command that scores a metric."""
     return f"reelsieve score --dataset {dataset.name} --metric {metric}"
 
 
 def draw_for_question(connection: Connection, dataset: Dataset, question: SettleQuestion, seed: int) -> QuestionDraw:
-    """Draw all captions of a dataset for a question. Raises BadQuestion where nothing can be drawn."""
+    """Draw all captions of a dataset for a question: compute their chances and random keys from the stored scores and a
+    seed. Raises BadQuestion where nothing can be drawn.
+    """
     systems = (question.first, question.second) if question.kind == "systems" else ()
     captions = load_drawable_captions(connection, dataset, seed, systems)
     if question.kind == "systems":
@@ -151,22 +164,26 @@ def draw_for_question(connection: Connection, dataset: Dataset, question: Settle
         both = (values, _load_values(connection, dataset, question.second, captions))
         shares = compute_metric_draw_shares(*both)
     if not (shares > 0).any():
-        raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} asks for: score it first")
-    unit, keys = np.arange(shares.size), compute_draw_keys(shares, captions.chances)
-    return QuestionDraw(question, captions, unit, shares, keys, both, float(shares[shares > 0].min()))
+        raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} needs: score it first")
+    units, keys = np.arange(shares.size), compute_draw_keys(shares, captions.chances)
+    return QuestionDraw(question, captions, units, shares, keys, both, float(shares[shares > 0].min()))
 
 
 class DrawCache:
-    """The draws of a server, each made once by whoever asks first; an old one serves while it is made anew."""
+    """A cache of at most four draws of captions, for the pages of a server. A draw older than a minute is renewed in a
+    thread, while the old one is used.
+    """
 
     def __init__(self, engine: Engine, fresh_s: float = 60.0) -> None:
-        """fresh_s: how long a draw is kept before the scores are read again."""
+        """fresh_s: after how many seconds a draw is renewed from the scores."""
         self._engine, self._fresh_s = engine, fresh_s
         self._made: dict[tuple[Dataset, str, int], tuple[float, QuestionDraw]] = {}
         self._first = Lock()
 
     def load(self, dataset: Dataset, text: str, seed: int) -> QuestionDraw:
-        """The draw of a question, a moment old or two. Raises BadQuestion."""
+        """Return the draw of a question, from the cache or computed now. An old one is returned while it is renewed.
+        Raises BadQuestion.
+        """
         name = dataset, text, seed
         with self._first:
             if name not in self._made:
@@ -178,51 +195,55 @@ class DrawCache:
         return drawn
 
     def _renew(self, name: tuple[Dataset, str, int]) -> None:
+        """Draw again, and forget the old draw if that fails."""
         try:
             self._draw(name)
         except Exception:
-            # Whoever asks next is told why.
+            # The next call computes it again and raises the reason.
             self._made.pop(name, None)
 
     def _draw(self, name: tuple[Dataset, str, int]) -> None:
+        """Draw and keep the result; of more than four draws the oldest is dropped."""
         dataset, text, seed = name
         with self._engine.connect() as connection:
             drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, text), seed)
         self._made[name] = time.monotonic(), drawn
         if len(self._made) > _MOST_DRAWS:
-            del self._made[min(self._made, key=lambda each: self._made[each][0])]
+            del self._made[min(self._made, key=lambda key: self._made[key][0])]
 
 
 def _draw_videos(question: SettleQuestion, captions: DrawableCaptions) -> QuestionDraw:
-    """Videos at random, of those that have a caption of each system; of several by one system one by chance."""
+    """Draw videos that have a caption of both systems; of several captions by one system, one is chosen by chance."""
     rows = np.flatnonzero(captions.system_places >= 0)
     rows = rows[np.lexsort((captions.chances[rows], captions.system_places[rows], captions.video_ids[rows]))]
-    of = np.stack([captions.video_ids[rows], captions.system_places[rows]])
-    rows = rows[np.append(True, (of[:, 1:] != of[:, :-1]).any(axis=0))[: rows.size]]
-    # A video has one row for each system now, side by side.
+    keys_of_rows = np.stack([captions.video_ids[rows], captions.system_places[rows]])
+    rows = rows[np.append(True, (keys_of_rows[:, 1:] != keys_of_rows[:, :-1]).any(axis=0))[: rows.size]]
+    # Now every video has one row for each system, and these rows are neighbours.
     is_pair = captions.video_ids[rows][:-1] == captions.video_ids[rows][1:]
     pairs = np.stack([rows[:-1][is_pair], rows[1:][is_pair]])
     n = pairs.shape[1]
     if not n:
         raise BadQuestion(f"no video has captions of both {question.first} and {question.second}: name other systems")
     size = captions.sample_ids.size
-    unit, shares, keys = np.full(size, -1), np.zeros(size), np.full(size, np.inf)
-    unit[pairs], shares[pairs], keys[pairs] = np.arange(n), 1 / n, captions.video_chances[pairs[0]] * n
-    none = np.full(size, np.nan)
-    return QuestionDraw(question, captions, unit, shares, keys, (none, none), None)
+    units, shares, keys = np.full(size, -1), np.zeros(size), np.full(size, np.inf)
+    units[pairs], shares[pairs], keys[pairs] = np.arange(n), 1 / n, captions.video_chances[pairs[0]] * n
+    no_values = np.full(size, np.nan)
+    return QuestionDraw(question, captions, units, shares, keys, (no_values, no_values), None)
 
 
 def _load_values(connection: Connection, dataset: Dataset, name: str, captions: DrawableCaptions) -> FloatArray:
-    """The values of a scorer, or the lengths, (n,), NaN for none."""
+    """Load the values of a scorer, or the lengths of captions, (n,), NaN for none."""
     scorer_id = _find_scorer_id(connection, dataset, name)
     if scorer_id is None:
         texts = load_named_samples(connection, captions.sample_ids.tolist())
         return np.array(
             [len(list_words(texts[sample_id].text)) for sample_id in captions.sample_ids.tolist()], dtype=np.float64
         )
-    found = np.full(captions.sample_ids.size, np.nan)
+    caption_values = np.full(captions.sample_ids.size, np.nan)
     ids, values = load_value_arrays(connection, scorer_id, dataset.dataset_id)
     rows = np.searchsorted(captions.sample_ids, ids)
-    is_caption = captions.sample_ids[np.minimum(rows, found.size - 1)] == ids if found.size else ids < 0
-    found[rows[is_caption]] = values[is_caption]
-    return found
+    is_caption = (
+        captions.sample_ids[np.minimum(rows, caption_values.size - 1)] == ids if caption_values.size else ids < 0
+    )
+    caption_values[rows[is_caption]] = values[is_caption]
+    return caption_values

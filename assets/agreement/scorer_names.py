@@ -1,4 +1,4 @@
-"""Scorers by the names that people give them on the command line: `vcs`, `vcs@3`, `vcs@3f9a2c`."""
+"""Finds scorers by the names that people give them on the command line: `vcs`, `vcs@3`, `vcs@3f9a2c`."""
 
 from __future__ import annotations
 
@@ -8,49 +8,54 @@ from db.scores.scorers import StoredScorer
 
 MOST_LISTED = 12
 LEAST_DIGITS = 4
-"""A digest is named by so many of its first digits or more."""
+"""The least number of first digits that name a fingerprint."""
 
 
 class UnknownScorer(ValueError):
-    """A name that no scorer has, or several have."""
+    """Raised when a scorer name matches none, or more than one; the message lists the scorers."""
 
     plain = True
 
 
 def require_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
-    """Find the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST.
+    """Return the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST. Raises
+    UnknownScorer where none or several match.
 
     NUMBER is the `scorer_id` of view score_history, DIGEST the first 4 or more digits of the scorer's fingerprint; a
-    name that is both is a number. Raises UnknownScorer, which lists the scorers there are.
+    name that is both is a number.
     """
-    metric, at, which = name.rpartition("@")
-    of_metric = [each for each in scorers if not at or each.metric == metric]
-    if not at and (same := [each for each in scorers if each.metric == name]):
-        active = [each for each in same if each.status == "active"]
+    metric, at, identifier = name.rpartition("@")
+    candidates = [scorer for scorer in scorers if not at or scorer.metric == metric]
+    if not at and (same := [scorer for scorer in scorers if scorer.metric == name]):
+        active = [scorer for scorer in same if scorer.status == "active"]
         if not active:
             raise UnknownScorer(f"no scorer of {name} is active: name one of {_format_scorers(same)}")
         return active[0]
-    numbered = [each for each in of_metric if str(each.scorer_id) == which]
-    long_enough = len(which) >= LEAST_DIGITS
-    found = numbered or [each for each in of_metric if long_enough and each.fingerprint.startswith(which.lower())]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UnknownScorer(f"{name!r} names {len(found)} scorers: name one of {_format_scorers(found)}")
+    numbered = [scorer for scorer in candidates if str(scorer.scorer_id) == identifier]
+    long_enough = len(identifier) >= LEAST_DIGITS
+    matches = numbered or [
+        scorer for scorer in candidates if long_enough and scorer.fingerprint.startswith(identifier.lower())
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UnknownScorer(f"{name!r} matches {len(matches)} scorers: name one of {_format_scorers(matches)}")
     if not scorers:
         raise UnknownScorer(f"there is no scorer {name!r}, because nothing is scored yet: run reelsieve score first")
     raise UnknownScorer(
-        f"there is no scorer {name!r}: name one of {_format_scorers(of_metric or scorers)}, or score with it first"
+        f"there is no scorer {name!r}: name one of {_format_scorers(candidates or scorers)}, or score with it first"
     )
 
 
 def format_other_scorers(scorers: Sequence[StoredScorer], chosen: StoredScorer) -> str:
-    """The other scorers, those of the same metric first, as a sentence lists them."""
-    others = [each for each in scorers if each.scorer_id != chosen.scorer_id]
-    return _format_scorers(sorted(others, key=lambda each: each.metric != chosen.metric))
+    """Return the names of all scorers but one as text for a sentence, those of the same metric first; ""
+    without any.
+    """
+    others = [scorer for scorer in scorers if scorer.scorer_id != chosen.scorer_id]
+    return _format_scorers(sorted(others, key=lambda scorer: scorer.metric != chosen.metric))
 
 
 def _format_scorers(scorers: Sequence[StoredScorer]) -> str:
-    """`vcs@1 (retired), vcs@3 (active)`, and how many more."""
-    names = ", ".join(f"{each.name} ({each.status})" for each in scorers[:MOST_LISTED])
+    """Return names with their status: `vcs@1 (retired), vcs@3 (active)`, and how many more."""
+    names = ", ".join(f"{scorer.name} ({scorer.status})" for scorer in scorers[:MOST_LISTED])
     return names if len(scorers) <= MOST_LISTED else f"{names} and {len(scorers) - MOST_LISTED} more"

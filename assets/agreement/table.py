@@ -1,4 +1,4 @@
-"""Table `agreement`: how far the metrics of a dataset agree with people, computed, stored and read."""
+"""Computes, stores and loads table `agreement`: how well the metrics of a dataset agree with people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from metrics_core.agreement import AgreementRow, build_preference_rows, compute_
 
 @dataclass(frozen=True, slots=True)
 class StoredAgreementRow(AgreementRow):
-    """A row of table `agreement`. n_stale: the stale scores or decisions that were left out."""
+    """A row of table `agreement`: one statistic with its interval, the active scorer, and n_stale stale scores or
+    decisions that were left out.
+    """
 
     scorer_id: int | None
     n_stale: int
@@ -27,14 +29,16 @@ class StoredAgreementRow(AgreementRow):
 
 @dataclass(frozen=True)
 class StoredAgreement:
-    """The rows of a dataset in table `agreement`, and when they were computed; None without a row."""
+    """The rows of a dataset in table `agreement`, and when they were computed; made_at is None without a row."""
 
     rows: tuple[StoredAgreementRow, ...]
     made_at: datetime | None
 
 
 def store_agreement(engine: Engine, dataset: Dataset, judged: JudgedSamples) -> list[StoredAgreementRow]:
-    """Compare the metrics of judged samples with people and replace the dataset's rows; none without a judgement."""
+    """Compute the agreement of metrics with people from judged samples, replace the dataset's rows in table
+    `agreement`, and return them. Empty without a judgement.
+    """
     rows = compute_agreement(judged)
     with engine.begin() as connection:
         replace_agreement(connection, dataset.dataset_id, [asdict(row) for row in rows])
@@ -42,41 +46,43 @@ def store_agreement(engine: Engine, dataset: Dataset, judged: JudgedSamples) -> 
 
 
 def load_agreement(connection: Connection, dataset: Dataset) -> StoredAgreement:
-    """Read the stored rows of a dataset, in the order in which they were computed."""
+    """Load the rows of a dataset from table `agreement`, in the order in which they were computed."""
     rows = list_agreement(connection, dataset.dataset_id)
-    names = [each.name for each in fields(StoredAgreementRow)]
+    names = [field.name for field in fields(StoredAgreementRow)]
     made_at = max((row["created_at"] for row in rows), default=None)
     return StoredAgreement(tuple(StoredAgreementRow(**{name: row[name] for name in names}) for row in rows), made_at)
 
 
 def compute_agreement(judged: JudgedSamples) -> list[StoredAgreementRow]:
-    """Compute the rows of judged samples: of ratings and labels, of preferences, and of decisions on keypoints."""
+    """Compute the rows of table `agreement` from judged samples: of ratings and labels, of preferences, and of
+    decisions on keypoints. Empty without samples.
+    """
     if not judged.samples:
         return []
     rows = compute_agreement_rows(
         judged.metric_values,
         judged.ratings,
         judged.videos,
-        [each.system for each in judged.samples],
+        [item.system for item in judged.samples],
         lengths=judged.baselines[LENGTH],
         baselines=judged.baselines,
         n_resamples=choose_n_resamples(len(judged.samples)),
         seed=SEED,
     )
-    of_choices = [
+    preference_rows = [
         row
         for aspect, choices in judged.choices.items()
         for row in build_preference_rows(judged.metric_values, judged.computed_baselines, choices, aspect, seed=SEED)
     ]
-    of_keypoints = compute_keypoint_rows(judged.decided_keypoints, seed=SEED)
-    n_stale = Counter(each.metric for each in judged.decided_keypoints if each.is_stale)
+    keypoint_rows = compute_keypoint_rows(judged.decided_keypoints, seed=SEED)
+    n_stale = Counter(item.metric for item in judged.decided_keypoints if item.is_stale)
     return [
-        *(_build_stored_row(row, judged, judged.n_stale) for row in (*rows, *of_choices)),
-        *(_build_stored_row(row, judged, n_stale) for row in of_keypoints),
+        *(_build_stored_row(row, judged, judged.n_stale) for row in (*rows, *preference_rows)),
+        *(_build_stored_row(row, judged, n_stale) for row in keypoint_rows),
     ]
 
 
 def _build_stored_row(row: AgreementRow, judged: JudgedSamples, n_stale: Mapping[str, int]) -> StoredAgreementRow:
-    """A row with its scorer and the number of stale scores or decisions left out."""
+    """Build a row with its scorer and the number of stale scores or decisions that were left out."""
     scorer_id = judged.scorer_ids.get(row.metric)
     return StoredAgreementRow(scorer_id=scorer_id, n_stale=n_stale.get(row.metric, 0), **asdict(row))

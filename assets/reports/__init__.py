@@ -1,1 +1,1 @@
-"""Plots and tables for Dagster's pages, and the report of a dataset."""
+"""The HTML report of a dataset, and the plots, tables and formatted texts that Dagster's pages share with it."""

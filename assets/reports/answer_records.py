@@ -1,4 +1,6 @@
-"""What a report says first, as plain records: two answers, what stands out, and what to do next."""
+"""Records of a report's first screen: which metric to trust, which system is best, what is unusual, and what to do
+next.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 TrafficLight = Literal["good", "middle", "bad", "open"]
-"""A colour with a mark of its own; words stand beside it."""
+"""The colour of an answer: good is green, middle amber, bad red, and open (not decided) grey. A text always comes with
+it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """A few words, the sentences that explain them, and how good the news is."""
+    """One answer of a report's first screen: its colour, a headline of a few words, and the sentences that
+    explain it.
+    """
 
     light: TrafficLight
     headline: str
@@ -21,7 +27,9 @@ class ReportAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do next, and the command that does it where one is enough."""
+    """One proposal of what to do next: a sentence, and a shell command that does it; None where one command is not
+    enough.
+    """
 
     sentence: str
     command: str | None = None
@@ -29,7 +37,10 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswers:
-    """The first screen of a report. notable: what stands out among the facts, in sentences."""
+    """The first screen of a report: the answers on metrics and systems, unusual facts, and at most three next steps.
+
+    notable: sentences on videos or captions that are unusual by their facts.
+    """
 
     trust: ReportAnswer
     best: ReportAnswer
@@ -37,7 +48,9 @@ class ReportAnswers:
     steps: tuple[NextStep, ...]
 
     def format_lines(self) -> Iterator[tuple[str, str]]:
-        """The answers as plain text: a name and a sentence each."""
+        """Yield the first screen as plain text, a (name, text) pair for every item: "trust", "best system", then one
+        "stands out" for every unusual fact and one "next" for every step, with its command.
+        """
         for name, answer in (("trust", self.trust), ("best system", self.best)):
             yield name, f"{answer.headline}. {' '.join(answer.sentences)}".rstrip()
         yield from (("stands out", sentence) for sentence in self.notable)

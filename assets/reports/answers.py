@@ -1,4 +1,4 @@
-"""What a report says first: which metric to trust, which system is best, and what to do next."""
+"""Builds the first screen of a report: which metric to trust, which system is best, and what to do next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from assets.reports.records import (
     TrustSummary,
     format_aspect,
 )
-from assets.reports.text import format_percent, format_portion, group_names, join_names
+from assets.reports.text import format_count, format_percent, format_portion, group_names, join_names
 from metrics_core.agreement.conclusions import BETTER_THAN_SIMPLE, TrustLevel
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
@@ -50,12 +50,13 @@ def build_answers(
     tables: Sequence[SystemTable],
     people: Sequence[SystemTable],
 ) -> ReportAnswers:
-    """Draw the answers from the facts of a report.
+    """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
+    steps. Where no metric has scores, the steps propose to score, to look at facts, and to select by them.
 
     tables, people: the systems' means by metrics and by ratings, one table for each kind of samples.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
-    notable = tuple(each.sentence for each in described.notable) if described else ()
+    notable = tuple(fact.sentence for fact in described.notable) if described else ()
     steps = _list_steps(quoted, data, metrics, trust, labels) if metrics else _list_first_steps(quoted, described, plan)
     return ReportAnswers(
         _answer_trust(metrics, plan, trust, labels),
@@ -66,36 +67,40 @@ def build_answers(
 
 
 def _list_trusted_metrics(aspect: AspectAgreement) -> list[str]:
-    """The metrics that can be trusted by an aspect, the highest coefficient first."""
-    good = [name for name, found in aspect.verdicts.items() if found.level in BETTER_THAN_SIMPLE]
+    """Return the metrics that agree with people on an aspect clearly better than simple scores, the highest coefficient
+    first.
+    """
+    good = [name for name, conclusion in aspect.verdicts.items() if conclusion.level in BETTER_THAN_SIMPLE]
     return sorted(good, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
 def _answer_trust(
     metrics: Sequence[MetricSummary], plan: Plan, trust: TrustSummary, labels: Mapping[str, str]
 ) -> ReportAnswer:
-    nobody = "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
+    """Build the answer to "which metric to trust?": the best metric for every aspect, or why none can be named yet."""
+    nobody = "There are no ratings and no labels, so how well a metric agrees with people is unknown."
     if trust.side_by_side:
-        nobody = "People compared captions side by side, see below, but rated and labelled none."
+        nobody = "People compared captions side by side (see below), but rated and labelled none."
     if not metrics:
         unrated = () if trust.aspects else (nobody,)
         return ReportAnswer(
             "open", "Nothing is scored", ("No sample has a score yet.", *_explain_needs(plan), *unrated)
         )
     if not trust.aspects:
-        return ReportAnswer("open", "Open: nobody rated", (nobody,))
-    verdicts = [found for aspect in trust.aspects for found in aspect.verdicts.values()]
-    if not verdicts:
+        return ReportAnswer("open", "Open: no ratings", (nobody,))
+    conclusions = [conclusion for aspect in trust.aspects for conclusion in aspect.verdicts.values()]
+    if not conclusions:
         return ReportAnswer(
             "open", "Open", (trust.age or "No rated sample has a score, so no metric can be compared.",)
         )
-    if all(LEVEL_LIGHTS[found.level] == "open" for found in verdicts):
-        # Sentences differ from metric to metric; what most have in common stands here, the rest below.
-        reasons = [found.short for found in verdicts]
+    if all(LEVEL_LIGHTS[conclusion.level] == "open" for conclusion in conclusions):
+        # Reasons differ from metric to metric; the commonest one is given here, the others further down.
+        reasons = [conclusion.short for conclusion in conclusions]
         commonest = max(dict.fromkeys(reasons), key=reasons.count)
         return ReportAnswer("open", "Open", (f"{commonest[0].upper()}{commonest[1:]}.",))
     good = {
-        format_aspect(each.aspect): [labels[name] for name in _list_trusted_metrics(each)] for each in trust.aspects
+        format_aspect(aspect_agreement.aspect): [labels[name] for name in _list_trusted_metrics(aspect_agreement)]
+        for aspect_agreement in trust.aspects
     }
     first = group_names({aspect: names[0] for aspect, names in good.items() if names})
     headline = "; ".join(f"{name} for {join_names(aspects)}" for name, aspects in first.items())
@@ -103,9 +108,9 @@ def _answer_trust(
     also = "; ".join(f"{names} for {join_names(aspects)}" for names, aspects in further.items())
     sentences = [f"Also {also}."] if also else []
     lacking = {
-        format_aspect(each.aspect): _explain_next_best(each, labels)
-        for each in trust.aspects
-        if not _list_trusted_metrics(each)
+        format_aspect(aspect_agreement.aspect): _explain_next_best(aspect_agreement, labels)
+        for aspect_agreement in trust.aspects
+        if not _list_trusted_metrics(aspect_agreement)
     }
     sentences += [f"For {join_names(aspects)} {why}." for why, aspects in group_names(lacking).items()]
     if any(aspect.synthetic for aspect in trust.aspects):
@@ -118,20 +123,28 @@ def _answer_trust(
 
 
 def _list_metrics_behind_simple(aspect: AspectAgreement) -> list[str]:
-    """The metrics that order captions as people do, but not clearly better than a simple score; the best first."""
-    behind = [name for name, found in aspect.verdicts.items() if found.level in ("baseline", "below baseline")]
+    """Return the metrics that order captions as people do, but not clearly better than a simple score, the best
+    first.
+    """
+    behind = [
+        name for name, conclusion in aspect.verdicts.items() if conclusion.level in ("baseline", "below baseline")
+    ]
     return sorted(behind, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
 def _explain_next_best(aspect: AspectAgreement, labels: Mapping[str, str]) -> str:
-    """Say, as what follows an aspect, how the best metric does that is not clearly better than a simple score."""
+    """Return a clause on the best metric that is not clearly better than a simple score, to follow the name of an
+    aspect.
+    """
     if not (names := _list_metrics_behind_simple(aspect)):
         return "no metric is shown to order captions as people do"
     return f"{labels[names[0]]} is {_explain_shortfall(aspect, names[0])}"
 
 
 def _explain_shortfall(aspect: AspectAgreement, name: str) -> str:
-    """How a metric of `_list_metrics_behind_simple` does: `better than chance, but worse than words in common`."""
+    """Return how a metric of `_list_metrics_behind_simple` compares: `better than chance, but worse than words in
+    common`.
+    """
     than = "worse than" if aspect.verdicts[name].level == "below baseline" else "not clearly better than"
     return f"better than chance, but {than} {aspect.rivals[name].name}"
 
@@ -139,95 +152,98 @@ def _explain_shortfall(aspect: AspectAgreement, name: str) -> str:
 def _list_steps(
     dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], trust: TrustSummary, labels: Mapping[str, str]
 ) -> Iterator[NextStep]:
-    """What helps most comes first. dataset: quoted for a shell."""
+    """Yield the next steps for a dataset with scores, the most helpful one first. dataset: quoted for a shell."""
     stale = [metric for metric in metrics if metric.n_stale]
     if any(not metric.is_imported for metric in stale):
-        yield NextStep("Score anew what is stale.", f"reelsieve score --dataset {dataset}")
+        yield NextStep("Compute stale scores again.", f"reelsieve score --dataset {dataset}")
     if imported := [metric.label for metric in stale if metric.is_imported]:
-        yield NextStep(f"Import again what is stale, by rs.import_scores: {join_names(imported)}.")
+        yield NextStep(f"Import stale scores again by rs.import_scores: {join_names(imported)}.")
     if any(metric.n_defined for metric in metrics):
         yield from _propose_ratings(dataset, trust)
         yield from _propose_selection(dataset, trust, labels)
     else:
         yield NextStep("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
     if data.synthetic_ratings:
-        yield NextStep("These ratings are made by a program: begin with your own clips.", "reelsieve try FOLDER")
+        yield NextStep("These ratings are made by a program: begin with your own videos.", "reelsieve try FOLDER")
     missing = {
         metric.label: why for metric in metrics if not metric.n_defined and (why := _find_commonest_reason(metric))
     }
     for why, names in group_names(missing).items():
         yield NextStep(f"{join_names(names)} {'has' if len(names) == 1 else 'have'} no value: {why}.")
-    if trust.aspects and all(each.n_raters < FEWEST_RATERS for each in trust.aspects):
-        second = "Let a second person rate the same captions: nothing tells yet how far people agree."
+    if trust.aspects and all(aspect.n_raters < FEWEST_RATERS for aspect in trust.aspects):
+        second = "Let a second person rate the same captions, to learn how well people agree."
         yield NextStep(second, _format_rate_command(dataset, trust))
 
 
 def _list_first_steps(dataset: str, described: DatasetFacts | None, plan: Plan) -> Iterator[NextStep]:
-    """What to do where nothing is scored yet."""
+    """Yield the next steps for a dataset without any score."""
     if plan.metrics or not plan.needs:
         yield NextStep("Score the captions.", f"reelsieve score --dataset {dataset}")
     if described is None:
         yield NextStep("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
         return
-    yield NextStep("Look through clips and captions, in the order of any fact.", f"reelsieve look {dataset}")
+    yield NextStep("Look through videos and captions, sorted by any fact.", f"reelsieve look {dataset}")
     if proposed := described.proposed:
         keep = f"--by words --choose random --seed 1 --keep 1 --where {shlex.quote(proposed.condition)}"
         those = format_portion(proposed.n, described.n_captions, "caption", "that meets", "that meet")
         yield NextStep(f"Freeze the {those} a condition on facts.", f"reelsieve select --dataset {dataset} {keep}")
     if plan.needs and not plan.metrics:
-        yield NextStep("Let metrics score: add what one of them needs, as docs/first-dataset.md shows.")
+        yield NextStep("To score with a metric, add what it needs: docs/first-dataset.md shows how.")
 
 
 def _explain_needs(plan: Plan) -> list[str]:
-    """What the metrics lack that cannot score anything, in sentences."""
+    """Return a sentence for every lack that keeps metrics from scoring anything, with the metrics that it concerns."""
     names = group_names({format_metric_name(metric): lacks for metric, lacks in plan.needs.items()})
     return [f"{join_names(metrics)} need{'s' * (len(metrics) == 1)} {lacks}." for lacks, metrics in names.items()]
 
 
 def _find_commonest_reason(metric: MetricSummary) -> str | None:
-    """The reason why most samples have no value, with its remedy."""
-    reasoned = [each for each in metric.statuses if each.reason and each.status not in ("ok", "not_applicable")]
-    return max(reasoned, key=lambda each: each.n).reason if reasoned else None
+    """Return the reason, with its remedy, why most samples of a metric have no value; None where no status has a
+    reason.
+    """
+    counts = [count for count in metric.statuses if count.reason and count.status not in ("ok", "not_applicable")]
+    return max(counts, key=lambda count: count.n).reason if counts else None
 
 
 def _format_rate_command(dataset: str, trust: TrustSummary) -> str:
-    """The command by which people rate what is rated so far, and where nothing is, all in all."""
+    """Return the command to rate captions by the first aspect that is rated so far, or by `overall` where none is."""
     aspect = trust.aspects[0].aspect if trust.aspects else "overall"
     return f"reelsieve rate {dataset} {'--keypoints' if aspect == LABELS_ASPECT else f'--aspect {shlex.quote(aspect)}'}"
 
 
 def _propose_ratings(dataset: str, trust: TrustSummary) -> Iterator[NextStep]:
-    """Ask for ratings where too few leave everything open."""
+    """Yield a step that asks for more ratings, where there are too few to draw any conclusion about metrics."""
     command = _format_rate_command(dataset, trust)
     n_videos = max((n for aspect in trust.aspects for n in aspect.n_videos.values()), default=0)
-    levels = {found.level for aspect in trust.aspects for found in aspect.verdicts.values()}
+    levels = {conclusion.level for aspect in trust.aspects for conclusion in aspect.verdicts.values()}
     if not trust.aspects:
-        who = f"Let two people rate captions of {FEWEST_VIDEOS} videos or more"
-        yield NextStep(
-            f"{who}, in a browser or as `ratings` of the manifest: they tell which metric to trust.", command
-        )
+        who = f"Let two people rate captions of at least {FEWEST_VIDEOS} videos"
+        yield NextStep(f"{who}, in a browser or as `ratings` of the manifest, to learn which metric to trust.", command)
     elif levels and n_videos < FEWEST_VIDEOS:
         yield NextStep(
-            f"Rate captions of {FEWEST_VIDEOS - n_videos} more videos: below {FEWEST_VIDEOS} nothing is claimed.",
+            f"Rate captions of {format_count(FEWEST_VIDEOS - n_videos, 'more video')}: a conclusion needs "
+            f"{FEWEST_VIDEOS}.",
             command,
         )
     elif levels <= {"open", "undefined"}:
-        yield NextStep("Rate captions of more videos: so far the intervals are too wide for a verdict.", command)
+        yield NextStep("Rate captions of more videos: the intervals are still too wide for a conclusion.", command)
 
 
 def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[NextStep]:
-    """Propose a selection by the metric that is good by most aspects; where none is, advise against one."""
+    """Yield a step that selects by the metric trusted for the most aspects; without one, by the next best, or advice
+    not to.
+    """
     good: dict[str, list[AspectAgreement]] = {}
     for aspect in trust.aspects:
         for name in _list_trusted_metrics(aspect):
             good.setdefault(name, []).append(aspect)
 
     def strength(name: str) -> tuple[int, float]:
-        return len(good[name]), max(each.coefficients[name].value or 0.0 for each in good[name])
+        return len(good[name]), max(conclusion.coefficients[name].value or 0.0 for conclusion in good[name])
 
     if good:
         name = max(good, key=strength)
-        aspects = join_names([format_aspect(each.aspect) for each in good[name]])
+        aspects = join_names([format_aspect(conclusion.aspect) for conclusion in good[name]])
         command = f"reelsieve select --dataset {dataset} --by {name} --keep {PROPOSED_SHARE}"
         yield NextStep(
             f"Freeze the best {format_percent(PROPOSED_SHARE)} by {labels[name]}, which orders captions by {aspects}.",
@@ -235,31 +251,36 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
         )
     elif behind := [(aspect, name) for aspect in trust.aspects for name in _list_metrics_behind_simple(aspect)]:
         yield from _propose_second_best(
-            dataset, *max(behind, key=lambda one: one[0].coefficients[one[1]].value or 0.0), labels
+            dataset, *max(behind, key=lambda candidate: candidate[0].coefficients[candidate[1]].value or 0.0), labels
         )
     elif any(
-        LEVEL_LIGHTS[each.level] in ("bad", "middle") for aspect in trust.aspects for each in aspect.verdicts.values()
+        LEVEL_LIGHTS[conclusion.level] in ("bad", "middle")
+        for aspect in trust.aspects
+        for conclusion in aspect.verdicts.values()
     ):
-        none = "Select by no score yet: none orders captions as people do. Name a stronger model, and score again."
+        none = "Do not select by a score yet: none orders captions as people do. Set a stronger model, and score again."
         yield NextStep(none, "reelsieve config")
 
 
 def _propose_second_best(
     dataset: str, aspect: AspectAgreement, name: str, labels: Mapping[str, str]
 ) -> Iterator[NextStep]:
-    """Propose selections by a metric of `_list_metrics_behind_simple` and by its strongest simple score, the better one first."""
+    """Yield a selection by a metric that is not better than its strongest simple score, and one by that simple score.
+
+    The better of the two comes first. name: a metric of `_list_metrics_behind_simple`.
+    """
     select, rival = f"reelsieve select --dataset {dataset} --by {{}} --keep {PROPOSED_SHARE}", aspect.rivals[name]
     by_metric = NextStep(f"Select by {labels[name]}: {_explain_shortfall(aspect, name)}.", select.format(name))
-    # Of one that counts turned round a selection would take the wrong end.
+    # By a score with its sign turned, a selection would take the worst captions.
     if rival.name not in SIMPLE_SCORE_COLUMNS or not _is_positive(aspect, rival.name):
         yield by_metric
         return
     is_better = (rival.value or 0.0) > (aspect.coefficients[name].value or 0.0)
-    how = "the highest agreement here" if is_better else "simple, and nearly as good"
+    how = "the highest agreement here" if is_better else "a simple score, and nearly as good"
     by_simple = NextStep(f"Select by {rival.name}: {how}.", select.format(SIMPLE_SCORE_COLUMNS[rival.name]))
     yield from (by_simple, by_metric) if is_better else (by_metric, by_simple)
 
 
 def _is_positive(aspect: AspectAgreement, simple: str) -> bool:
-    """Whether better captions have more of a simple score."""
-    return any(each.name == simple and (each.value or 0.0) > 0 for each in aspect.baselines)
+    """Return whether better captions have a higher value of a simple score, by the ratings of an aspect."""
+    return any(baseline.name == simple and (baseline.value or 0.0) > 0 for baseline in aspect.baselines)

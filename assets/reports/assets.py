@@ -1,4 +1,4 @@
-"""The report of a dataset as an asset."""
+"""Dagster asset `dataset_report`: the HTML page of a dataset, written from what the database holds."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,9 @@ from db.scores.sample_scores import list_dataset_metrics
     kinds={"html"},
 )
 def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """One page: what is in a dataset, which systems are best, which metrics agree with people, samples to look at."""
+    """Page of a dataset: what is in it, which systems are best, which metrics agree with people, and samples to look
+    at. Written with its numbers to the folder `reports` of the home.
+    """
     dataset = require_dataset(curation.engine, context.partition_key)
     folder = choose_report_folder(curation.home, dataset.name)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
@@ -37,19 +39,20 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
         curation.engine, dataset, curation.scorers, judged, folder, throttle_lines(context.log.info)
     )
     with curation.engine.connect() as connection:
-        told = load_mean_metadata(connection, dataset.dataset_id, list_dataset_metrics(connection, dataset))
+        mean_metadata = load_mean_metadata(connection, dataset.dataset_id, list_dataset_metrics(connection, dataset))
     return dg.MaterializeResult(
         metadata={
             **({"read this first": _format_list(files.notices)} if files.notices else {}),
-            **told,
+            **mean_metadata,
             "answers": _format_list([f"{name}: {line}" for name, line in files.answers.format_lines()]),
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
-            # A link of `reelsieve ui`, which serves these pages beside Dagster's.
+            # A link of `reelsieve ui`, which serves these pages next to Dagster's.
             "samples": dg.MetadataValue.md(f"[look at them](/look/{dataset.name}), or `reelsieve look {dataset.name}`"),
         }
     )
 
 
 def _format_list(lines: Sequence[str]) -> dg.MetadataValue:
+    """Return lines as a markdown list, with their markup escaped."""
     return dg.MetadataValue.md("\n".join(f"- {escape_markdown(line)}" for line in lines))

@@ -1,4 +1,6 @@
-"""Which system is best: first by people's ratings, then by metrics, and whether these rank systems as people do."""
+"""Decides which system is best, first by people's ratings, then by metrics, and whether metrics rank systems as people
+do.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ from metrics_core.agreement.conclusions import (
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The system with the highest mean in a column: a metric, or an aspect of ratings.
+    """The system with the highest mean in one column of a system table, and a sentence on how sure its lead is.
 
-    is_best: by more than chance, on videos enough.
+    column: a metric, or an aspect of ratings. is_best: whether the lead is more than chance, on enough videos.
     """
 
     column: str
@@ -34,13 +36,17 @@ class Leader:
 
 
 def list_leaders(table: SystemTable, labels: Mapping[str, str]) -> list[Leader]:
-    """Return for each column with a value which system is first, and whether that is more than chance."""
+    """Return the leading system of every column of a table of means, in column order. Columns without any value are
+    left out. labels: names of the columns for the sentences.
+    """
     columns = [name for name in table.columns if any(table.means[system][name].n for system in table.systems)]
     return [_build_leader(table, column, labels[column]) for column in columns]
 
 
 def list_people_leaders(table: SystemTable) -> list[Leader]:
-    """Return the same of a table of ratings; its sentences name the aspects."""
+    """Return the leading system by every aspect of a table of mean ratings, in column order. Its sentences name the
+    aspects.
+    """
     shown = ((aspect, format_aspect(aspect)) for aspect in table.columns)
     return list_leaders(
         table, {aspect: words.capitalize() if aspect == LABELS_ASPECT else f"Rated {words}" for aspect, words in shown}
@@ -48,13 +54,14 @@ def list_people_leaders(table: SystemTable) -> list[Leader]:
 
 
 def _build_leader(table: SystemTable, column: str, label: str) -> Leader:
+    """Return the leader of a column that has a value, and why its lead may be chance."""
     means = {system: table.means[system][column] for system in table.systems}
     ranked = sorted((s for s in means if means[s].n), key=lambda s: -(means[s].mean or 0.0))
     without = [system for system in means if not means[system].n]
     note = f" Without a value: {', '.join(without[:6])}{' …' if len(without) > 6 else ''}." if without else ""
     first, chance = ranked[0], table.leads[column]
     if len(ranked) < 2:
-        return Leader(column, first, False, f"{label}: only {first} has values; there is nothing to compare.{note}")
+        return Leader(column, first, False, f"{label}: only {first} has values, so there is nothing to compare.{note}")
     leads = f"{label}: {first} has the highest mean"
     if few := explain_too_few_videos(min(means[system].n_clusters for system in ranked[:2])):
         return Leader(column, first, False, f"{leads}; whether it is best is open: {few}.{note}")
@@ -66,7 +73,8 @@ def _build_leader(table: SystemTable, column: str, label: str) -> Leader:
 def answer_best_system(
     trust: TrustSummary, tables: Sequence[SystemTable], people: Sequence[SystemTable], labels: Mapping[str, str]
 ) -> ReportAnswer:
-    """Return which system is best: by people where their ratings show it, else by metrics, and what these rest on.
+    """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
+    Its sentences name the judgements or metrics behind it, and metrics that disagree.
 
     tables, people: the systems' means by metrics and by ratings, one table for each kind of samples. The kind that
     people judged counts, and of several kinds captions.
@@ -79,23 +87,23 @@ def answer_best_system(
         return ReportAnswer("open", "Open", ("No system can be compared: no sample has a score with a value.",))
     if len(systems) == 1:
         return ReportAnswer("open", "Nothing to compare", (f"{next(iter(systems))} is the only system with values.",))
-    found = list_leaders(scored, labels) if scored and len(scored.systems) > 1 else []
+    metric_leaders = list_leaders(scored, labels) if scored and len(scored.systems) > 1 else []
     ranks = tuple(_explain_rankings(trust, labels))
     if rated and (by_people := _answer_by_people(rated, trust, len(systems))):
-        winners = {each.system for each in list_people_leaders(rated) if each.is_best}
-        others = group_names({labels[each.column]: each.system for each in found if each.is_best})
+        winners = {leader.system for leader in list_people_leaders(rated) if leader.is_best}
+        others = group_names({labels[leader.column]: leader.system for leader in metric_leaders if leader.is_best})
         dissent = (
             f"By {join_names(names)} {system} is best." for system, names in others.items() if {system} != winners
         )
         return ReportAnswer(by_people.light, by_people.headline, (*by_people.sentences, *dissent, *ranks))
-    by_metrics = _answer_by_metrics(found, trust, labels)
+    by_metrics = _answer_by_metrics(metric_leaders, trust, labels)
     first = (_explain_open_by_people(rated, trust),) if rated else ()
     return ReportAnswer(by_metrics.light, by_metrics.headline, (*first, *by_metrics.sentences, *ranks))
 
 
 def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -> ReportAnswer | None:
-    """Return which system people rate best; None where no lead is more than chance."""
-    clear = group_names({each.column: each.system for each in list_people_leaders(rated) if each.is_best})
+    """Return the system that people rate best; None where no lead is more than chance."""
+    clear = group_names({leader.column: leader.system for leader in list_people_leaders(rated) if leader.is_best})
     if not clear:
         return None
     n_rated = sum(any(mean.n for mean in rated.means[system].values()) for system in rated.systems)
@@ -113,27 +121,29 @@ def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -
 
 
 def _format_two_highest_means(rated: SystemTable, aspect: str) -> str:
-    """The two highest mean ratings: `4.77 against 4.06`."""
+    """Return the two highest mean ratings of an aspect as text: `4.77 against 4.06`."""
     known = [mean for system in rated.systems if (mean := rated.means[system][aspect].mean) is not None]
     return " against ".join(format_number(mean) for mean in sorted(known, reverse=True)[:2])
 
 
 def _format_judgements(trust: TrustSummary, aspects: Sequence[str]) -> str:
-    """The judgements by some aspects, `5,400 ratings of people`; with the aspects where others were judged, too."""
-    own = [each for each in trust.aspects if each.aspect in aspects]
-    ratings = [each for each in own if each.aspect != LABELS_ASPECT]
-    thing, whose = ("synthetic rating", "") if any(each.synthetic for each in ratings) else ("rating", " of people")
-    n = f"{format_count(sum(each.n_ratings for each in ratings), thing)}{whose}"
-    by = f" for {join_names([each.aspect for each in ratings])}" if len(own) < len(trust.aspects) else ""
+    """Return how many judgements of some aspects there are: `5,400 ratings of people`. Names the aspects if others are
+    judged.
+    """
+    judged = [aspect for aspect in trust.aspects if aspect.aspect in aspects]
+    ratings = [aspect for aspect in judged if aspect.aspect != LABELS_ASPECT]
+    thing, whose = ("synthetic rating", "") if any(aspect.synthetic for aspect in ratings) else ("rating", " of people")
+    n = f"{format_count(sum(aspect.n_ratings for aspect in ratings), thing)}{whose}"
+    by = f" for {join_names([aspect.aspect for aspect in ratings])}" if len(judged) < len(trust.aspects) else ""
     parts = [f"{n}{by}"] if ratings else []
     return (
-        join_names([*parts, *("labelled coverage" for each in own if each.aspect == LABELS_ASPECT)])
+        join_names([*parts, *("labelled coverage" for aspect in judged if aspect.aspect == LABELS_ASPECT)])
         or "ratings of people"
     )
 
 
 def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
-    """Say why judgements leave open which system is best."""
+    """Return a sentence on why judgements do not show which system is best."""
     who = _format_judgements(trust, rated.columns)
     judged = [system for system in rated.systems if any(mean.n for mean in rated.means[system].values())]
     if len(judged) == 1:
@@ -143,22 +153,28 @@ def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
     return f"By {who} no system clearly leads."
 
 
-def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
-    """Return which system metrics score best: by those that rank systems as people do, else by others, less surely.
+def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
+    """Return the system that metrics score best.
 
-    found: the leaders by metric.
+    Metrics that rank systems as people do decide; without these, those trusted for captions, and then all others, where
+    the answer stays open. leaders: by metric.
     """
-    if not found:
+    if not leaders:
         return ReportAnswer("open", "Open", ("No metric has scores of two systems.",))
-    orders = [(name, one.order) for each in trust.aspects for name, one in each.order_verdicts.items()]
-    alike, against = ({name for name, order in orders if order == wanted} for wanted in ("alike", "against"))
-    trusted = {name for each in trust.aspects for name, one in each.verdicts.items() if one.level in BETTER_THAN_SIMPLE}
+    orders = [(name, conclusion.order) for item in trust.aspects for name, conclusion in item.order_verdicts.items()]
+    alike, against = ({name for name, order in orders if order == order_name} for order_name in ("alike", "against"))
+    trusted = {
+        name
+        for item in trust.aspects
+        for name, conclusion in item.verdicts.items()
+        if conclusion.level in BETTER_THAN_SIMPLE
+    }
     tiers: tuple[tuple[set[str], TrafficLight, str], ...] = (
         (alike - against, "good", ", more than chance"),
         (trusted - against, "middle", ", trusted for captions only"),
     )
     for names, light, why in tiers:
-        winners = _list_winners((each for each in found if each.column in names), labels)
+        winners = _list_winners((item for item in leaders if item.column in names), labels)
         if len(winners) == 1:
             ((system, by),) = winners.items()
             return ReportAnswer(light, system, (f"Best by {join_names(by)}{why}.",))
@@ -168,7 +184,7 @@ def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Map
                 "It depends",
                 tuple(f"{system} is best by {join_names(by)}." for system, by in winners.items()),
             )
-    winners = _list_winners(found, labels)
+    winners = _list_winners(leaders, labels)
     if not winners:
         return ReportAnswer("open", "Open", ("No metric has a lead of a system that is more than chance.",))
     led = "; ".join(f"{system} is best by {join_names(by)}" for system, by in winners.items())
@@ -176,38 +192,46 @@ def _answer_by_metrics(found: Sequence[Leader], trust: TrustSummary, labels: Map
     return ReportAnswer("open", "Open", (f"{led}, which {why}.",))
 
 
-def _list_winners(found: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the metrics by which each system is best by more than chance."""
-    return group_names({labels[each.column]: each.system for each in found if each.is_best})
+def _list_winners(leaders: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the names of the metrics by which a system is best by more than chance, by system."""
+    return group_names({labels[leader.column]: leader.system for leader in leaders if leader.is_best})
 
 
 def _explain_rankings(trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield which metrics rank systems as people do, or against them, and how little few systems can show.
+    """Yield sentences on which metrics rank systems as people do, or against them, and on how little few systems can
+    show.
 
-    Several that are not shown to do either are one sentence; the reasons stand with each aspect.
+    Metrics that are shown to do neither share one sentence; the section on trust has the reasons.
     """
     ranked = [(aspect, _select_system_coefficients(aspect)) for aspect in trust.aspects]
-    judged = [(aspect, name) for aspect, found in ranked for name, each in found.items() if each.n >= FEWEST_SYSTEMS]
+    judged = [
+        (aspect, name)
+        for aspect, coefficients in ranked
+        for name, coefficient in coefficients.items()
+        if coefficient.n >= FEWEST_SYSTEMS
+    ]
     shown = [(aspect, name) for aspect, name in judged if aspect.order_verdicts[name].order != "open"]
-    told = judged if len(judged) == 1 else shown
-    if judged and not told:
+    mentioned = judged if len(judged) == 1 else shown
+    if judged and not mentioned:
         yield "No metric is shown to rank systems as people do."
-    for aspect, found in ranked:
-        named = {name: aspect.order_verdicts[name] for of, name in told if of is aspect}
+    for aspect, coefficients in ranked:
+        conclusions = {name: aspect.order_verdicts[name] for owner, name in mentioned if owner is aspect}
         by = f" by {format_aspect(aspect.aspect)}" if len(trust.aspects) > 1 else ""
-        yield from (f"{each}{by}." for each in explain_system_orders(named, found, labels))
-    most = max((each.n for _, found in ranked for each in found.values()), default=0)
+        yield from (f"{clause}{by}." for clause in explain_system_orders(conclusions, coefficients, labels))
+    most = max((coefficient.n for _, coefficients in ranked for coefficient in coefficients.values()), default=0)
     if most > 1 and (few := explain_few_systems(most)):
         yield few
 
 
 def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficient]:
-    """How alike each metric and people rank systems, where there are videos enough for a claim."""
+    """Return how well each metric's order of systems matches people's, of metrics with enough videos for a
+    conclusion.
+    """
     return {
-        name: found
-        for name, found in aspect.system_coefficients.items()
+        name: coefficient
+        for name, coefficient in aspect.system_coefficients.items()
         if name in aspect.order_verdicts
-        and found.value is not None
+        and coefficient.value is not None
         and not explain_too_few_videos(aspect.n_videos[name])
     }
 
@@ -215,14 +239,15 @@ def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficien
 def explain_system_orders(
     verdicts: Mapping[str, OrderConclusion], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield clauses on how metrics rank systems, one for all metrics with the same verdict.
+    """Yield one clause for all metrics with the same conclusion on how they rank systems, with every metric's
+    Kendall's tau-b.
 
     >>> found = {"vcs": Coefficient("vcs", 1.0, 0.9, 1.0, 6), "ecs": Coefficient("ecs", 0.9, 0.8, 1.0, 6)}
     >>> alike = OrderConclusion("alike", "ranks the 6 systems as people do")
     >>> next(explain_system_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
     'VCS (τ-b 1.00) and ECS (τ-b 0.90) rank the 6 systems as people do'
     """
-    for words, names in group_names({name: each.words for name, each in verdicts.items()}).items():
+    for words, names in group_names({name: conclusion.words for name, conclusion in verdicts.items()}).items():
         shown = [
             labels[name]
             if (value := coefficients[name].value) is None
@@ -233,5 +258,5 @@ def explain_system_orders(
 
 
 def _format_for_several(words: str) -> str:
-    """The words of an order verdict behind the names of several metrics."""
+    """Return the words of a conclusion on one metric in the plural, to follow the names of several metrics."""
     return words.replace("ranks ", "rank ", 1).replace("is not", "are not", 1).replace("its ", "their ")

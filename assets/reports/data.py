@@ -1,4 +1,6 @@
-"""What is in the data: counts, systems, lengths, people's work, and what metrics could and could not score."""
+"""Counts for a report's section on data: systems, lengths, people's judgements, and what metrics could and could not
+score.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ from db.scores.store import find_active_scorer, list_active_models
 
 
 def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequence[RaterAnswer]) -> DataSummary:
-    """Count what the dataset holds; `reported` must have been collected. answers: all that raters gave."""
+    """Count from the database what a dataset holds: videos by status, samples by system, lengths, ratings, refused
+    rows.
+
+    answers: all answers that raters gave. Reads the temporary table of `collect_scores`, which must be filled before.
+    """
     summary = load_dataset_summary(connection, dataset.name)
     dataset_id = dataset.dataset_id
     return DataSummary(
@@ -53,16 +59,21 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
 
 
 def load_metric_summaries(connection: Connection, metrics: Sequence[str]) -> tuple[MetricSummary, ...]:
-    """Describe the metrics that have looked at some sample of the dataset, with the statuses of all samples."""
-    found = (
+    """Describe the metrics that have a result for at least one sample of the dataset: models, version, and counts by
+    status.
+
+    Reads the temporary table of `collect_scores`. A metric without an active scorer is left out.
+    """
+    summaries = (
         _load_metric_summary(connection, metric, tally) for metric, tally in tally_statuses(connection, metrics).items()
     )
-    return tuple(facts for facts in found if facts is not None)
+    return tuple(summary for summary in summaries if summary is not None)
 
 
 def _load_metric_summary(connection: Connection, metric: str, tally: Sequence[StatusTally]) -> MetricSummary | None:
+    """Describe one metric; None for a metric without an active scorer, or with no result for any sample."""
     scorer_id = find_active_scorer(connection, metric)
-    if scorer_id is None or all(each.status == "unscored" for each in tally):
+    if scorer_id is None or all(count.status == "unscored" for count in tally):
         return None
     why = load_commonest_reasons(connection, metric, scorer_id)
     version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
@@ -72,7 +83,9 @@ def _load_metric_summary(connection: Connection, metric: str, tally: Sequence[St
         models=tuple(dict.fromkeys(list_active_models(connection, metric))),
         code_version=str(version),
         stand_ins={name: STAND_INS[name] for name in list_stand_ins(connection, metric)},
-        statuses=tuple(StatusCount(each.kind, each.status, each.n, why.get(each.status)) for each in tally),
-        n_defined=sum(each.n for each in tally if each.status == "ok"),
-        ranges={each.kind: (each.low, each.high) for each in tally if each.low is not None and each.high is not None},
+        statuses=tuple(StatusCount(count.kind, count.status, count.n, why.get(count.status)) for count in tally),
+        n_defined=sum(count.n for count in tally if count.status == "ok"),
+        ranges={
+            count.kind: (count.low, count.high) for count in tally if count.low is not None and count.high is not None
+        },
     )

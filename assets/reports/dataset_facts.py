@@ -1,4 +1,6 @@
-"""What facts tell of a dataset in its report: how the most telling ones spread, and what stands out."""
+"""Facts of a dataset for its report: how the most useful ones are distributed, and which videos and captions are
+unusual.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,24 @@ from db.reports.facts import (
 from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.selection.duplicates import drop_near_duplicates, find_originals
 
-# Which facts have a histogram, and what their numbers are.
+# The facts with a histogram, and the meaning of their numbers.
 HISTOGRAM_FACTS: Mapping[str, str] = {
     "motion": "picture heights a second",
     "frame_change": "grey levels in 0.2 s",
-    "static_share": "share of the time that stands still",
+    "static_share": "share of the time without motion",
     "sharpness": "variance of the Laplacian",
     "brightness": "mean luma, 0 to 1",
     "contrast": "deviation of the luma, 0 to 1",
-    "cuts": "hard cuts inside the clip",
+    "cuts": "hard cuts inside the video",
     "letterbox": "share of the picture under black bars",
     "words": "words of the caption",
     "words_per_second": "words for each second of video",
-    "repetition": "share of word triples said before",
+    "repetition": "share of word triples that were there before",
     "boilerplate": "share of sentences with a stock phrase",
 }
-# What stands out: a condition of the filter language, and what is said of one video or caption and of several.
+# Unusual videos or captions: a condition of the filter language, and the words for one of them and for several.
 _NOTABLE: tuple[tuple[FactSubject, str, str, str], ...] = (
-    ("video", "static_share >= 0.9", "stands still", "stand still"),
+    ("video", "static_share >= 0.9", "is still", "are still"),
     ("video", "black_share >= 0.1", "has black frames", "have black frames"),
     ("video", "brightness < 0.15", "is dark", "are dark"),
     ("video", "letterbox >= 0.1", "has black bars", "have black bars"),
@@ -51,7 +53,7 @@ _NOTABLE: tuple[tuple[FactSubject, str, str, str], ...] = (
     ("caption", "boilerplate > 0", "has a stock phrase", "have stock phrases"),
 )
 _LANGUAGE = ("is not in the language of most, {}", "are not in the language of most, {}")
-# Conditions that leave out what hardly anybody trains with, the plainest first; so many are proposed together.
+# Conditions that leave out videos and captions that are rarely useful for training, the simplest first.
 _CONDITIONS = (
     "words >= 5",
     "static_share < 0.9",
@@ -62,20 +64,22 @@ _CONDITIONS = (
 )
 MOST_CONDITIONS = 2
 MOST_NAMED = 3
-# Videos that are this much alike are copies, as docs/facts.md measures; so many are compared on a page.
+# Videos with at least this similarity are copies, as measured in docs/facts.md; more videos are not compared.
 ALIKE, MOST_COMPARED = 0.6, 5000
 
 
 def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:
-    """Describe the dataset by its facts; None where none were measured."""
+    """Describe a dataset by its stored facts: distributions, unusual videos and captions, copies, and a condition to
+    select by. None where no facts are measured yet. Fills a temporary table of the connection.
+    """
     n = create_fact_tables(connection, dataset)
     if not any(n.values()):
         return None
     summaries = {fact: compute_fact_summary(connection, fact) for fact in HISTOGRAM_FACTS}
     facts = tuple(
-        FactDistribution(fact, HISTOGRAM_FACTS[fact], "video" if fact in VIDEO_FACT_NAMES else "caption", found)
-        for fact, found in summaries.items()
-        if found is not None
+        FactDistribution(fact, HISTOGRAM_FACTS[fact], "video" if fact in VIDEO_FACT_NAMES else "caption", summary)
+        for fact, summary in summaries.items()
+        if summary is not None
     )
     copies = _find_copies(connection) if n["video"] <= MOST_COMPARED else ()
     notable, proposed = tuple(_list_notable(connection, n, copies)), _propose_condition(connection, n["caption"])
@@ -85,8 +89,9 @@ def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts
 def _list_notable(
     connection: Connection, n: Mapping[FactSubject, int], copies: Sequence[VideoCopy]
 ) -> Iterator[NotableFact]:
+    """Yield a sentence and a condition for every way in which some videos or captions are unusual."""
     language = find_commonest_language(connection)
-    has, have = (each.format(language) for each in _LANGUAGE)
+    has, have = (phrase.format(language) for phrase in _LANGUAGE)
     other: tuple[tuple[FactSubject, str, str, str], ...] = (("caption", f"language <> '{language}'", has, have),)
     for of, condition, has, have in (*_NOTABLE, *(other if language else ())):
         n_meeting, keys = list_matches(connection, of, condition, MOST_NAMED)
@@ -106,7 +111,9 @@ def _list_notable(
 
 
 def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondition | None:
-    """The first conditions that leave out some captions, and together no more than half of them; None without one."""
+    """Return the first conditions that leave out some captions, but no more than half of them together; None without
+    one.
+    """
     chosen: list[str] = []
     left = n_captions
     for condition in _CONDITIONS:
@@ -120,15 +127,20 @@ def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondi
 
 
 def _find_copies(connection: Connection) -> tuple[VideoCopy, ...]:
-    """The videos that are like one before them by their keys, each with the one that it is most like."""
-    keys, found = load_signatures(connection)
+    """Return the videos that are nearly the same as one with an earlier key, each with the one that it is most similar
+    to.
+    """
+    keys, signatures = load_signatures(connection)
     if not keys:
         return ()
-    units = convert_to_unit_vectors(found)
+    units = convert_to_unit_vectors(signatures)
     places = zip(*find_originals(units, drop_near_duplicates(units, ALIKE)), strict=True)
-    return tuple(VideoCopy(keys[one], keys[other], float(units[one] @ units[other])) for one, other in places)
+    return tuple(
+        VideoCopy(keys[copy], keys[original], float(units[copy] @ units[original])) for copy, original in places
+    )
 
 
-def _format_notable(n: int, total: int, of: FactSubject, has: str, have: str, keys: list[str]) -> str:
-    said = format_portion(n, total, of, has, have)
-    return f"{said}." if n == total else f"{said}: {', '.join(keys)}{', …' if n > len(keys) else '.'}"
+def _format_notable(n: int, total: int, row_kind: FactSubject, has: str, have: str, keys: list[str]) -> str:
+    """Return how many videos or captions have something in common, with the first keys."""
+    portion = format_portion(n, total, row_kind, has, have)
+    return f"{portion}." if n == total else f"{portion}: {', '.join(keys)}{', …' if n > len(keys) else '.'}"

@@ -1,4 +1,4 @@
-"""How the values of metrics are distributed, and how two metrics go together."""
+"""Distributions of metrics' scores, and correlations between metrics."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ N_BINS = 40
 
 @dataclass(frozen=True, eq=False)
 class DrawnCaptions:
-    """Captions drawn at random, all where there are few: ids in the order of the draw, and values (n,) by metric."""
+    """Captions drawn at random, or all of a small dataset: their ids in the order of the draw, and values (n,) by
+    metric.
+    """
 
     sample_ids: Sequence[int]
     values: Mapping[str, FloatArray]
 
 
 def draw_captions(connection: Connection, metrics: Sequence[MetricSummary]) -> DrawnCaptions:
-    """Draw the captions on which metrics are compared with each other; NaN where one has no value."""
+    """Draw up to 20,000 captions of a dataset, and load the values of every metric for them; NaN where it has none.
+    Metrics without any value for captions are left out. Reads the temporary table of `collect_scores`.
+    """
     names = [metric.name for metric in metrics if metric.has_values(SAMPLE_KIND)]
     rows = draw_values(connection, SAMPLE_KIND, names, MOST_DRAWN)
     values = np.array([row for _, row in rows], dtype=np.float64).reshape(len(rows), len(names))
@@ -36,22 +40,25 @@ def draw_captions(connection: Connection, metrics: Sequence[MetricSummary]) -> D
 
 
 def compute_metric_pairs(drawn: DrawnCaptions) -> tuple[MetricPair, ...]:
-    """Correlate every two metrics over the captions that both score."""
-    found = []
+    """Compute Spearman's rho of every two metrics, over the drawn captions that both have a value for."""
+    pairs = []
     for (metric, values), (other, others) in combinations(drawn.values.items(), 2):
         both = np.isfinite(values) & np.isfinite(others)
-        found.append(
+        pairs.append(
             MetricPair(metric, other, compute_coefficient(values[both], others[both], "spearman"), int(both.sum()))
         )
-    return tuple(found)
+    return tuple(pairs)
 
 
 def load_metric_spreads(connection: Connection, metrics: Sequence[MetricSummary]) -> tuple[MetricSpread, ...]:
-    """The distribution of every metric, for each kind of samples that it scores."""
+    """Load the distribution of every metric's values from the database, one for each kind of samples that has some: a
+    histogram of 40 bins, and quantiles by system and by shard.
+    """
     return tuple(_load_metric_spread(connection, metric, kind) for metric in metrics for kind in sorted(metric.ranges))
 
 
 def _load_metric_spread(connection: Connection, metric: MetricSummary, kind: str) -> MetricSpread:
+    """Load the distribution of a metric's values for one kind of samples."""
     low, high = metric.ranges[kind]
     if low == high:
         low, high = low - 0.5, high + 0.5

@@ -1,4 +1,4 @@
-"""How a metric is called where people read its scores, and who made them: a stand-in for a real model is named."""
+"""Names of metrics and models for people, which mention a stand-in for a real model, and notes on ratings."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ from assets.reports.text import format_name
 from db.reports.summary import count_excluded_ratings, count_old_ratings, has_synthetic_ratings
 from db.scores.store import list_active_models
 
-# What stands in for a model that a metric asks for, with the remedy.
+# Stand-ins for models that a metric needs, with the remedy.
 STAND_INS: Mapping[str, str] = {
-    DEMO_ENCODER: "it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
-    HUMAN_NOTES: "they stand in for the video: for a score without references set REELSIEVE_QEVA_VIDEO_MODEL",
+    DEMO_ENCODER: "it only works on the demo: for other videos set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
+    HUMAN_NOTES: "no model sees the video: for a score without references set REELSIEVE_QEVA_VIDEO_MODEL",
 }
-# So many characters of a revision tell it from any other.
+# This many first characters identify a revision.
 REVISION_LENGTH = 12
 
 
 def list_stand_ins(connection: Connection, metric: str) -> list[str]:
-    """What stands in for a real model behind the metric's active scorer."""
+    """Return the stand-ins for real models (such as `demo encoder`) that a metric's active scorer uses; empty
+    if none.
+    """
     return filter_stand_ins(list_active_models(connection, metric))
 
 
 def filter_stand_ins(models: Iterable[str]) -> list[str]:
-    """The names of models that stand in for real ones."""
+    """Return those of the given model ids that are stand-ins for real models, in the given order."""
     return [model for model in models if model in STAND_INS]
 
 
 def load_metric_label(connection: Connection, metric: str) -> str:
-    """The metric's name, with the stand-ins where its active scorer has any: `evqa (demo encoder)`."""
+    """Return a metric's name, followed by the stand-ins for real models that its active scorer uses: `evqa (demo
+    encoder)`.
+    """
     return format_metric_label(metric, list_stand_ins(connection, metric))
 
 
 def format_metric_name(label: str) -> str:
-    """A metric's name as people write it.
+    """Return a metric's name as people write it, with its first part in capitals.
 
     >>> format_metric_name("vcs_short"), format_metric_name("evqa (demo encoder)")
     ('VCS_short', 'EVQA (demo encoder)')
@@ -49,7 +53,7 @@ def format_metric_name(label: str) -> str:
 
 
 def format_metric_label(metric: str, names: Iterable[str]) -> str:
-    """The metric's name, with the names of what stands in for real models.
+    """Return a metric's name, followed by the given stand-ins for real models in brackets, if any.
 
     >>> format_metric_label("evqa", ["demo encoder"]), format_metric_label("vcs", [])
     ('evqa (demo encoder)', 'vcs')
@@ -59,7 +63,7 @@ def format_metric_label(metric: str, names: Iterable[str]) -> str:
 
 
 def format_models(models: Mapping[str, Mapping[str, Any]]) -> str:
-    """Models in their roles, with revisions, and whether one only stands in for a real model.
+    """Return models as text: role, id and revision, separated by semicolons, with a note on any stand-in.
 
     >>> format_models({"text_encoder": {"model_id": "minilm", "revision": "sha256:0123456789abcdef0123"}})
     'text encoder minilm (revision 0123456789ab)'
@@ -68,14 +72,16 @@ def format_models(models: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def format_model(model: Mapping[str, Any]) -> str:
-    """A model with its revision, and whether it only stands in for a real one."""
+    """Return a model's id and the start of its revision as text, with a note if it is a stand-in for a real model."""
     name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION_LENGTH]
     caution = f", a stand-in: {STAND_INS[name].partition(':')[0]}" if name in STAND_INS else ""
     return f"{name} (revision {revision}{caution})"
 
 
 def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
-    """What a page that shows ratings of a dataset must say of them: who made them, and which are left out."""
+    """Return notes for a page that shows ratings: whether they are synthetic, how many are left out, and how many are
+    old. They are texts by title; empty where no note is needed.
+    """
     note = {}
     if has_synthetic_ratings(connection, dataset_id):
         note["ratings"] = "synthetic: made by a program, not by people"
@@ -87,7 +93,7 @@ def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]
 
 
 def explain_old_ratings(n: int) -> str:
-    """Return why n ratings do not count, and what to do.
+    """Return a sentence on why n ratings do not count (their texts have changed), and what to do.
 
     >>> explain_old_ratings(1)
     '1 rating does not count, since its text has changed: reelsieve rate asks for it again'
@@ -97,11 +103,13 @@ def explain_old_ratings(n: int) -> str:
 
 
 def explain_drawn_ratings(n: int) -> str:
-    """Why n ratings are not among those that statistics rest on.
+    """Return a sentence on why n ratings that were drawn for a question are left out of statistics.
 
     >>> explain_drawn_ratings(1)
-    '1 rating was drawn to settle a question and is no part of a random sample: reelsieve compare weighs it'
+    '1 rating is left out, since it was drawn to settle a question and is no random sample: reelsieve compare uses it'
     """
-    were, they = ("rating was", "it") if n == 1 else ("ratings were", "them")
-    are = "is no part" if n == 1 else "are no part"
-    return f"{n:,} {were} drawn to settle a question and {are} of a random sample: reelsieve compare weighs {they}"
+    if n == 1:
+        subject, verb, them = "1 rating is left out, since it was", "is", "it"
+    else:
+        subject, verb, them = f"{n:,} ratings are left out, since they were", "are", "them"
+    return f"{subject} drawn to settle a question and {verb} no random sample: reelsieve compare uses {them}"

@@ -1,4 +1,4 @@
-"""Facts and figures to one HTML page. Whatever comes from a dataset is text, never markup."""
+"""Renders a report as one HTML page from templates. All text of a dataset is escaped, so none of it acts as markup."""
 
 from __future__ import annotations
 
@@ -36,9 +36,11 @@ _STATISTICS = {
 
 
 def render_page(report: Report, figures: Mapping[str, str]) -> str:
-    """Write the page. figures: SVG elements by the names of `draw`."""
+    """Render a report as one HTML page that needs no network. figures: SVG elements by name, as `plot_figures` returns
+    them.
+    """
     labels = {metric.name: metric.label for metric in report.metrics}
-    pairs = {(each.metric, each.other): each for each in report.pairs}
+    pairs = {(pair.metric, pair.other): pair for pair in report.pairs}
 
     def label(metric: str) -> str:
         return "one more rater" if metric == ONE_RATER else labels.get(metric, metric)
@@ -46,7 +48,9 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
     def find_pair(metric: str, other: str) -> MetricPair | None:
         return pairs.get((metric, other)) or pairs.get((other, metric))
 
-    compared = {name for aspect in report.trust.aspects for name, found in aspect.coefficients.items() if found.n}
+    compared = {
+        name for aspect in report.trust.aspects for name, coefficient in aspect.coefficients.items() if coefficient.n
+    }
     return (
         make_template_environment()
         .get_template("index.html")
@@ -76,7 +80,9 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
 
 
 def _list_sections(report: Report) -> dict[str, str]:
-    """The sections that have something to say, in their order: the name in the contents by that of the template."""
+    """Return the sections of the page that have content, in their order: name of the template to the title in the
+    contents.
+    """
     named = {
         "answers": ("Answers", True),
         "facts": ("Facts", report.described),
@@ -92,26 +98,34 @@ def _list_sections(report: Report) -> dict[str, str]:
 
 
 def _format_reference_counts(report: Report, metric: str) -> list[str]:
-    """How many references the videos have that a metric was compared on: every different answer of the aspects."""
-    counts = (each.references[metric] for each in report.trust.aspects if metric in each.references)
+    """Return how many references the videos have on which a metric was compared with people, without repeats among
+    aspects.
+    """
+    counts = (aspect.references[metric] for aspect in report.trust.aspects if metric in aspect.references)
     return list(dict.fromkeys(format_reference_count(count) for count in counts))
 
 
 def _pair_system_tables(report: Report) -> Iterator[tuple[SystemTable | None, SystemTable | None]]:
-    """Yield for each kind of samples the systems' means by metrics, and by ratings; None without any."""
+    """Yield for every kind of samples the systems' means by metrics, and their means by ratings; None for a missing
+    table.
+    """
     scored, rated = ({table.kind: table for table in tables} for tables in (report.systems, report.people))
     for kind in dict.fromkeys((*scored, *rated)):
         yield scored.get(kind), rated.get(kind)
 
 
 def find_common_n(table: SystemTable) -> int | None:
-    """The number of values behind every mean of a table; None where they differ."""
-    counts = {n for system in table.systems for each in table.means[system].values() if (n := each.n)}
+    """Return the number of values behind every mean of a table; None where these numbers differ, or there is no
+    mean.
+    """
+    counts = {n for system in table.systems for mean in table.means[system].values() if (n := mean.n)}
     return counts.pop() if len(counts) == 1 else None
 
 
 def compute_interval_bars(table: SystemTable) -> dict[str, dict[str, tuple[float, float, float]]]:
-    """Where to draw each mean and its interval, by column and system: low, mean and high in percent of the column."""
+    """Compute where to draw every mean with its interval, by column and system: low end, mean and high end in percent
+    of the column's width, from its lowest to its highest value. Systems without a mean are left out.
+    """
     return {
         column: _compute_column_bars({system: table.means[system][column] for system in table.systems})
         for column in table.columns
@@ -119,10 +133,14 @@ def compute_interval_bars(table: SystemTable) -> dict[str, dict[str, tuple[float
 
 
 def _compute_column_bars(means: Mapping[str, ClusterMean]) -> dict[str, tuple[float, float, float]]:
+    """Compute the places of one column's means and intervals, by system, in percent."""
     ends = {
-        system: tuple(each.mean if end is None else end for end in (each.low, each.mean, each.high))
-        for system, each in means.items()
-        if each.mean is not None
+        system: tuple(
+            cluster_mean.mean if end is None else end
+            for end in (cluster_mean.low, cluster_mean.mean, cluster_mean.high)
+        )
+        for system, cluster_mean in means.items()
+        if cluster_mean.mean is not None
     }
     lowest = min((low for low, *_ in ends.values()), default=0.0)
     width = max((high for *_, high in ends.values()), default=0.0) - lowest or 1.0
@@ -134,7 +152,9 @@ def _compute_column_bars(means: Mapping[str, ClusterMean]) -> dict[str, tuple[fl
 
 
 def choose_correlation_colour(rho: float | None) -> str:
-    """The colour behind a correlation: blue above 0, orange below, the darker the farther."""
+    """Return the hex colour behind a correlation in a table: blue above 0, orange below, darker the farther from 0;
+    white for None.
+    """
     if rho is None:
         return "#ffffff"
     colour = (0, 114, 178) if rho > 0 else (213, 94, 0)
@@ -143,19 +163,26 @@ def choose_correlation_colour(rho: float | None) -> str:
 
 
 def _explain_missing_scores(metrics: Sequence[MetricSummary], report: Report) -> Iterator[tuple[str, str]]:
-    """For each metric how many of the judged samples have no value, and for what reason most of them."""
+    """Yield for every metric with gaps its label, and how many of the judged samples have no value and for which
+    reason.
+    """
     labels = {metric.name: metric for metric in metrics}
     for metric, counts in report.trust.unscored.items():
-        told = ", ".join(f"{n:,} {why}" for why, n in counts.items() if n)
-        if told and metric in labels:
-            commonest = [each for each in labels[metric].statuses if each.status not in ("ok", "stale")]
+        counts_text = ", ".join(f"{n:,} {why}" for why, n in counts.items() if n)
+        if counts_text and metric in labels:
+            commonest = [count for count in labels[metric].statuses if count.status not in ("ok", "stale")]
             why = f" (most of all: {commonest[0].status})" if commonest else ""
-            yield labels[metric].label, f"of the {report.trust.n_judged:,} judged samples, {told}{why}."
+            yield (
+                labels[metric].label,
+                f"of the {format_count(report.trust.n_judged, 'judged sample')}, {counts_text}{why}.",
+            )
 
 
 def make_template_environment(templates: Path = TEMPLATES) -> Environment:
-    """What makes pages of templates: whatever comes from a dataset is text in them, and never markup."""
-    found = Environment(
+    """Make the Jinja environment of the pages, with the filters they use. Values are escaped as HTML, control
+    characters are shown as text, and a name that is not defined raises.
+    """
+    environment = Environment(
         loader=FileSystemLoader(templates),
         autoescape=True,
         undefined=StrictUndefined,
@@ -163,7 +190,7 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
         lstrip_blocks=True,
         finalize=_escape_text,
     )
-    found.filters |= {
+    environment.filters |= {
         "number": format_number,
         "references": format_reference_count,
         "percent": format_percent,
@@ -175,16 +202,16 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
         "drawn": Markup,
         "zip": zip,
     }
-    return found
+    return environment
 
 
 def _escape_text(value: Any) -> Any:
-    """Every text that a template prints goes through this: nothing in it steers the browser."""
+    """Return a value that a template prints; in plain text, characters that a browser would obey are made visible."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else escape_for_page(value)
 
 
 def format_reference_count(count: ReferenceCount) -> str:
-    """How many references videos have, as a page has it.
+    """Return as text how many references videos have: one number, or the range with the median.
 
     >>> format_reference_count(ReferenceCount(1, 1.0, 1)), format_reference_count(ReferenceCount(0, 2.5, 9))
     ('1 reference', '0 to 9 references, median 2.5')
@@ -195,5 +222,5 @@ def format_reference_count(count: ReferenceCount) -> str:
 
 
 def format_data_uri(jpeg: bytes) -> str:
-    """A picture as an address that contains it."""
+    """Return a JPEG picture as a data: URI, which contains its bytes."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"

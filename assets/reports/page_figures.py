@@ -1,4 +1,4 @@
-"""Which figures stand on a report's page: facts in, SVG by name out."""
+"""Chooses and plots the figures on a report's page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MOST_ROWS = 24
 
 
 def plot_figures(report: Report) -> dict[str, str]:
-    """Draw every figure, by the names `aspect-i`, `scatter-i-metric`, `histogram-i`, `boxes-i` and `shards-i`.
+    """Plot all figures of a report's page and return them as SVG elements by name: `aspect-i`, `scatter-i-metric`,
+    `histogram-i`, `boxes-i` and `shards-i`.
 
     i counts the aspects or the spreads from 0.
     """
@@ -36,40 +37,51 @@ def plot_figures(report: Report) -> dict[str, str]:
 
 
 def _plot_aspect(aspect: AspectAgreement, i: int, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the figures of one aspect by name: coefficients of all metrics, and each metric's values against
+    ratings.
+    """
     bars = [
-        (labels[name], found, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
-        for name, found in aspect.coefficients.items()
+        (labels[name], coefficient, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
+        for name, coefficient in aspect.coefficients.items()
     ]
     bars = [
-        bar for bar in (*bars, *((found.name, found, GREY) for found in aspect.baselines)) if bar[1].value is not None
+        bar
+        for bar in (*bars, *((coefficient.name, coefficient, GREY) for coefficient in aspect.baselines))
+        if bar[1].value is not None
     ]
     if bars:
-        told = "; ".join(f"{name} {format_number(found.value)}" for name, found, _ in bars)
+        description = "; ".join(f"{name} {format_number(coefficient.value)}" for name, coefficient, _ in bars)
         baseline = aspect.strongest.value if aspect.strongest else None
-        yield f"aspect-{i}", plot_coefficients(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {told}")
+        yield (
+            f"aspect-{i}",
+            plot_coefficients(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {description}"),
+        )
     for points in aspect.scatters:
         if points.values:
             label, name = labels[points.metric], f"scatter-{i}-{points.metric}"
-            told = f"{label} against the ratings of {aspect.aspect}, {points.n} samples"
-            drawn = plot_scatter(points, label, f"rated {aspect.aspect}", _format_id(name), told)
-            yield name, drawn
+            description = f"{label} against the ratings of {aspect.aspect}, {points.n} samples"
+            svg = plot_scatter(points, label, f"rated {aspect.aspect}", _format_id(name), description)
+            yield name, svg
 
 
 def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> Iterator[tuple[str, str]]:
-    own = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
-    cuts = {f"{100 * cut.share:g} %": cut.value for cut in own}
+    """Yield the figures of one metric's distribution by name: histogram, quantiles by system, and by shard if
+    several.
+    """
+    rows = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
+    cuts = {f"{100 * cut.share:g} %": cut.value for cut in rows}
     yield (
         f"histogram-{i}",
         plot_histogram(
             spread.low, spread.high, spread.counts, label, f"histogram{i}", f"Distribution of {label}", cuts
         ),
     )
-    by_system = sorted(spread.by_system, key=lambda each: -each.quantiles[2])[:MOST_ROWS]
+    by_system = sorted(spread.by_system, key=lambda group_spread: -group_spread.quantiles[2])[:MOST_ROWS]
     yield f"boxes-{i}", plot_quantiles(by_system, label, f"boxes{i}", f"Quantiles of {label} by system")
     if len(spread.by_shard) > 1:
         yield f"shards-{i}", plot_shards(spread.by_shard, label, f"shards{i}", f"Quantiles of {label} by shard")
 
 
 def _format_id(name: str) -> str:
-    """A name as an id, whatever characters a column has."""
+    """Return a name as an HTML id: characters other than letters and digits become `_` with their hexadecimal code."""
     return re.sub(r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}_", name)

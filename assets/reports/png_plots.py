@@ -1,4 +1,4 @@
-"""Small PNG plots for asset metadata and reports."""
+"""Small PNG plots for the metadata of Dagster's assets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def plot_histogram_png(
     title: str,
     lines: Mapping[str, float] | None = None,
 ) -> bytes:
-    """Draw counts in equal bins from low to high as a PNG. `lines` are labelled vertical lines."""
+    """Plot a histogram from counts in equal bins between low and high, and return it as PNG bytes. lines: values to
+    mark with a vertical line, by label.
+    """
     if low == high:
         low, high = low - 0.5, high + 0.5
         counts = [sum(counts) if place == len(counts) // 2 else 0 for place in range(len(counts))]
@@ -37,7 +39,7 @@ def plot_histogram_png(
 
 
 def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: str, title: str) -> bytes:
-    """Draw values with their intervals (value, low, high) as a PNG, the highest value on top."""
+    """Plot values with their intervals (value, low, high) by name, the highest value on top, and return PNG bytes."""
     order = sorted(limits, key=lambda name: limits[name][0])
     figure = _make_figure(4.8, 0.8 + 0.32 * len(order))
     axes = figure.subplots()
@@ -52,18 +54,18 @@ def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: 
 
 
 def format_markdown_image(png: bytes, text: str) -> str:
-    """Return the image as markdown that contains its bytes, so that it needs no file and no network."""
+    """Return a PNG as a markdown image that contains its bytes as a data: URI. text: its alternative text."""
     return f"![{text}](data:image/png;base64,{base64.b64encode(png).decode()})"
 
 
 def _plot_lines(axes: Axes, lines: Mapping[str, float]) -> None:
-    """Draw labelled vertical lines; lines too close to tell apart share a label."""
+    """Draw labelled vertical lines; lines that are too close to each other share a label."""
     left, right = axes.get_xlim()
     labels: dict[float, list[str]] = {}
     for label, value in lines.items():
         axes.axvline(value, color="#b5482f", linewidth=1)
-        beside = next((other for other in labels if abs(other - value) < (right - left) / 40), value)
-        labels.setdefault(beside, []).append(label)
+        near_value = next((other for other in labels if abs(other - value) < (right - left) / 40), value)
+        labels.setdefault(near_value, []).append(label)
     for value, shared in labels.items():
         axes.text(value, axes.get_ylim()[1], " " + ", ".join(shared), fontsize=6, rotation=90, va="top")
 

@@ -1,4 +1,6 @@
-"""The facts on a report's page: plain records without pictures and markup, which report.json holds, too."""
+"""Records of everything on a report's page, without pictures and markup. `report.json` holds them, under the same
+names.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,10 @@ from metrics_core.intervals import ClusterMean
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """A metric with a score on the dataset.
+    """A metric that has results on the dataset: name, models, version, and how many samples have which status.
 
-    label: its name with the stand-ins behind it; stand_ins: with remedies. ranges: its extremes, by kind of samples.
+    label: its name with the stand-ins for real models. stand_ins: these with remedies. n_defined: samples with a value.
+    ranges: its lowest and highest value, by kind of samples.
     """
 
     name: str
@@ -39,26 +42,26 @@ class MetricSummary:
 
     @property
     def is_imported(self) -> bool:
-        """Whether its scores were made elsewhere, so that no command here can renew them."""
+        """Whether the metric's scores were imported from elsewhere, so that no command here can compute them again."""
         return self.code_version == IMPORTED_VERSION
 
     @property
     def n_stale(self) -> int:
-        """How many samples have a score of earlier inputs."""
-        return sum(each.n for each in self.statuses if each.status == "stale")
+        """The number of samples whose score is stale: computed from an input that has changed since."""
+        return sum(count.n for count in self.statuses if count.status == "stale")
 
     def has_values(self, kind: str) -> bool:
-        """Whether some sample of the kind has a value."""
+        """Return whether at least one sample of the kind ("caption" or "qa") has a value of the metric."""
         return kind in self.ranges
 
     def count_values(self, kind: str) -> int:
-        """How many samples of the kind have a value."""
-        return sum(each.n for each in self.statuses if (each.kind, each.status) == (kind, "ok"))
+        """Return how many samples of the kind ("caption" or "qa") have a value of the metric."""
+        return sum(count.n for count in self.statuses if (count.kind, count.status) == (kind, "ok"))
 
 
 @dataclass(frozen=True, slots=True)
 class SystemCount:
-    """How much a system wrote."""
+    """How many samples of one kind a system wrote, and for how many videos."""
 
     kind: str
     system: str
@@ -68,12 +71,13 @@ class SystemCount:
 
 @dataclass(frozen=True, slots=True)
 class DataSummary:
-    """The dataset's content. counts: the row of view dataset_summary. refused: rows that ingest refused, by code.
+    """Counts of what a dataset holds: videos by status, samples by system, lengths, ratings by rater and by aspect,
+    refused rows.
 
-    raters, ratings: the number of ratings by rater and by aspect. labelled: the samples with a label of a keypoint.
-    rated_between: the days of the first and the last answer in a browser. repeats: how consistent raters are, who were
-    asked the same twice.
-    n_drawn_apart: the ratings that a question drew and that are no random sample, left out of all numbers but counts.
+    counts: the row of view dataset_summary. refused: rows that ingest refused, by code. labelled: samples with a label
+    of a keypoint. rated_between: the days of the first and the last answer in a browser; None without any. repeats: how
+    consistent raters are who judged the same sample twice. n_drawn_apart: ratings that were drawn for a question and
+    are no random sample; all numbers but counts leave them out.
     """
 
     counts: Mapping[str, int]
@@ -93,7 +97,7 @@ class DataSummary:
 
 @dataclass(frozen=True, slots=True)
 class FactDistribution:
-    """How a fact spreads over the videos or captions that have it. meaning: what its numbers are, in few words."""
+    """How one fact is distributed over the videos or captions that have it. meaning: unit or meaning of its numbers."""
 
     fact: str
     meaning: str
@@ -101,7 +105,9 @@ class FactDistribution:
     summary: FactSummary
 
     def list_extremes(self) -> Iterator[tuple[str, Extreme]]:
-        """The least and the greatest value, without one that half of all have."""
+        """Yield ("least", extreme) and ("most", extreme): the lowest and the highest value, each with the key that has
+        it. An end that equals the median is left out.
+        """
         for word, end in (("least", self.summary.least), ("most", self.summary.greatest)):
             if end.value != self.summary.median:
                 yield word, end
@@ -109,7 +115,7 @@ class FactDistribution:
 
 @dataclass(frozen=True, slots=True)
 class NotableFact:
-    """Which videos or captions stand out, in a sentence; condition: what finds them, as a recipe has it."""
+    """A sentence on videos or captions that are unusual in one way, and the condition of a recipe that selects them."""
 
     sentence: str
     condition: str
@@ -117,7 +123,9 @@ class NotableFact:
 
 @dataclass(frozen=True, slots=True)
 class VideoCopy:
-    """A video that is a copy of another one, or nearly, by their keys. similarity: of their signatures, at most 1."""
+    """A video that is nearly the same as another one. Both are keys. similarity: cosine of their signatures, at
+    most 1.
+    """
 
     key: str
     original: str
@@ -126,7 +134,7 @@ class VideoCopy:
 
 @dataclass(frozen=True, slots=True)
 class ProposedCondition:
-    """A condition on facts that n of the captions meet: half of them or more, and not all."""
+    """A condition on facts to select captions by, which n of the captions meet: at least half of them, but not all."""
 
     condition: str
     n: int
@@ -134,10 +142,12 @@ class ProposedCondition:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """What facts tell of so many videos and captions that have some.
+    """A dataset described by its facts: distributions, notable groups of videos or captions, copies, and a proposed
+    condition.
 
-    copies: by key, each with the video before it that is most like it; none where too many videos are to be compared.
-    proposed: a condition to select captions by, None where none takes a proper part of them.
+    n_videos, n_captions: those that have facts. copies: in order of keys, each with the earlier video that it is most
+    similar to; empty where there are too many videos to compare. proposed: None where no condition leaves out a proper
+    part.
     """
 
     n_videos: int
@@ -150,9 +160,11 @@ class DatasetFacts:
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """The mean of every metric, or of the ratings by every aspect, for every system of one kind of samples.
+    """Means of every system, with intervals over videos, for one kind of samples: by every metric, or by every rated
+    aspect.
 
-    leads: for every column, how likely chance alone puts the highest mean so far above the next, see `ClusterMean`.
+    means: by system, then by column. n_left_out: systems beyond those shown. leads: by column, the p-value of the gap
+    between the best and the second-best system; None where it is undefined.
     """
 
     kind: str
@@ -166,7 +178,10 @@ class SystemTable:
 
 @dataclass(frozen=True, eq=False)
 class ScatterPoints:
-    """A metric's values and the mean ratings of at most so many of n samples, with the mean rating of each tenth."""
+    """Points of a scatter plot of a metric's values against mean ratings: all n samples, or 2,000 drawn from them.
+
+    trend: (mean value, mean rating) of every tenth of the samples, in order of the metric.
+    """
 
     metric: str
     aspect: str
@@ -177,13 +192,13 @@ class ScatterPoints:
 
 
 def format_aspect(aspect: str) -> str:
-    """Return an aspect as a sentence names it."""
+    """Return the name of an aspect for a sentence. The aspect of keypoint labels is called "labelled coverage"."""
     return "labelled coverage" if aspect == LABELS_ASPECT else aspect
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceCount:
-    """How many references the videos of compared captions have: the fewest, the median and the most."""
+    """How many references the videos of the compared captions have: the fewest, the median and the most."""
 
     least: int
     median: float
@@ -192,15 +207,20 @@ class ReferenceCount:
 
 @dataclass(frozen=True, eq=False)
 class AspectAgreement:
-    """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b.
+    """How well every metric's order of captions and of systems matches people's, by one aspect. Coefficients are
+    Kendall's tau-b.
 
-    coefficients, verdicts, n_videos: of captions, over all samples that a metric has a value for. strongest: of the
-    simple scores, turned round where it is negative; rivals: the same on the samples of each metric that has one.
-    system_coefficients: of the systems' means, by metric and simple score; order_verdicts: by metric.
-    references: how many references the videos have, by metric and simple score that compares captions with them.
-    missing, fewer, orders: sentences on what cannot be compared, metrics with fewer samples, and orders of systems.
-    raters, ties, beside_rater: sentences on raters who are left out or far from the others, on the pairs that metrics
-    tie, and on each metric beside one more rater.
+    coefficients, verdicts, n_videos: of captions, by metric, over all samples that it has a value for. baselines: of
+    the simple scores. strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals:
+    the same by metric, on the samples that the metric has a value for. ceiling: of one more rater with the others.
+
+    system_coefficients: of the systems' means, by metric and simple score; order_verdicts: conclusions on these, by
+    metric. references: how many references the videos have, by metric and simple score that compares captions with
+    them.
+
+    missing, fewer, orders: sentences on what cannot be compared, on metrics with fewer samples, and on orders of
+    systems. raters, ties, beside_rater: sentences on raters who are left out or far from the others, on pairs that
+    metrics tie, and on every metric compared with one more rater.
     """
 
     aspect: str
@@ -230,10 +250,11 @@ class AspectAgreement:
 
 @dataclass(frozen=True, eq=False)
 class TrustSummary:
-    """Metrics against people, on n_judged samples. unscored: by metric, how many of these have no value, by why.
+    """How every metric compares with people, by aspect, on the n_judged samples of a dataset that people judged.
 
-    side_by_side: by aspect, how often metrics, simple scores and raters prefer what people prefer of two captions.
-    age: a sentence where the stored agreement is missing, or older than scores or judgements; else None.
+    unscored: by metric, how many of these samples have no value, by reason. side_by_side: by aspect, how often metrics,
+    simple scores and raters prefer the caption of two that people prefer. age: a sentence where the stored agreement is
+    missing, or older than scores or judgements; else None.
     """
 
     aspects: tuple[AspectAgreement, ...]
@@ -245,7 +266,7 @@ class TrustSummary:
 
 @dataclass(frozen=True, eq=False)
 class MetricPair:
-    """Spearman's rho of two metrics over the n samples that have both; None where undefined."""
+    """Spearman's rho of two metrics over the n samples that both have a value for; None where undefined."""
 
     metric: str
     other: str
@@ -255,7 +276,9 @@ class MetricPair:
 
 @dataclass(frozen=True, eq=False)
 class MetricSpread:
-    """A metric's distribution: counts of equal bins from low to high, and the quantiles by system and by shard."""
+    """The distribution of a metric's values for one kind of samples: counts of equal bins from low to high, and
+    quantiles by system and by shard.
+    """
 
     metric: str
     kind: str
@@ -268,10 +291,12 @@ class MetricSpread:
 
 @dataclass(frozen=True, eq=False)
 class ShareThresholdRow:
-    """A threshold that keeps a share of all samples of a kind with a value, and what it keeps of each system.
+    """The value of a metric that keeps the best share of all samples of one kind, and how much it keeps of every
+    system.
 
-    n_asked: how many samples the share is; n_kept: how many reach the value, more where several samples have it. n_at:
-    how many have exactly the value.
+    n_asked: the share as a number of samples; n_kept: how many reach the value, more where several samples share it.
+    n_at: how many have exactly the value. by_system: kept and all samples of a system. ratings: the mean rating of kept
+    and of dropped samples, by aspect.
     """
 
     metric: str
@@ -288,7 +313,9 @@ class ShareThresholdRow:
 
 @dataclass(frozen=True, slots=True)
 class LabelThresholdRow:
-    """A threshold in force of ECS's keypoints, chosen on n labels."""
+    """The probability from which ECS counts a keypoint of one dimension as covered, chosen on n labels, and in
+    use now.
+    """
 
     metric: str
     dimension: str
@@ -300,9 +327,10 @@ class LabelThresholdRow:
 
 @dataclass(frozen=True, slots=True)
 class RatingThresholdRow:
-    """The threshold of a metric by what people find good in one aspect.
+    """The value of a metric that best separates samples that people rate as good in one aspect from the others.
 
-    sentence: all in words, or why there is no threshold. beside: how it stands to simple numbers; "" without one.
+    sentence: the result in words, or why there is no threshold. `beside`: how it compares with simple scores; ""
+    without a threshold.
     """
 
     metric: str
@@ -314,7 +342,7 @@ class RatingThresholdRow:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything on a report's page, all from one state of the database."""
+    """All that a report's page shows, read from one state of the database."""
 
     dataset: str
     made_at: datetime

@@ -1,4 +1,4 @@
-"""The report of a dataset: facts that are stored, a page made of them, and files written whole."""
+"""The report of a dataset: loads what is stored, computes the records of a page, and writes the page."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from assets.reports.report_files import ReportFiles, create_report_folder, write
 from assets.reports.sample_choice import choose_shown_samples
 from assets.reports.samples import load_shown_samples
 from assets.reports.systems import compute_system_tables
+from assets.reports.text import format_count
 from assets.reports.thresholds import load_label_threshold_rows, load_rating_threshold_rows, load_share_threshold_rows
 from assets.reports.trust import MetricClaims, build_trust_summary, explain_stale_agreement, load_claims
 from assets.scores.base import Scorer
@@ -47,10 +48,11 @@ def create_report(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
-    """Compute and store what judgements say of the metrics of a dataset, and write its page and its numbers.
+    """Compute and store a dataset's agreement with people and rating thresholds, then write its report page and numbers
+    to a folder. Returns the paths, notices and answers.
 
-    That is what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other. tell: hears of
-    the progress. Raises ReportError where the folder cannot be written.
+    Does what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other. tell: called with
+    lines of progress. Raises ReportError where the folder cannot be written.
     """
     target = create_report_folder(folder)
     tell("comparing the metrics with people")
@@ -68,10 +70,11 @@ def write_stored_report(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
-    """Write the page of a dataset and its numbers from what is stored, with the agreement as its table has it.
+    """Write the report page of a dataset and its numbers to a folder from what the database holds; agreement is not
+    computed again. Returns the paths, notices and answers.
 
-    All that is read here is of one state of the database; `judged` may be of an earlier one. Raises ReportError where
-    the folder cannot be written.
+    Everything is read from one state of the database; `judged` may be of an earlier one. Raises ReportError where the
+    folder cannot be written.
     """
     target = create_report_folder(folder)
     report = compute_report(engine, dataset, scorers, judged, tell)
@@ -80,7 +83,9 @@ def write_stored_report(
 
 
 def choose_report_folder(home: Path, dataset: str) -> Path:
-    """Return where a dataset's report lies unless somebody names another folder; the folder of all reports is made."""
+    """Return the default folder of a dataset's report, `reports/DATASET` in the home. Creates `reports`, not the folder
+    itself.
+    """
     return create_home_folder(home, "reports") / dataset
 
 
@@ -91,10 +96,12 @@ def compute_report(
     judged: JudgedSamples,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Gather the facts of a report. judged: the judged samples of the dataset."""
+    """Load and compute everything that a report of a dataset shows, from one state of the database. judged: the
+    dataset's judged samples, loaded before. Explains scores and decodes frames of the shown samples.
+    """
     tell("reading the scores")
     with _open_snapshot(engine) as connection:
-        # Not those of `scorers` alone: some scores were made elsewhere.
+        # Not only those of `scorers`: some scores were imported.
         names = list_dataset_metrics(connection, dataset)
         create_reported_table(connection, dataset, names)
         given = list_answers(connection, dataset.dataset_id)
@@ -138,25 +145,32 @@ def compute_report(
 def _correct_chances(
     systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: MetricClaims
 ) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], MetricClaims]:
-    """Correct the chances of all claims of the page.
+    """Return the tables and claims with p-values corrected for all claims of the page.
 
-    These are which system is best, by metrics and by people, and which metrics order captions and systems as people do.
+    The claims are which system is best, by metrics and by people, and which metrics order captions and systems as
+    people do.
     """
     tables = (*systems, *people)
     leads = [lead for table in tables for lead in table.leads.values()]
-    beside, others = correct_comparisons(
+    same_items, others = correct_comparisons(
         compared.same_items, [*leads, *(order.p for order in compared.system_orders.values())]
     )
     rest = iter(others)
-    own = tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in tables)
+    tables_of_all = tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in tables)
     orders = {key: replace(order, p=next(rest)) for key, order in compared.system_orders.items()}
-    return own[: len(systems)], own[len(systems) :], replace(compared, same_items=beside, system_orders=orders)
+    return (
+        tables_of_all[: len(systems)],
+        tables_of_all[len(systems) :],
+        replace(compared, same_items=same_items, system_orders=orders),
+    )
 
 
 def list_notices(
     dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], judged: JudgedSamples, age: str | None
 ) -> Iterator[str]:
-    """Yield what a reader must know before the first number. age: of the stored agreement, see `explain_stale_agreement`."""
+    """Yield the sentences that a reader needs before the first number: stale agreement or scores, synthetic ratings,
+    stand-ins for models, and what is left out. age: as `explain_stale_agreement` returns it.
+    """
     if age:
         yield age
     if data.synthetic_ratings:
@@ -171,20 +185,25 @@ def list_notices(
         if n := metric.n_stale:
             scores, are, them = ("score", "is", "it") if n == 1 else ("scores", "are", "them")
             remedy = (
-                f"rs.import_scores imports {them} again" if metric.is_imported else f"reelsieve score makes {them} anew"
+                f"rs.import_scores imports {them} again"
+                if metric.is_imported
+                else f"reelsieve score computes {them} again"
             )
             yield f"{n} {scores} of {metric.label} {are} stale and left out: {remedy}."
     if data.counts["references"] and judged.samples and COMMON_WORDS not in judged.baselines:
         yield (
-            "Words in common with references are not scored, so no metric is held against them: run reelsieve facts "
-            f"--dataset {dataset}."
+            "No metric is compared with the words in common with references, which are not scored yet: run reelsieve "
+            f"facts --dataset {dataset}."
         )
     if judged.n_others:
-        yield f"People judged {judged.n_others:,} question-answer pairs, too; agreement is that of captions alone."
+        others = format_count(judged.n_others, "question-answer pair")
+        yield f"Agreement is that of captions only; people also judged {others}."
 
 
 @contextmanager
 def _open_snapshot(engine: Engine) -> Iterator[Connection]:
-    """A connection that sees one state of the database; its temporary table goes with it."""
+    """Open a connection that sees one state of the database, and close it after the block, with its temporary
+    tables.
+    """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
         yield connection

@@ -1,4 +1,4 @@
-"""The files of a report: its page and its numbers, both written whole or not at all."""
+"""Writes a report's page (`index.html`) and its numbers (`report.json`), each whole or not at all."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ AGREEMENT_FIELDS = (
 
 
 class ReportError(ValueError):
-    """A report that cannot be written; the message says why and what to do."""
+    """Raised when a report cannot be written; the message has the reason and a remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where a report lies, what a reader must know first, and what it answers."""
+    """A report that was written: the paths of its page and its numbers, its notices, and the answers of its first
+    screen.
+    """
 
     page: Path
     numbers: Path
@@ -49,9 +51,8 @@ class ReportFiles:
 
 
 def create_report_folder(folder: Path) -> Path:
-    """Make a folder for a report, and return its absolute path.
-
-    Raises ReportError where it cannot be made or written to: better before the work than after it.
+    """Create a folder for a report unless it exists, and return its absolute path. Removes partial files of killed
+    processes. Raises ReportError where it cannot be created or written to.
     """
     try:
         target = folder.expanduser().resolve()
@@ -60,14 +61,16 @@ def create_report_folder(folder: Path) -> Path:
         with open_partial_file(target / PROBE):
             pass
         (target / PROBE).unlink()
-    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
+    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of an unknown user
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ReportError(f"{folder}: no report can be written there ({reason}): name a folder with --to") from error
     return target
 
 
 def write_report(report: Report, folder: Path) -> ReportFiles:
-    """Write page and numbers into a folder. Other files there stay. Raises ReportError where the disk refuses."""
+    """Plot, render and write a report's page and numbers to a folder, and return their paths. Replaces these two files
+    only. Raises ReportError where they cannot be written.
+    """
     contents = {NUMBERS: format_report_json(report), PAGE: render_page(report, plot_figures(report))}
     try:
         for name, content in contents.items():
@@ -79,8 +82,8 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
 
 
 def format_report_json(report: Report) -> str:
-    """The facts of a report as JSON, without pictures and points."""
-    plain = {each.name: getattr(report, each.name) for each in fields(report)}
+    """Return the records of a report as JSON text, without pictures and points of scatter plots."""
+    plain = {field.name: getattr(report, field.name) for field in fields(report)}
     plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
     plain["trust"] = _drop_fields(asdict(report.trust), ("rows", "scatters"))
     plain["groups"] = {group.name: [_convert_sample(sample) for sample in group.samples] for group in report.groups}
@@ -88,16 +91,19 @@ def format_report_json(report: Report) -> str:
 
 
 def _convert_sample(sample: ShownSample) -> dict[str, Any]:
+    """Return a shown sample as plain data, without frames and explanations."""
     return _drop_fields(asdict(sample), ("frames", "lines", "rows"))
 
 
 def _drop_fields(value: Any, names: tuple[str, ...]) -> Any:
+    """Return nested plain data without the fields of these names."""
     if isinstance(value, dict):
-        return {name: _drop_fields(each, names) for name, each in value.items() if name not in names}
-    return [_drop_fields(each, names) for each in value] if isinstance(value, list | tuple) else value
+        return {name: _drop_fields(part, names) for name, part in value.items() if name not in names}
+    return [_drop_fields(part, names) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _convert_plain(value: Any) -> Any:
+    """Return a value that JSON does not know as plain data: times as text, mappings and records as dicts."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
     return dict(value) if isinstance(value, Mapping) else asdict(value)

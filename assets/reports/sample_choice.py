@@ -1,4 +1,4 @@
-"""Which samples a report shows: the best and the worst, and those that metrics or people disagree about."""
+"""Chooses the samples that a report shows: the best, the worst, and those that metrics or people disagree about."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from metrics_core.arrays import FloatArray
 
 N_EXTREMES = 2
 MOST_DISPUTED = 6
-# Where nothing is scored, so many captions are the extremes of facts.
+# Without any score, at most this many captions with extreme facts are shown.
 MOST_EXTREME = 12
-# Half of all samples lie between the two ranks.
+# A gap of ranks at which half of all samples lie between the two.
 LEAST_GAP = 0.5
 
 ChosenGroup = SampleGroup[tuple[int, str]]
-"""Samples for one reason, as (id, why); a sample may be in several groups."""
+"""Samples chosen for one reason, as pairs (sample id, why in words). A sample may be in several groups."""
 
 
 def choose_shown_samples(
@@ -36,7 +36,11 @@ def choose_shown_samples(
     judged: JudgedSamples,
     described: DatasetFacts | None,
 ) -> tuple[ChosenGroup, ...]:
-    """Choose captions to look at: by scores, or by facts where there are none; `reported` must have been collected."""
+    """Choose captions to show in a report: best and worst by every metric, and those on which metrics or people
+    disagree. Without any score, the extremes of facts are chosen; without facts either, the one group is empty.
+
+    Reads the temporary table of `collect_scores`, which must be filled before.
+    """
     names = {metric.name: metric.label for metric in metrics if metric.has_values(SAMPLE_KIND)}
     if not names:
         extreme = tuple(_choose_by_facts(connection, described)) if described else ()
@@ -58,37 +62,41 @@ def choose_shown_samples(
 
 
 def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterator[tuple[int, str]]:
-    """Captions at both ends of each fact: the caption itself, or the first one of the video."""
+    """Yield captions with the lowest and the highest value of every fact, or the first caption of such a video, with
+    why.
+    """
     ends = [
-        (each.of, end.row_id, f"{word} {format_name(each.fact)}: {format_compact(end.value)}")
-        for each in described.facts
-        for word, end in each.list_extremes()
+        (distribution.of, end.row_id, f"{word} {format_name(distribution.fact)}: {format_compact(end.value)}")
+        for distribution in described.facts
+        for word, end in distribution.list_extremes()
     ]
-    of_video = first_captions(connection, [row_id for of, row_id, _ in ends if of == "video"])
+    first_caption_ids = first_captions(connection, [row_id for row_kind, row_id, _ in ends if row_kind == "video"])
     chosen: set[int] = set()
-    for of, row_id, why in ends:
-        sample_id = of_video.get(row_id) if of == "video" else row_id
+    for row_kind, row_id, why in ends:
+        sample_id = first_caption_ids.get(row_id) if row_kind == "video" else row_id
         if sample_id is not None and (sample_id in chosen or len(chosen) < MOST_EXTREME):
             chosen.add(sample_id)
             yield sample_id, why
 
 
 def _choose_between_metrics(names: Mapping[str, str], drawn: DrawnCaptions) -> tuple[tuple[int, str], ...]:
-    """The drawn captions with the widest gaps between their ranks by two metrics: of every two, one each way."""
+    """Return the drawn captions that two metrics rank most differently, at most one for either direction of
+    every pair.
+    """
     ranks = {metric: _compute_ranks(values) for metric, values in drawn.values.items()}
-    found = []
+    gaps = []
     for high, low in permutations(ranks, 2):
         gap = ranks[high] - ranks[low]
         place = int(np.nanargmax(gap)) if np.isfinite(gap).any() else None
         if place is not None and gap[place] >= LEAST_GAP:
             why = f"{names[high]} ranks it high, {names[low]} low"
-            found.append((float(gap[place]), drawn.sample_ids[place], why))
-    found.sort(key=lambda each: (-each[0], each[1], each[2]))
-    return tuple((sample_id, why) for _, sample_id, why in found[:MOST_DISPUTED])
+            gaps.append((float(gap[place]), drawn.sample_ids[place], why))
+    gaps.sort(key=lambda item: (-item[0], item[1], item[2]))
+    return tuple((sample_id, why) for _, sample_id, why in gaps[:MOST_DISPUTED])
 
 
 def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> Iterator[tuple[int, str]]:
-    """For each metric the sample that it puts farthest above its ratings, and the one farthest below."""
+    """Yield for every metric the sample that it ranks farthest above people's ratings, and the one farthest below."""
     people = np.array([_compute_ranks(compute_mean_ratings(ratings)) for ratings in judged.ratings.values()])
     known = np.isfinite(people).any(axis=0) if people.size else np.zeros(len(judged.samples), dtype=np.bool_)
     mean = np.full(known.size, np.nan)
@@ -104,7 +112,7 @@ def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> I
 
 
 def _compute_ranks(values: FloatArray) -> FloatArray:
-    """The share of the defined values below each one, equal ones counted half; NaN where undefined."""
+    """Return for every value the share of the defined values below it, equal ones counted half; NaN where undefined."""
     defined = np.sort(values[np.isfinite(values)])
     below = np.searchsorted(defined, values, "left") + np.searchsorted(defined, values, "right")
     ranks: FloatArray = np.where(np.isfinite(values), below / max(1, 2 * defined.size), np.nan)

@@ -1,4 +1,4 @@
-"""The facts about a sample to look at on a report's page, as plain records."""
+"""Records of the samples that a report's page shows, with their scores and references."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any, Generic, TypeVar
 
 @dataclass(frozen=True, eq=False)
 class ShownScore:
-    """A metric's score of one sample. rank: its place among all samples of its kind, from 0 (worst) to 1.
+    """A metric's result for one shown sample: value or status, rank, and the explanation as lines of text and table
+    rows.
 
-    reference: key of the reference that decided, where one of several did.
+    rank: the sample's place among all samples of its kind, from 0 (worst) to 1. reference: key of the reference that
+    decided the score, where one of several did.
     """
 
     metric: str
@@ -26,7 +28,7 @@ class ShownScore:
 
 @dataclass(frozen=True, eq=False)
 class ShownReference:
-    """A reference of a sample's video. decided: the metrics whose score it made."""
+    """A reference of a shown sample's video. decided: the metrics whose score was computed from this reference."""
 
     text: str
     decided: tuple[str, ...]
@@ -34,10 +36,12 @@ class ShownReference:
 
 @dataclass(frozen=True, eq=False)
 class ShownSample:
-    """A sample to look at. frames: the seconds and JPEG bytes of some frames; no_frames: why there are none.
+    """A sample that a report shows: its texts, frames, scores with explanations, facts and ratings, and why it is
+    shown.
 
-    references: those that decided come first, and some others; n_references: of how many. facts: by name, those that
-    are known of its text and its video.
+    frames: seconds and JPEG bytes; no_frames: the reason where there are none. references: those that decided a score
+    first, then some others, of n_references in all. facts: of its text and its video, by name. ratings: by aspect, then
+    by rater.
     """
 
     key: str
@@ -62,7 +66,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class SampleGroup(Generic[T]):
-    """Samples chosen for one reason: their facts, or before these are read their ids."""
+    """Samples chosen for one reason. They are ids with a reason first, and records once their contents are loaded."""
 
     title: str
     name: str

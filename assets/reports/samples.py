@@ -1,4 +1,4 @@
-"""Samples to look at: each with its frames, texts and ratings, and with what decided its scores."""
+"""Loads the samples that a report shows, with frames, texts, ratings, and explanations of their scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from db.reports.samples import load_ratings_by_sample, load_texts, load_values_a
 from metrics_core.models.errors import ModelUnusable
 
 MOST_ROWS = 40
-# The references of a video that are shown, unless more of them decided.
+# How many references of a video are shown, unless more of them decided a score.
 N_REFERENCES = 3
 
 
@@ -33,7 +33,11 @@ def load_shown_samples(
     scorers: Mapping[str, Scorer],
     tell: Callable[[str], None],
 ) -> tuple[SampleGroup[ShownSample], ...]:
-    """Collect everything about the chosen samples. Each is shown once, in its first group, with all reasons."""
+    """Load texts, references, scores with explanations, facts, ratings and frames of the chosen samples. Every sample
+    appears once, in its first group, with all reasons why it was chosen.
+
+    tell: called with a line of progress for every sample. Samples that no longer exist are left out.
+    """
     why: dict[int, list[str]] = {}
     for group in groups:
         for sample_id, reason in group.samples:
@@ -62,36 +66,43 @@ def load_shown_samples(
 def _drop_repeats(
     groups: Sequence[ChosenGroup], facts: Mapping[int, ShownSample]
 ) -> tuple[SampleGroup[ShownSample], ...]:
+    """Return the groups with every sample in its first group only."""
     shown: set[int] = set()
-    found = []
+    shown_groups = []
     for group in groups:
         ids = dict.fromkeys(sample_id for sample_id, _ in group.samples if sample_id in facts)
-        fresh = [sample_id for sample_id in ids if sample_id not in shown]
-        shown.update(fresh)
-        found.append(SampleGroup(group.title, group.name, tuple(facts[sample_id] for sample_id in fresh)))
-    return tuple(found)
+        new_ids = [sample_id for sample_id in ids if sample_id not in shown]
+        shown.update(new_ids)
+        shown_groups.append(SampleGroup(group.title, group.name, tuple(facts[sample_id] for sample_id in new_ids)))
+    return tuple(shown_groups)
 
 
 def _load_shown_score(
     engine: Engine, dataset: Dataset, metric: str, scorer: Scorer | None, key: str, values: Mapping[str, Any]
 ) -> ShownScore:
-    """The metric's score of a sample, and why; the reason is left out where the score has changed meanwhile."""
+    """Return a metric's result for a sample with its explanation, which is left out if the score has changed
+    meanwhile.
+    """
     value, status, rank = (values[name] for name in (metric, f"{metric}_status", f"{metric}_rank"))
     try:
-        found = explain_score(engine, metric, scorer, dataset, key)
+        stored_score = explain_score(engine, metric, scorer, dataset, key)
     except (ModelUnusable, MissingEvidence) as error:
         return ShownScore(metric, value, status, None, rank, (f"cannot be explained here: {error}",), ())
-    if found is None or (found.value, found.status or "unscored") != (value, status):
+    if stored_score is None or (stored_score.value, stored_score.status or "unscored") != (value, status):
         return ShownScore(metric, value, status, None, rank, ("it was scored again while this page was made",), ())
-    lines = list(found.explanation.lines)
-    if (n_more := len(found.explanation.rows) - MOST_ROWS) > 0:
+    lines = list(stored_score.explanation.lines)
+    if (n_more := len(stored_score.explanation.rows) - MOST_ROWS) > 0:
         lines.append(f"the first {MOST_ROWS} rows; reelsieve explain shows {n_more} more")
-    rows = tuple(found.explanation.rows[:MOST_ROWS])
-    return ShownScore(metric, value, status, found.error, rank, tuple(lines), rows, found.explanation.reference)
+    rows = tuple(stored_score.explanation.rows[:MOST_ROWS])
+    return ShownScore(
+        metric, value, status, stored_score.error, rank, tuple(lines), rows, stored_score.explanation.reference
+    )
 
 
 def _sort_references(all_of_video: Sequence[Sequence[str]], scores: Sequence[ShownScore]) -> tuple[ShownReference, ...]:
-    """Those that decided a score, then others, in order of their keys."""
+    """Return the references that decided a score, then others, in order of their keys; at least three if there are that
+    many.
+    """
     decided: dict[str, list[str]] = {}
     for score in scores:
         if score.reference is not None:

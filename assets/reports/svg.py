@@ -1,4 +1,4 @@
-"""Matplotlib figures as SVG that may stand many times in one HTML page."""
+"""Converts Matplotlib figures to SVG elements, of which one HTML page can hold many."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ PAGE_STYLE: Any = {
 
 
 def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
-    """Draw in the style of the page: Matplotlib looks at its settings whenever it makes a part of a figure."""
+    """Decorate a function that plots, so that it runs with the Matplotlib settings of a report's page.
+
+    Matplotlib reads its settings whenever it makes a part of a figure.
+    """
 
     @wraps(draw)
     def plot(*args: P.args, **kwargs: P.kwargs) -> str:
@@ -53,9 +56,10 @@ def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
 
 
 def render_svg(figure: Figure, name: str, description: str) -> str:
-    """Draw a figure as an SVG element for an HTML page, the same bytes each time.
+    """Render a Matplotlib figure as an SVG element for an HTML page, without metadata and fonts; equal figures give
+    equal text.
 
-    name: begins every id, so it differs from figure to figure. description: what readers hear who do not see it.
+    name: prefix of every id in it, so it must differ between figures. description: text for screen readers.
     """
     import matplotlib as mpl
 
@@ -76,28 +80,33 @@ def render_svg(figure: Figure, name: str, description: str) -> str:
 
 
 def _clean(root: ElementTree.Element, name: str) -> None:
-    """Drop metadata, style sheets, which would hold for the whole page, and ids that nothing points to."""
+    """Remove metadata, style sheets (they would apply to the whole page) and ids that nothing refers to, in place."""
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
                 parent.remove(child)
-    used = {found for each in root.iter() for value in each.attrib.values() for found in _REFERENCE.findall(value)}
-    used |= {value[1:] for each in root.iter() if (value := each.get(f"{{{_XLINK}}}href", "")).startswith("#")}
-    for each in root.iter():
-        if (own := each.get("id")) is not None:
-            del each.attrib["id"]
-            if own in used:
-                each.set("id", f"{name}-{own}")
-        if each.get(f"{{{_XLINK}}}href", "").startswith("#"):
-            each.set(f"{{{_XLINK}}}href", f"#{name}-{each.attrib[f'{{{_XLINK}}}href'][1:]}")
-        for key, value in each.attrib.items():
+    used = {
+        reference
+        for element in root.iter()
+        for value in element.attrib.values()
+        for reference in _REFERENCE.findall(value)
+    }
+    used |= {value[1:] for element in root.iter() if (value := element.get(f"{{{_XLINK}}}href", "")).startswith("#")}
+    for element in root.iter():
+        if (element_id := element.get("id")) is not None:
+            del element.attrib["id"]
+            if element_id in used:
+                element.set("id", f"{name}-{element_id}")
+        if element.get(f"{{{_XLINK}}}href", "").startswith("#"):
+            element.set(f"{{{_XLINK}}}href", f"#{name}-{element.attrib[f'{{{_XLINK}}}href'][1:]}")
+        for key, value in element.attrib.items():
             if "url(#" in value:
-                each.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
-        if "font-family:" in each.get("style", ""):
-            # The page's own font: names of fonts that a reader's machine lacks help nobody.
-            each.set("style", _FONT_FAMILY.sub("", each.attrib["style"]))
-        if "d" in each.attrib:
-            each.set("d", " ".join(each.attrib["d"].split()))
-        if each.tag != f"{{{_SVG}}}text":
-            each.text = each.text and each.text.strip()
-        each.tail = None
+                element.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
+        if "font-family:" in element.get("style", ""):
+            # Use the page's own font, since a reader's machine may lack the one that is named.
+            element.set("style", _FONT_FAMILY.sub("", element.attrib["style"]))
+        if "d" in element.attrib:
+            element.set("d", " ".join(element.attrib["d"].split()))
+        if element.tag != f"{{{_SVG}}}text":
+            element.text = element.text and element.text.strip()
+        element.tail = None

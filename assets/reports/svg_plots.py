@@ -1,4 +1,4 @@
-"""The figures of a report: numbers in, SVG out."""
+"""Plots the figures of a report's page as SVG."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The page's colours of verdicts; everything else is drawn in one colour.
+# The page's colours of conclusions; everything else has one colour.
 LIGHT_COLOURS: Mapping[TrafficLight, str] = {
     "good": "#187a4b",
     "middle": "#b07d00",
@@ -43,7 +43,11 @@ def plot_coefficients(
     name: str,
     description: str,
 ) -> str:
-    """Draw bars (name, coefficient, colour), the first on top, beside the strongest simple score and one more rater."""
+    """Plot coefficients with their intervals as horizontal bars, the first on top, and return an SVG element. Vertical
+    lines mark the strongest simple score and one more rater.
+
+    bars: (name, coefficient, colour). baseline, rater: None for no such line.
+    """
     names = [_shorten(label) for label, *_ in reversed(bars)]
     figure, axes = _make_axes(WIDTH, 0.82 + 0.22 * len(bars), _measure_names(names), 0.32)
     if baseline is not None:
@@ -52,11 +56,13 @@ def plot_coefficients(
         axes.axvline(rater.value, color=DARK, linewidth=1.2, linestyle="--", label="one more rater")
         if rater.low is not None and rater.high is not None:
             axes.axvspan(rater.low, rater.high, color=DARK, alpha=0.13, linewidth=0)
-    for place, (_, found, colour) in enumerate(reversed(bars)):
-        if found.value is not None:
-            axes.plot([found.value], [place], "o", color=colour, markersize=4.5)
-        if found.low is not None and found.high is not None:
-            axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+    for place, (_, coefficient, colour) in enumerate(reversed(bars)):
+        if coefficient.value is not None:
+            axes.plot([coefficient.value], [place], "o", color=colour, markersize=4.5)
+        if coefficient.low is not None and coefficient.high is not None:
+            axes.plot(
+                [coefficient.low, coefficient.high], [place, place], color=colour, linewidth=2, solid_capstyle="butt"
+            )
     _label_rows(axes, names, "Kendall’s τ-b with people, 95 % interval")
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="upper right", ncols=2, frameon=False, fontsize=8, handlelength=1.8)
@@ -65,7 +71,9 @@ def plot_coefficients(
 
 @use_page_style
 def plot_scatter(points: ScatterPoints, xlabel: str, ylabel: str, name: str, description: str) -> str:
-    """Draw a metric against ratings, with the mean rating of each tenth of the samples."""
+    """Plot a metric's values against mean ratings, with the mean rating of every tenth of the samples, as an SVG
+    element.
+    """
     figure, axes = _make_axes(2.75, 2.2)
     y = np.array(points.ratings)
     if len(y) and len(np.unique(y)) < 40:
@@ -91,7 +99,9 @@ def plot_histogram(
     description: str,
     cuts: Mapping[str, float] | None = None,
 ) -> str:
-    """Draw counts of equal bins from low to high; cuts: labelled vertical lines."""
+    """Plot a histogram from counts of equal bins between low and high, as an SVG element. cuts: vertical lines by
+    label.
+    """
     figure, axes = _make_axes(WIDTH, 1.9)
     edges = np.linspace(low, high, len(counts) + 1)
     axes.stairs(counts, edges, fill=True, color=ACCENT, alpha=0.75)
@@ -112,8 +122,10 @@ def plot_histogram(
 
 @use_page_style
 def plot_quantiles(spreads: Sequence[Spread], xlabel: str, name: str, description: str) -> str:
-    """Draw quantiles: a line from 5 to 95 %, a box over the middle half, the median as a dot; the first on top."""
-    names = [f"{_shorten(each.group)} ({each.n:,})" for each in reversed(spreads)]
+    """Plot quantiles of several groups, the first on top, as an SVG element: a line from 5 to 95 %, a box over the
+    middle half, and a dot at the median.
+    """
+    names = [f"{_shorten(spread.group)} ({spread.n:,})" for spread in reversed(spreads)]
     figure, axes = _make_axes(WIDTH, 0.58 + 0.22 * len(spreads), _measure_names(names))
     for place, spread in enumerate(reversed(spreads)):
         p5, p25, p50, p75, p95 = spread.quantiles
@@ -126,24 +138,27 @@ def plot_quantiles(spreads: Sequence[Spread], xlabel: str, name: str, descriptio
 
 @use_page_style
 def plot_shards(spreads: Sequence[Spread], ylabel: str, name: str, description: str) -> str:
-    """Draw the median and the middle half of every shard; of very many shards those farthest from the others."""
-    middle = float(np.median([each.quantiles[2] for each in spreads]))
-    farthest = sorted(spreads, key=lambda each: -abs(each.quantiles[2] - middle))[:MOST_SHARDS]
-    shown = sorted(farthest, key=lambda each: int(each.group))
+    """Plot the median and the middle half of a metric by shard, as an SVG element; of more than 60 shards, the 60
+    farthest from the middle one.
+    """
+    middle = float(np.median([spread.quantiles[2] for spread in spreads]))
+    farthest = sorted(spreads, key=lambda spread: -abs(spread.quantiles[2] - middle))[:MOST_SHARDS]
+    shown = sorted(farthest, key=lambda spread: int(spread.group))
     figure, axes = _make_axes(WIDTH, 1.7)
     places = range(len(shown))
-    low, median, high = ([each.quantiles[i] for each in shown] for i in (1, 2, 3))
+    low, median, high = ([spread.quantiles[i] for spread in shown] for i in (1, 2, 3))
     axes.vlines(places, low, high, color=ACCENT, alpha=0.4, linewidth=max(1.0, 90 / len(shown)))
     axes.plot(places, median, "o", color=ACCENT, markersize=3)
     axes.axhline(middle, color=GREY, linewidth=0.8, linestyle="--")
     step = max(1, len(shown) // 10)
-    axes.set_xticks(list(places)[::step], [each.group for each in shown][::step])
+    axes.set_xticks(list(places)[::step], [spread.group for spread in shown][::step])
     axes.set(xlabel="shard", ylabel=ylabel)
     return render_svg(figure, name, description)
 
 
 def _place_labels(labels: Mapping[str, float], letter: float, limits: tuple[float, float]) -> list[tuple[float, str]]:
-    """Labels with the places of their middles, those joined that would touch, and none beyond the limits.
+    """Return labels with the positions of their middles; labels that would touch are joined, and none exceeds the
+    limits.
 
     letter: the width of a letter, in the unit of the places and limits.
 
@@ -153,7 +168,7 @@ def _place_labels(labels: Mapping[str, float], letter: float, limits: tuple[floa
     [(0.0, '50 %'), (1.8, '25 %')]
     """
     placed: list[tuple[float, str]] = []
-    for label, place in sorted(labels.items(), key=lambda each: each[1]):
+    for label, place in sorted(labels.items(), key=lambda item: item[1]):
         placed.append((_move_inside(place, label, letter, limits), label))
         while len(placed) > 1:
             (left, before), (right, after) = placed[-2:]
@@ -165,19 +180,19 @@ def _place_labels(labels: Mapping[str, float], letter: float, limits: tuple[floa
 
 
 def _move_inside(place: float, label: str, letter: float, limits: tuple[float, float]) -> float:
-    """The place of a label's middle, moved so that both ends lie between the limits where there is room."""
+    """Return the position of a label's middle, moved so that both ends lie between the limits, if there is room."""
     half = letter * len(label) / 2
     return max(limits[0] + half, min(limits[1] - half, place))
 
 
 def _shorten(name: str) -> str:
-    """A name that leaves room for the numbers beside it."""
+    """Return a name on one line, at most 26 characters long, with control characters made visible."""
     line = escape_for_page(" ".join(name.split()))
     return line if len(line) <= NAME_LENGTH else f"{line[: NAME_LENGTH - 1]}…"
 
 
 def _label_rows(axes: Axes, names: Sequence[str], xlabel: str) -> None:
-    """Name the rows of a figure from the lowest up, and its horizontal axis, with a faint grid behind."""
+    """Label the rows of a figure, the lowest first, and its horizontal axis, and add a faint grid."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(-0.6, len(names) - 0.4)
     _label_x(axes, xlabel)
@@ -187,14 +202,14 @@ def _label_rows(axes: Axes, names: Sequence[str], xlabel: str) -> None:
 
 
 def _label_x(axes: Axes, name: str) -> None:
-    """Name the horizontal axis of a figure of the usual width; a name wider than the axis ends where that ends."""
+    """Label the horizontal axis; a label wider than the axis is aligned with its right end."""
     axes.set_xlabel(name)
     if INCH_OF_LETTER * len(name) > axes.get_position().width * WIDTH:
         axes.xaxis.label.set(x=1, ha="right")
 
 
 def _make_axes(width: float, height: float, left: float = LEFT, top: float = 0.08) -> tuple[Figure, Axes]:
-    """An empty figure with its margins, in inches: layout engines draw everything twice."""
+    """Make an empty figure of a size in inches, with fixed margins, since layout engines draw everything twice."""
     # The object interface draws without a display and without the global state of pyplot.
     from matplotlib.figure import Figure
 
@@ -205,5 +220,5 @@ def _make_axes(width: float, height: float, left: float = LEFT, top: float = 0.0
 
 
 def _measure_names(names: Sequence[str]) -> float:
-    """The width of the longest name on an axis, in inches."""
+    """Return the width in inches that the longest name needs to the left of an axis."""
     return 0.12 + INCH_OF_LETTER * max(map(len, names), default=0)

@@ -1,4 +1,4 @@
-"""Which systems are best: the mean of every metric and of every rating, with intervals over videos."""
+"""Compares systems: the mean of every metric and of every rating by system, with intervals over videos."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from metrics_core.arrays import FloatArray
 from metrics_core.intervals import compute_cluster_means
 
 MOST_SYSTEMS = 24
-"""Of very many systems those with the most samples are on the page."""
+"""Only the systems with the most samples are on the page, where there are more than these."""
 
 
 def compute_system_tables(
     connection: Connection, data: DataSummary, metrics: Sequence[MetricSummary]
 ) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...]]:
-    """Return the tables of metrics and of ratings, one for each kind of samples that has some."""
+    """Compute the systems' means by metrics and by ratings, as two tuples of tables, one table for each kind of samples
+    that has values. Of more than 24 systems, those with the most samples are included.
+
+    Reads the temporary table of `collect_scores`, which must be filled before.
+    """
     by_metric, by_aspect = [], []
     for kind in ("caption", "qa"):
-        # Of very many systems those with the most samples.
-        systems = [each.system for each in data.systems if each.kind == kind]
+        systems = [count.system for count in data.systems if count.kind == kind]
         shown = systems[:MOST_SYSTEMS]
         n_left_out = len(systems) - len(shown)
         names = [metric.name for metric in metrics if metric.has_values(kind)]
@@ -48,10 +51,13 @@ def _compute_table(
     n_left_out: int,
     rows: Iterable[SampleBatch],
 ) -> SystemTable:
-    """Average the values of systems."""
-    found = compute_cluster_means(_sum_batches(rows, len(systems)), (n_videos, len(columns), len(systems)))
+    """Compute the means of every system by every column; systems without any value are left out, the best rank comes
+    first.
+    """
+    column_means = compute_cluster_means(_sum_batches(rows, len(systems)), (n_videos, len(columns), len(systems)))
     means = {
-        system: {name: found[i][number] for i, name in enumerate(columns)} for number, system in enumerate(systems)
+        system: {name: column_means[i][number] for i, name in enumerate(columns)}
+        for number, system in enumerate(systems)
     }
     shown = [system for system in systems if any(mean.n for mean in means[system].values())]
     ranks = {name: _compute_ranks([means[system][name].mean for system in shown]) for name in columns}
@@ -62,19 +68,20 @@ def _compute_table(
 
     best_first = sorted(range(len(shown)), key=mean_rank, reverse=True)
     leads = {
-        name: next((mean.lead for mean in found[i] if mean.lead is not None), None) for i, name in enumerate(columns)
+        name: next((mean.lead for mean in column_means[i] if mean.lead is not None), None)
+        for i, name in enumerate(columns)
     }
     return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out, leads)
 
 
 def _compute_ranks(means: Sequence[float | None]) -> list[float | None]:
-    """The share of the systems with a mean that lie below each one; None without a mean."""
+    """Return for every mean the share of the systems' means that are lower; None for no mean."""
     defined = [mean for mean in means if mean is not None]
     return [None if mean is None else sum(other < mean for other in defined) / len(defined) for mean in means]
 
 
 def _sum_batches(rows: Iterable[SampleBatch], n_systems: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Sums and counts (videos, columns, systems) of the values of some videos at a time."""
+    """Yield sums and counts (videos, columns, systems) of the values, some videos at a time."""
     for batch in rows:
         _, video = np.unique(batch.video_ids, return_inverse=True)
         shape = (int(video[-1]) + 1, n_systems, batch.values.shape[1])

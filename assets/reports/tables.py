@@ -1,4 +1,4 @@
-"""Markdown tables of scores."""
+"""Markdown tables in which text of a dataset cannot act as markup."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from db.scores.store import ScoredSample
 
 EXCERPT_LENGTH = 90
 # The characters that markdown reads as markup inside a line: CommonMark, GitHub's tables, addresses and strikethrough,
-# and the usual extensions (mathematics, marks, footnotes). The point of "www." is one.
+# and the usual extensions (mathematics, marks, footnotes). The dot of "www." is one, too.
 _MARKUP = re.compile(r"[\\`*_~\[\]<>&|:@#$^={}]|(?<=www)\.", re.IGNORECASE)
 # A backslash does not help here: tables are cut into cells, and HTML is recognised, before backslashes are read.
 _ENTITIES = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 def format_sample_table(samples: Sequence[ScoredSample], metric: str) -> str:
-    """Show samples with their scores as a markdown table."""
+    """Return samples with their key, system, score and the beginning of their text as a markdown table. metric: its
+    heading.
+    """
     rows = [[row.key, row.system, f"{row.value:.4f}", shorten_text(row.text)] for row in samples]
     return format_markdown_table(["sample", "system", metric, "text"], rows)
 
 
 def format_markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Make a markdown table. Header and cells are shown as they are: nothing in a caption acts as markup.
+    """Return a markdown table as text. Header and cells are escaped, so that markup in them is shown and not applied.
 
     >>> print(format_markdown_table(["a"], [["1|2 *3*"]]))
     | a |
@@ -34,16 +36,19 @@ def format_markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) 
 
 
 def escape_markdown(text: str) -> str:
-    """Put the text on one line and escape it, so that markdown shows the text itself."""
+    """Return a text on one line, escaped so that markdown shows it as it is."""
     line = " ".join(text.split())
     return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), line)
 
 
 def shorten_text(text: str, width: int = EXCERPT_LENGTH) -> str:
-    """Return the beginning of a text, on one line and at most `width` characters long."""
+    """Return a text on one line, cut to at most `width` characters; the last one is an ellipsis if something is
+    missing.
+    """
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _format_row(cells: Sequence[str]) -> str:
+    """Return cells as one row of a markdown table."""
     return "| " + " | ".join(map(escape_markdown, cells)) + " |"

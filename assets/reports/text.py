@@ -1,4 +1,4 @@
-"""How texts and numbers of a dataset are written on a page."""
+"""Formats texts, numbers and counts for pages and messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_VALUE = "–"
 
 
 def escape_for_page(text: str) -> str:
-    """The text, with an escape for every character that a browser would obey or drop instead of show.
+    """Return a text with control characters and the like, which a browser would obey or drop, written as `\\uXXXX`.
 
     >>> escape_for_page("a\\x1b[2Jb")
     'a\\\\u001b[2Jb'
@@ -24,7 +24,7 @@ def escape_for_page(text: str) -> str:
 
 
 def format_number(value: float | None, digits: int = 2) -> str:
-    """A number with so many decimals and a real minus sign; a dash for None.
+    """Return a number with a fixed number of decimals and a real minus sign, never as −0; a dash for None.
 
     >>> format_number(-0.5), format_number(None), format_number(-0.001)
     ('−0.50', '–', '0.00')
@@ -36,7 +36,7 @@ def format_number(value: float | None, digits: int = 2) -> str:
 
 
 def format_percent(share: float | None, digits: int = 0) -> str:
-    """A share as a percentage, which says neither 0 nor 100 of what is only near; a dash for None.
+    """Return a share from 0 to 1 as a percentage; only exactly 0 and 1 become 0 % and 100 %. A dash for None.
 
     >>> format_percent(0.125, 1), format_percent(0.9999), format_percent(0.001), format_percent(1.0)
     ('12.5 %', '>99 %', '<1 %', '100 %')
@@ -50,7 +50,8 @@ def format_percent(share: float | None, digits: int = 0) -> str:
 
 
 def format_compact(value: Any) -> str:
-    """A fact as a caption of a figure has it: numbers with three digits that count.
+    """Return a fact's value as short text: a number as a whole one from 100 on and with at most three significant
+    digits below, yes or no, or the text itself.
 
     >>> format_compact(12345.6), format_compact(0.01234), format_compact(3), format_compact(True), format_compact("en")
     ('12,346', '0.0123', '3', 'yes', 'en')
@@ -61,7 +62,7 @@ def format_compact(value: Any) -> str:
 
 
 def format_page_cell(value: Any) -> str:
-    """A value of an explanation's row in a table."""
+    """Return a value as the text of a table cell: floats with three decimals, yes or no, a dash for None."""
     if value is None:
         return NO_VALUE
     if isinstance(value, bool):
@@ -70,7 +71,7 @@ def format_page_cell(value: Any) -> str:
 
 
 def format_count(n: int, thing: str) -> str:
-    """A count with its noun.
+    """Return a count with its noun in the right number. thing: the noun in the singular.
 
     >>> format_count(1, "video"), format_count(1200, "video"), format_count(2, "category")
     ('1 video', '1,200 videos', '2 categories')
@@ -81,7 +82,7 @@ def format_count(n: int, thing: str) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Return names as an enumeration for a sentence; "" for none.
 
     >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -90,19 +91,21 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def group_names(values: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the names by their values, in the order in which the values first appear.
+    """Return the names that share a value, by value, in the order in which the values first appear. values: by name.
 
     >>> group_names({"VCS": "good", "ECS": "bad", "QEVA": "good"})
     {'good': ['VCS', 'QEVA'], 'bad': ['ECS']}
     """
     names: dict[str, list[str]] = {}
-    for name, each in values.items():
-        names.setdefault(each, []).append(name)
+    for name, value in values.items():
+        names.setdefault(value, []).append(name)
     return names
 
 
 def format_portion(n: int, total: int, thing: str, has: str, have: str) -> str:
-    """Say of how many things of all something holds. has, have: what holds, of one thing and of several.
+    """Return a clause on how many of all things something is true for: "All 40 captions ...", "1 of 40 captions ...".
+
+    has, have: the verb phrase for one thing and for several. "There is no caption" for a total of 0.
 
     >>> format_portion(40, 40, "caption", "has a score", "have a score")
     'All 40 captions have a score'
@@ -121,16 +124,16 @@ def format_portion(n: int, total: int, thing: str, has: str, have: str) -> str:
 
 
 def format_name(name: str) -> str:
-    """The name of a count or a status as people write it.
+    """Return the name of a count, status or fact as words: without a leading `n_`, underscores as spaces.
 
-    >>> format_name("n_missing"), format_name("short_text_remedy")
+    >>> format_name("n_missing"), format_name("too_short")
     ('missing', 'too short')
     """
     return name.removeprefix("n_").replace("_", " ")
 
 
 def format_items(values: Mapping[str, Any]) -> str:
-    """Counts and names on one line.
+    """Return values with their names on one line, separated by semicolons. Whole numbers get thousands separators.
 
     >>> format_items({"texts_embedded": 1200, "encoder": "a/b"})
     'texts embedded: 1,200; encoder: a/b'

@@ -1,4 +1,4 @@
-"""What thresholds cut off: the best shares, what people find good, and labels of keypoints."""
+"""Thresholds for a report: by shares of the samples, by people's ratings, and by labels of keypoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ from metrics_core.selection.strata import count_in_share
 def load_share_threshold_rows(
     connection: Connection, metrics: Sequence[MetricSummary], data: DataSummary
 ) -> tuple[ShareThresholdRow, ...]:
-    """What the thresholds of asset `threshold` are now, and what they keep."""
+    """Compute from the stored scores the thresholds that keep the best half, quarter, eighth and sixteenth, by metric
+    and kind of samples, and how much they keep of every system.
+
+    Reads the temporary table of `collect_scores`, which must be filled before.
+    """
     kinds = sorted({kind for metric in metrics for kind in metric.ranges})
     return tuple(cut for kind in kinds for cut in _load_share_rows(connection, kind, metrics, data))
 
@@ -45,7 +49,7 @@ def load_share_threshold_rows(
 def _load_share_rows(
     connection: Connection, kind: str, metrics: Sequence[MetricSummary], data: DataSummary
 ) -> Iterator[ShareThresholdRow]:
-    """The cuts of one kind of samples."""
+    """Yield the thresholds of all metrics for one kind of samples."""
     values = {
         metric.name: load_values_at_ranks(
             connection, kind, metric.name, [count_in_share(share, n) for share in KEPT_SHARES], n
@@ -54,9 +58,9 @@ def _load_share_rows(
         if (n := metric.count_values(kind))
     }
     left = count_kept_by_system(connection, kind, values)
-    for metric, own in values.items():
-        n_at = count_equal(connection, kind, metric, own)
-        for place, value in enumerate(own):
+    for metric, thresholds in values.items():
+        n_at = count_equal(connection, kind, metric, thresholds)
+        for place, value in enumerate(thresholds):
             ratings = compare_ratings_by_threshold(connection, kind, metric, value) if data.ratings else []
             yield _build_share_row(metric, kind, place, value, n_at[place], left[metric], ratings)
 
@@ -70,7 +74,7 @@ def _build_share_row(
     rows: Sequence[SystemKept],
     ratings: Sequence[RatingsByThreshold],
 ) -> ShareThresholdRow:
-    """The cut that keeps the share at this place of SHARES."""
+    """Build the record of the threshold that keeps the share at this position of KEPT_SHARES."""
     n = sum(n for _, n, _ in rows)
     return ShareThresholdRow(
         metric=metric,
@@ -93,30 +97,33 @@ def load_rating_threshold_rows(
     metrics: Sequence[MetricSummary],
     trust: TrustSummary,
 ) -> tuple[RatingThresholdRow, ...]:
-    """Read the thresholds that asset `rating_threshold` stored, and say why a metric has none.
+    """Load the thresholds by ratings that asset `rating_threshold` stored, with sentences; a metric without one has the
+    reason.
 
-    Raises SettingsError for unusable least ratings.
+    Reads REELSIEVE_GOOD_RATINGS. Raises SettingsError where it is unusable.
     """
     labels = {metric.name: metric.label for metric in metrics}
-    knows = {
-        (each.aspect, name): found.level in CLAIMS for each in trust.aspects for name, found in each.verdicts.items()
+    trusted = {
+        (aspect.aspect, name): threshold.level in CLAIMS
+        for aspect in trust.aspects
+        for name, threshold in aspect.verdicts.items()
     }
     return tuple(
         RatingThresholdRow(
-            found.metric,
-            found.objective,
-            found.threshold,
-            explain_rating_threshold(found, labels[found.metric], knows=known),
-            explain_simple_score_gain(found.threshold, knows=known).lstrip(",; "),
+            threshold.metric,
+            threshold.objective,
+            threshold.threshold,
+            explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted),
+            explain_simple_score_gain(threshold.threshold, knows=is_trusted).lstrip(",; "),
         )
-        for found in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)
-        for known in [knows.get((found.aspect, found.metric), False)]
-        if found.metric in labels
+        for threshold in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)
+        for is_trusted in [trusted.get((threshold.aspect, threshold.metric), False)]
+        if threshold.metric in labels
     )
 
 
 def load_label_threshold_rows(connection: Connection, dataset: Dataset) -> tuple[LabelThresholdRow, ...]:
-    """The thresholds chosen on labels that are in force on the dataset."""
+    """Load the thresholds of active scorers that were chosen on labels of the dataset, by metric and dimension."""
     of = keypoint_threshold.c
     query = (
         sa.select(scorer.c.metric, of.dimension, of.threshold, of.objective, of.n, of.n_positive)

@@ -17,19 +17,20 @@ from metrics_core.frames.records import FrameReadError
 
 N_FRAMES = 4
 HEIGHT = 96
-# By the height. A panorama is cut at the sides, a picture of a phone held upright is narrower.
+# In heights of the picture. Wider pictures are made smaller, narrower ones stay narrower.
 WIDEST = 2
 QUALITY = 55
 TIMEOUT_S = 20.0
 
 Thumbnails = tuple[tuple[tuple[float, bytes], ...], str | None]
-"""Seconds and JPEG bytes of some frames of a video; without any, the reason."""
+"""Frames of a video as (seconds, JPEG bytes), and None; or no frames, and the reason why."""
 
 
 def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnails:
-    """Decode some frames of so many pixels' height, at equal distances.
+    """Decode up to four frames of a video at equal distances as JPEG pictures of at most this height in pixels; no
+    frames, and the reason, where its file is missing or cannot be read.
 
-    video: a row of table `video`, its key as "video".
+    video: a row of table `video` as a mapping, with the video's key under "video".
     """
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return (), "text only: this video came without a file"
@@ -38,16 +39,16 @@ def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnail
     every = max(1, (video["n_frames"] or 1) // N_FRAMES)
     try:
         with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
-            found = read_frames(path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S)
+            frames = read_frames(path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S)
     except IngestedFileUnreadable as error:
         return (), f"the file cannot be shown: {error}"
     except FrameReadError as error:
         return (), f"the file cannot be shown: {error.reason}"
-    return tuple(zip(found.times_s.tolist(), map(encode_jpeg, found.pixels), strict=True)), None
+    return tuple(zip(frames.times_s.tolist(), map(encode_jpeg, frames.pixels), strict=True)), None
 
 
 def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:
-    """Encode a picture, uint8 (H, W, 3)."""
+    """Encode a picture, uint8 (H, W, 3), as JPEG bytes."""
     from PIL import Image
 
     stream = io.BytesIO()
@@ -56,7 +57,7 @@ def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _compute_fit(video: Mapping[str, Any], height: int) -> PictureFit:
-    """Scale pictures down to the height of a thumbnail, in their own shape where it is known."""
+    """Return how to scale frames to the height of a thumbnail, at their own aspect ratio where it is known."""
     widest = WIDEST * height
     width = round(height * video["width"] / video["height"]) if video["width"] and video["height"] else widest
     return PictureFit(

@@ -1,4 +1,6 @@
-"""Can each metric be trusted here: metrics against people, aspect by aspect, from the agreement table."""
+"""Compares metrics with people, aspect by aspect, from the stored agreement: which metrics can be trusted for a
+dataset?
+"""
 
 from __future__ import annotations
 
@@ -48,15 +50,16 @@ MANY_TIES = 0.2
 """Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
 T = TypeVar("T")
 SameItemsTable = Mapping[tuple[str, str], BaselineComparison]
-"""By aspect and metric: the metric beside simple scores and one more rater on its own samples."""
+"""By (aspect, metric): the metric next to simple scores and one more rater, on the samples that it has a value for."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricClaims:
-    """How metrics compare with people, by aspect and metric; chances are corrected for all claims of the page.
+    """How metrics compare with people, by (aspect, metric): with simple scores and one more rater, and in their order
+    of systems.
 
-    rows: of the agreement table. orders: how alike a metric and people rank systems. references: how many references
-    the compared videos have.
+    rows: of table `agreement`. same_items: metrics next to simple scores and one more rater. system_orders: how well a
+    metric's order of systems matches people's. references: how many references the compared videos have.
     """
 
     rows: Sequence[StoredAgreementRow]
@@ -72,17 +75,19 @@ def load_claims(
     judged: JudgedSamples,
     scorers: Mapping[str, Scorer],
 ) -> MetricClaims:
-    """Take from the agreement table what the page claims of the judged samples; chances are not corrected yet."""
-    beside = {
+    """Build from the stored agreement, and from counts of references in the database, how metrics compare with people.
+    P-values are not corrected yet. Stored aspects and metrics that the judged samples no longer have are left out.
+    """
+    same_items = {
         (aspect, metric): same
         for (aspect, metric), same in sorted(
-            build_baseline_comparisons(stored.rows).items(), key=lambda each: each[0][0]
+            build_baseline_comparisons(stored.rows).items(), key=lambda item: item[0][0]
         )
         # A table that is older than the judgements may have others.
         if aspect in judged.ratings and metric in judged.metric_values
     }
     references = count_compared_references(connection, dataset, judged, scorers)
-    return MetricClaims(stored.rows, beside, compute_system_orders(stored.rows, beside), references)
+    return MetricClaims(stored.rows, same_items, compute_system_orders(stored.rows, same_items), references)
 
 
 def explain_stale_agreement(
@@ -90,23 +95,23 @@ def explain_stale_agreement(
 ) -> str | None:
     """Return a sentence where the stored agreement is missing, or older than scores or judgements; else None.
 
-    An answer that only changed its value is not noticed: answers are counted, since they have no time.
+    A changed value of a rating is not noticed: ratings are counted, since they have no time.
     """
     remedy = f"reelsieve report --dataset {shlex.quote(dataset.name)} computes it"
     if stored.made_at is None:
         has_any = judged.metric_values and (judged.ratings or judged.choices)
-        return f"How far metrics agree with people is not computed yet: {remedy}." if has_any else None
-    newest = find_newest_score_time(connection, [each.sample_id for each in judged.samples])
+        return f"Agreement with people is not computed yet: {remedy}." if has_any else None
+    newest = find_newest_score_time(connection, [sample.sample_id for sample in judged.samples])
     if (newest is None or newest <= stored.made_at) and _count_stored_judgements(
         stored.rows
     ) == _count_present_judgements(judged):
         return None
     when = f"{stored.made_at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
-    return f"How far metrics agree with people is of {when}, before the newest scores or judgements: {remedy} anew."
+    return f"Agreement with people is older than the newest scores or judgements ({when}): {remedy} again."
 
 
 def _count_stored_judgements(rows: Sequence[StoredAgreementRow]) -> dict[tuple[str, bool], int]:
-    """The number of ratings, and of preferences (True), that the agreement table rests on, by aspect."""
+    """Count the ratings, and the preferences (True), behind the stored agreement, by aspect."""
     return {
         (row.aspect, row.grouping == SIDE_BY_SIDE): row.n + row.n_undefined
         for row in rows
@@ -115,17 +120,16 @@ def _count_stored_judgements(rows: Sequence[StoredAgreementRow]) -> dict[tuple[s
 
 
 def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], int]:
-    """The number of ratings and of preferences (True) that people gave until now, by aspect."""
-    ratings = {(aspect, False): int(np.isfinite(each).sum()) for aspect, each in judged.ratings.items()}
-    return ratings | {(aspect, True): each.better.size for aspect, each in judged.choices.items()}
+    """Count the ratings, and the preferences (True), that people have given until now, by aspect."""
+    ratings = {(aspect, False): int(np.isfinite(values).sum()) for aspect, values in judged.ratings.items()}
+    return ratings | {(aspect, True): values.better.size for aspect, values in judged.choices.items()}
 
 
 def compute_system_orders(
     rows: Sequence[StoredAgreementRow], same_items: SameItemsTable
 ) -> dict[tuple[str, str], Coefficient]:
-    """Return, by aspect and metric, how alike the metric and people rank systems, with the chance of such an order.
-
-    The chance is that of Kendall's exact test; None for fewer systems than it can tell anything of.
+    """Return by (aspect, metric) Kendall's tau-b between the metric's and people's order of systems, with its p-value.
+    None for the p-value where there are too few systems.
     """
     return {
         (row.aspect, row.metric): replace(_build_coefficient(row), p=_compute_order_chance(row))
@@ -135,15 +139,15 @@ def compute_system_orders(
 
 
 def _compute_order_chance(row: StoredAgreementRow) -> float | None:
+    """Return the p-value of an order of systems by Kendall's exact test; None for fewer than five systems."""
     return None if row.value is None or row.n < FEWEST_SYSTEMS else kendall_p_value(row.value, row.n)
 
 
 def count_compared_references(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, scorers: Mapping[str, Scorer]
 ) -> dict[tuple[str, str], ReferenceCount]:
-    """Count the references of the videos whose captions are compared with people, by aspect and metric or baseline.
-
-    Metrics that are known not to read references, and baselines that do not, are not in it.
+    """Count the references of the videos behind every comparison with people: fewest, median and most, by (aspect,
+    metric or simple score). Those that do not read references are left out.
     """
     counts = count_references(connection, dataset.dataset_id, set(judged.videos))
     n_references = np.array([counts.get(video_id, 0) for video_id in judged.videos])
@@ -153,16 +157,18 @@ def count_compared_references(
         if (name in (COMMON_WORDS, COSINE) if name in judged.baselines else _reads_references(scorers.get(name)))
     }
     return {
-        (aspect, name): ReferenceCount(int(own.min()), float(np.median(own)), int(own.max()))
+        (aspect, name): ReferenceCount(
+            int(counts_of_rated.min()), float(np.median(counts_of_rated)), int(counts_of_rated.max())
+        )
         for aspect, ratings in judged.ratings.items()
         for name, values in reads.items()
-        if (own := n_references[np.isfinite(values) & np.isfinite(compute_mean_ratings(ratings))]).size
+        if (counts_of_rated := n_references[np.isfinite(values) & np.isfinite(compute_mean_ratings(ratings))]).size
     }
 
 
 def _reads_references(scorer: Scorer | None) -> bool:
-    """Whether a metric may read references: of one whose scores were made elsewhere nobody knows."""
-    return scorer is None or any(each.name == REFERENCES.name for each in scorer.inputs)
+    """Return whether a metric may read references; True for imported scores, of which nobody knows."""
+    return scorer is None or any(scorer_input.name == REFERENCES.name for scorer_input in scorer.inputs)
 
 
 def build_trust_summary(
@@ -172,7 +178,9 @@ def build_trust_summary(
     compared: MetricClaims,
     age: str | None,
 ) -> TrustSummary:
-    """Judge every metric by every aspect. age: see `explain_stale_agreement`."""
+    """Build the comparison of every metric with people, aspect by aspect, with conclusions in sentences. age: as
+    `explain_stale_agreement` returns it.
+    """
     labels = {metric.name: metric.label for metric in metrics}
     aspects = tuple(_build_aspect(judged, aspect, labels, data, compared) for aspect in sorted(judged.ratings))
     unscored = {}
@@ -194,26 +202,26 @@ def _build_aspect(
     data: DataSummary,
     compared: MetricClaims,
 ) -> AspectAgreement:
-    """Judge every metric by one aspect."""
-    own = [row for row in compared.rows if row.aspect == aspect and not is_baseline_row(row)]
-    pooled, of_systems = (
-        {row.metric: row for row in own if (row.grouping, row.statistic) == (grouping, KENDALL)}
+    """Build the comparison of every metric with people by one aspect."""
+    rows = [row for row in compared.rows if row.aspect == aspect and not is_baseline_row(row)]
+    pooled, system_rows = (
+        {row.metric: row for row in rows if (row.grouping, row.statistic) == (grouping, KENDALL)}
         for grouping in ("pooled", "per_system")
     )
     same = _select_aspect(compared.same_items, aspect)
-    people, shown = compute_mean_ratings(judged.ratings[aspect]), format_aspect(aspect)
+    mean_ratings, shown = compute_mean_ratings(judged.ratings[aspect]), format_aspect(aspect)
     baselines = tuple(_build_coefficient(row) for row in pooled.values() if row.baseline)
-    n_samples = int(np.isfinite(people).sum())
+    n_samples = int(np.isfinite(mean_ratings).sum())
     named = {name: labels.get(name, name) for name in same}
     fewer = [
-        _explain_fewer(named[name], each, n_samples)
-        for name, each in same.items()
-        if 0 < each.coefficient.n < n_samples
+        _explain_fewer(named[name], comparison, n_samples)
+        for name, comparison in same.items()
+        if 0 < comparison.coefficient.n < n_samples
     ]
     orders = _select_aspect(compared.system_orders, aspect)
     order_verdicts = {name: explain_system_order(order, same[name].n_videos) for name, order in orders.items()}
     simple = {
-        name: _build_coefficient(row) for name, row in of_systems.items() if row.baseline and row.value is not None
+        name: _build_coefficient(row) for name, row in system_rows.items() if row.baseline and row.value is not None
     }
     return AspectAgreement(
         aspect=aspect,
@@ -221,43 +229,51 @@ def _build_aspect(
         n_ratings=int(np.isfinite(judged.ratings[aspect]).sum()),
         n_raters=judged.ratings[aspect].shape[1],
         synthetic=data.synthetic_ratings,
-        missing=tuple(_explain_missing(aspect, people, judged)),
+        missing=tuple(_explain_missing(aspect, mean_ratings, judged)),
         coefficients={name: _build_coefficient(pooled[name]) for name in same if name in pooled},
         baselines=baselines,
         strongest=_find_strongest(baselines),
         ceiling=_build_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
         raters=tuple(explain_raters(judged.aspect_ratings[aspect], judged.videos)),
-        ties=tuple(_explain_ties(own, named)),
+        ties=tuple(_explain_ties(rows, named)),
         beside_rater=tuple(
-            _explain_rater_difference(named[name], each) for name, each in same.items() if each.above_rater
+            _explain_rater_difference(named[name], comparison)
+            for name, comparison in same.items()
+            if comparison.above_rater
         ),
-        verdicts={name: explain_agreement(named[name], shown, each) for name, each in same.items()},
-        n_videos={name: each.n_videos for name, each in same.items()},
-        rivals={name: each.strongest_baseline for name, each in same.items() if each.strongest_baseline},
+        verdicts={name: explain_agreement(named[name], shown, comparison) for name, comparison in same.items()},
+        n_videos={name: comparison.n_videos for name, comparison in same.items()},
+        rivals={
+            name: comparison.strongest_baseline for name, comparison in same.items() if comparison.strongest_baseline
+        },
         system_coefficients={**orders, **simple},
         order_verdicts=order_verdicts,
         references=_select_aspect(compared.references, aspect),
         fewer=tuple(fewer),
-        orders=tuple(f"{each}." for each in explain_system_orders(order_verdicts, orders, named)),
-        rows=tuple(own),
-        scatters=tuple(build_scatter(name, aspect, judged.metric_values[name], people) for name in same),
+        orders=tuple(f"{comparison}." for comparison in explain_system_orders(order_verdicts, orders, named)),
+        rows=tuple(rows),
+        scatters=tuple(build_scatter(name, aspect, judged.metric_values[name], mean_ratings) for name in same),
     )
 
 
 def _select_aspect(values: Mapping[tuple[str, str], T], aspect: str) -> dict[str, T]:
-    return {name: each for (of, name), each in values.items() if of == aspect}
+    """Return the values of one aspect by metric."""
+    return {name: value for (key_aspect, name), value in values.items() if key_aspect == aspect}
 
 
 def _explain_fewer(label: str, same: BaselineComparison, n_samples: int) -> str:
-    """Say on which samples a metric was compared that has no value for some."""
-    line = f"{label} has a value for {same.coefficient.n:,} of the {n_samples:,} rated samples and is compared on these alone"
+    """Return a sentence on a metric that has no value for some rated samples: on how many it is compared."""
+    line = (
+        f"{label} is only compared on the {same.coefficient.n:,} of {n_samples:,} rated samples that it has a value for"
+    )
     if same.strongest_baseline is None:
         return f"{line}."
-    return f"{line}; there, the strongest simple score is {same.strongest_baseline.name} with {format_number(same.strongest_baseline.value)}."
+    strongest = same.strongest_baseline
+    return f"{line}; there, the strongest simple score is {strongest.name} with {format_number(strongest.value)}."
 
 
 def _explain_ties(rows: Sequence[StoredAgreementRow], labels: Mapping[str, str]) -> Iterator[str]:
-    """Say how many pairs each metric ties, and of one that ties many how it does where ties count.
+    """Yield how many pairs every metric ties, and how a metric that ties many does when ties count.
 
     rows: of one aspect. labels: of the metrics, by name.
     """
@@ -268,72 +284,80 @@ def _explain_ties(rows: Sequence[StoredAgreementRow], labels: Mapping[str, str])
     }
     if tied:
         shares = ", ".join(f"{labels[name]} {format_percent(share)}" for name, share in tied.items())
-        yield f"Pairs of captions that get equal values, which τ-b cannot order: {shares}."
+        yield f"Pairs of captions with equal values, which τ-b cannot order: {shares}."
     calibrated = {row.metric: row for row in rows if (row.grouping, row.statistic) == ("pooled", CALIBRATED)}
     yield from (_explain_many_ties(labels[name], name, calibrated) for name, share in tied.items() if share > MANY_TIES)
 
 
 def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, StoredAgreementRow]) -> str:
-    """The pairwise accuracy of a metric that ties many pairs, beside one more rater and baselines."""
-    own = calibrated[name]
-    beside = [row for row in calibrated.values() if row.value is not None and (row.baseline or row.metric == ONE_RATER)]
-    if own.value is None:
-        return f"{label} ties so many that ties should count, but two halves of the videos have no pairs to compare."
-    others = f" ({', '.join(f'{row.metric} {format_percent(row.value)}' for row in beside)})" if beside else ""
-    interval = "" if own.low is None else f", {format_percent(own.low)} to {format_percent(own.high)}"
+    """Return the pairwise accuracy of a metric that ties many pairs, next to one more rater and simple scores."""
+    metric_row = calibrated[name]
+    other_rows = [
+        row for row in calibrated.values() if row.value is not None and (row.baseline or row.metric == ONE_RATER)
+    ]
+    if metric_row.value is None:
+        return (
+            f"{label} ties so many pairs that ties should count, but two halves of the videos have no pairs to compare."
+        )
+    others = f" ({', '.join(f'{row.metric} {format_percent(row.value)}' for row in other_rows)})" if other_rows else ""
+    interval = (
+        "" if metric_row.low is None else f", {format_percent(metric_row.low)} to {format_percent(metric_row.high)}"
+    )
     return (
-        f"{label} ties so many that ties should count: where small differences are ties, it orders or ties "
-        f"{format_percent(own.value)}{interval} of the pairs as people do{others}. How small was chosen on the other half of "
-        "the videos."
+        f"{label} ties so many pairs that ties should count: if small differences are ties, it orders or ties "
+        f"{format_percent(metric_row.value)}{interval} of the pairs as people do{others}. What a small difference is "
+        "was chosen on the other half of the videos."
     )
 
 
 def _explain_rater_difference(label: str, same: BaselineComparison) -> str:
-    """Say what a metric and one more rater reach with the same people: all raters but one."""
-    one, other, more = same.against_others, same.ceiling, same.above_rater
-    assert one is not None
-    assert other is not None
-    assert more is not None
-    size = f"{format_number(more.value)}, {format_number(more.low)} to {format_number(more.high)}"
+    """Return a sentence that compares a metric with one more rater, both against all raters but one."""
+    metric_coefficient, rater_coefficient, difference = same.against_others, same.ceiling, same.above_rater
+    assert metric_coefficient is not None
+    assert rater_coefficient is not None
+    assert difference is not None
+    size = f"{format_number(difference.value)}, {format_number(difference.low)} to {format_number(difference.high)}"
+    tau, rater_tau = format_number(metric_coefficient.value), format_number(rater_coefficient.value)
     return (
-        f"With the mean of all raters but one, {label} has τ-b {format_number(one.value)} and the one left out "
-        f"{format_number(other.value)} (difference {size})."
+        f"With the mean of all raters but one, {label} has τ-b {tau} and the rater left out {rater_tau} (difference "
+        f"{size})."
     )
 
 
 def _find_strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
-    """The simple score farthest from 0, turned round where it is negative; None where none has a value."""
-    defined = [each for each in baselines if each.value is not None]
-    found = max(defined, key=lambda each: abs(each.value or 0.0), default=None)
-    if found is None or (found.value or 0.0) >= 0:
-        return found
-    value, low, high = (None if side is None else -side for side in (found.value, found.high, found.low))
-    return Coefficient(f"{found.name}, turned round", value, low, high, found.n)
+    """Return the simple score farthest from 0, its sign turned where it is negative; None where none has a value."""
+    defined = [baseline for baseline in baselines if baseline.value is not None]
+    strongest = max(defined, key=lambda baseline: abs(baseline.value or 0.0), default=None)
+    if strongest is None or (strongest.value or 0.0) >= 0:
+        return strongest
+    value, low, high = (None if side is None else -side for side in (strongest.value, strongest.high, strongest.low))
+    return Coefficient(f"{strongest.name}, turned round", value, low, high, strongest.n)
 
 
 def _build_coefficient(row: StoredAgreementRow) -> Coefficient:
     return Coefficient(row.metric, row.value, row.low, row.high, row.n)
 
 
-def _explain_missing(aspect: str, people: FloatArray, judged: JudgedSamples) -> Iterable[str]:
-    """Say why some numbers of an aspect are missing."""
-    rated = people[np.isfinite(people)]
+def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSamples) -> Iterable[str]:
+    """Yield sentences on why some numbers of an aspect are missing."""
+    rated = mean_ratings[np.isfinite(mean_ratings)]
     if rated.size and (rated == rated[0]).all():
-        yield f"All {rated.size} samples have the same rating, {rated[0]:g}: nothing can be ordered by it."
+        yield f"No order can be compared, since all {rated.size} samples have the same rating, {rated[0]:g}."
     if judged.ratings[aspect].shape[1] == 1:
-        who = "The labels count as one rater" if aspect == LABELS_ASPECT else "One rater alone"
-        yield f"{who}: there is no second one to tell how far people agree, so there is no human ceiling."
-    chosen = np.isfinite(people)
-    systems = {each.system for each, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+        who = "The labels count as one rater" if aspect == LABELS_ASPECT else "Only one person rated"
+        yield f"There is no human ceiling, which needs a second rater. {who}."
+    chosen = np.isfinite(mean_ratings)
+    systems = {sample.system for sample, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
     if len(systems) == 1:
-        yield "One system alone was rated: nothing can be said about the order of systems."
-    videos = {each.video_id for each, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+        yield "Systems cannot be ordered, since only one system was rated."
+    videos = {sample.video_id for sample, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
     if len(videos) == 1:
-        yield "Samples of one video alone were rated: intervals need several videos."
+        yield "There are no intervals, which need several videos: only samples of one video were rated."
 
 
-def build_scatter(metric: str, aspect: str, values: FloatArray, people: FloatArray) -> ScatterPoints:
-    """Pair the values (n,) with people's ratings (n,), NaN where undefined; of very many pairs some are drawn.
+def build_scatter(metric: str, aspect: str, values: FloatArray, ratings: FloatArray) -> ScatterPoints:
+    """Build the points of a metric's values (n,) and mean ratings (n,), without NaN; of more than 2,000 pairs, 2,000
+    are drawn.
 
     The trend is the mean rating of each tenth of all pairs, in order of the metric, at the tenth's mean value. Equal
     values stay together, so there may be fewer than ten.
@@ -341,18 +365,18 @@ def build_scatter(metric: str, aspect: str, values: FloatArray, people: FloatArr
     >>> build_scatter("m", "a", np.arange(20.0), np.arange(20.0) * 2).trend[0]
     (0.5, 1.0)
     """
-    kept = np.flatnonzero(np.isfinite(values) & np.isfinite(people))
-    left, right = values[kept], people[kept]
+    kept = np.flatnonzero(np.isfinite(values) & np.isfinite(ratings))
+    left, right = values[kept], ratings[kept]
     order = np.argsort(left, kind="stable")
     trend = []
     if kept.size >= TENTHS:
         first_of_equals = np.searchsorted(left[order], left[order])
         tenth = first_of_equals * TENTHS // kept.size
         trend = [
-            (float(left[order][tenth == each].mean()), float(right[order][tenth == each].mean()))
-            for each in np.unique(tenth)
+            (float(left[order][tenth == tenth_number].mean()), float(right[order][tenth == tenth_number].mean()))
+            for tenth_number in np.unique(tenth)
         ]
     drawn = kept
     if kept.size > MOST_POINTS:
         drawn = np.sort(np.random.default_rng(0).choice(kept, MOST_POINTS, replace=False))
-    return ScatterPoints(metric, aspect, values[drawn].tolist(), people[drawn].tolist(), trend, kept.size)
+    return ScatterPoints(metric, aspect, values[drawn].tolist(), ratings[drawn].tolist(), trend, kept.size)

@@ -1,1 +1,1 @@
-"""Selection: frozen training subsets, and their export to files."""
+"""Selections: rows frozen by a recipe, and their export to files."""

@@ -1,4 +1,4 @@
-"""The training subset of a dataset as an asset."""
+"""Dagster asset `training_subset`: rows of a dataset that a recipe selects, frozen and written as Parquet."""
 
 from typing import Any
 
@@ -26,7 +26,9 @@ from db.selection.stored_selections import load_selection_rows
 
 
 class SelectionConfig(dg.Config):
-    """The recipe of a selection, as in its YAML file. Without one the asset fails, and names what each share keeps."""
+    """The recipe of a selection, as in its YAML file. Without one the asset fails, and its message lists what each
+    share keeps.
+    """
 
     recipe: dict[str, Any] = Field(default={"by": METRICS[0], "stale": "leave_out"})
 
@@ -45,7 +47,7 @@ class SelectionConfig(dg.Config):
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """What a recipe takes of the dataset, frozen in the database and written as Parquet."""
+    """The rows of the dataset that a recipe selects, frozen in the database and written as Parquet."""
     dataset, recipe = require_dataset(curation.engine, context.partition_key), parse_recipe(config.recipe)
     return make_training_subset(curation, dataset, recipe, context.log.info)
 
@@ -53,41 +55,43 @@ def training_subset(
 def make_training_subset(
     curation: Curation, dataset: Dataset, recipe: Recipe, tell: LineWriter
 ) -> dg.MaterializeResult:
-    """Freeze and write the subset of a dataset, and describe it. Raises what `make_selection` raises.
+    """Freeze the subset that a recipe selects from a dataset, write it as Parquet to the home, and return it as an
+    asset's metadata. Raises what `make_selection` raises.
 
-    Where nothing is scored yet and the recipe has no condition there is no subset, which is no error.
+    If nothing is scored yet and the recipe has no condition, the result has 0 rows and a reason, and nothing is
+    written.
     """
     try:
-        chosen = make_selection(curation.engine, dataset, recipe, lambda: find_text_encoder(curation.scorers), tell)
+        selection = make_selection(curation.engine, dataset, recipe, lambda: find_text_encoder(curation.scorers), tell)
     except NothingToSelect as error:
         if recipe.where or recipe.at_least:
             raise
         # A dataset that is not scored yet is no mistake: its subset waits for the scores.
         return dg.MaterializeResult(metadata={"dagster/row_count": 0, "why none": str(error)})
-    path = curation.create_folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
+    path = curation.create_folder("selections") / f"{dataset.name}-{selection.selection_id}.parquet"
     # Written even if the file exists: it may come from another database that this home folder was used with.
-    export_selection(curation.engine, chosen.selection_id, path, replace=True)
-    first = next(load_selection_rows(curation.engine, chosen.selection_id, batch_size=10))
+    export_selection(curation.engine, selection.selection_id, path, replace=True)
+    first = next(load_selection_rows(curation.engine, selection.selection_id, batch_size=10))
     with curation.engine.connect() as connection:
         label = " and ".join(load_metric_label(connection, metric) for metric in recipe.by)
-        told = load_mean_metadata(connection, dataset.dataset_id, recipe.by)
-    unjudged = {metric: format_items(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
-    at_cut = [
-        *explain_ties(chosen.n, chosen.n_tied, chosen.n_tied_left, recipe.spec()),
-        *explain_thresholds(chosen.cuts),
+        mean_metadata = load_mean_metadata(connection, dataset.dataset_id, recipe.by)
+    unjudged = {metric: format_items(by_status) for metric, by_status in selection.unjudged.items() if by_status}
+    tie_sentences = [
+        *explain_ties(selection.n, selection.n_tied, selection.n_tied_left, recipe.spec()),
+        *explain_thresholds(selection.cuts),
     ]
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
         metadata={
-            "selection": f"number {chosen.selection_id}, {'new' if chosen.is_new else 'made before and unchanged'}",
-            "dagster/row_count": chosen.n,
-            "eligible": chosen.n_eligible,
-            "near-duplicates left out": f"{chosen.n_duplicates:,}",
-            **{f"samples without {metric}": said for metric, said in unjudged.items()},
+            "selection": f"number {selection.selection_id}, {'new' if selection.is_new else 'made before, unchanged'}",
+            "dagster/row_count": selection.n,
+            "eligible": selection.n_eligible,
+            "near-duplicates left out": f"{selection.n_duplicates:,}",
+            **{f"samples without {metric}": counts for metric, counts in unjudged.items()},
             "ranked by": label,
-            "cutoff": round(chosen.cutoff, 4),
-            **({"at the cut": "; ".join(at_cut)} if at_cut else {}),
-            **told,
+            "cutoff": round(selection.cutoff, 4),
+            **({"at the cut": "; ".join(tie_sentences)} if tie_sentences else {}),
+            **mean_metadata,
             "path": dg.MetadataValue.path(str(path)),
             "first rows": dg.MetadataValue.md(format_markdown_table(["rank", "sample", "system", label], preview)),
         }

@@ -1,4 +1,4 @@
-"""Exports a frozen selection as a file or a folder, which is written whole or not at all."""
+"""Exports a selection to a file or a folder, which is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ from metrics_core.frames import compute_content_sha256
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """A complete export. media_root: the folder that its media addresses are relative to; None without local files."""
+    """A complete export: its path, format and number of rows. media_root: the folder that media addresses in it are
+    relative to; None without local files.
+    """
 
     path: Path
     form: ExportFormat
@@ -61,75 +63,79 @@ def export_selection(
     tell: LineWriter = _ignore_line,
     limits: ShardLimits = DEFAULT_SHARD_LIMITS,
 ) -> ExportResult:
-    """Write the rows of a selection in order of rank. Without a format the suffix decides.
+    """Write the rows of a selection in order of rank to a file or folder. form: the format; None to choose it by the
+    suffix.
 
-    replace: whether a file that is there is replaced. limits: where a shard of WebDataset ends. Partial files of killed
-    exports in the same folder are removed. Raises SelectionError for an unknown selection, for a path that cannot be
-    written, and for media that cannot be had.
+    replace: whether an existing file may be replaced. tell: called with lines of progress. limits: where a shard of
+    WebDataset ends. Partial files of killed exports in the same folder are removed. Raises SelectionError for an
+    unknown selection, for a path that cannot be written, and for media that are missing.
     """
-    found, target = choose_format(path, form), require_export_target(path, form, replace=replace)
-    stays = f"what is complete stays in {target.name}{PARTIAL_SUFFIX}" if found is ExportFormat.WEB_DATASET else ""
+    chosen_form, target = choose_format(path, form), require_export_target(path, form, replace=replace)
+    stays = (
+        f"what is complete stays in {target.name}{PARTIAL_SUFFIX}" if chosen_form is ExportFormat.WEB_DATASET else ""
+    )
     try:
         remove_abandoned(target.parent)
-        if found is ExportFormat.WEB_DATASET:
-            reading = _export_shards(engine, selection_id, target, tell, limits)
+        if chosen_form is ExportFormat.WEB_DATASET:
+            source = _export_shards(engine, selection_id, target, tell, limits)
         else:
-            reading = _export_rows(engine, selection_id, target, found, tell)
+            source = _export_rows(engine, selection_id, target, chosen_form, tell)
     except MediaGone as error:
-        raise SelectionError(f"{error}; {stays}, and the same command goes on from there") from error
+        raise SelectionError(f"{error}; {stays}, and the same command continues from there") from error
     except OSError as error:
         raise build_write_error(path, error, stays) from error
-    return ExportResult(target, found, reading.frozen.n, reading.media_root)
+    return ExportResult(target, chosen_form, source.frozen.n, source.media_root)
 
 
 def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFormat, tell: LineWriter) -> ExportInput:
-    """All that is read comes from one snapshot."""
+    """Write a format without media. Everything is read from one state of the database."""
     with (
         engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
         connection.begin(),
     ):
-        reading = load_export_input(connection, selection_id, form.value)
-        batches = load_batches(connection, reading, tell)
+        source = load_export_input(connection, selection_id, form.value)
+        batches = load_batches(connection, source, tell)
         if form is ExportFormat.PARQUET:
             with open_partial_file(target) as file:
-                write_parquet(file, reading.columns, reading.passport, batches)
+                write_parquet(file, source.columns, source.passport, batches)
         elif form is ExportFormat.HUGGING_FACE:
-            with open_partial_folder(target, _build_identity(reading), resumable=False) as folder:
-                write_hugging_face(folder, reading, batches)
+            with open_partial_folder(target, _build_identity(source), resumable=False) as folder:
+                write_hugging_face(folder, source, batches)
         else:
-            _write_with_passport(target, form, reading, batches)
-    return reading
+            _write_with_passport(target, form, source, batches)
+    return source
 
 
 def _export_shards(
     engine: Engine, selection_id: int, target: Path, tell: LineWriter, limits: ShardLimits
 ) -> ExportInput:
+    """Write WebDataset, and go on where an earlier attempt ended."""
     with engine.connect() as connection:
-        reading = load_export_input(connection, selection_id, ExportFormat.WEB_DATASET.value)
-    without = reading.passport["counts"]["rows_without_media"]
-    if without:
+        source = load_export_input(connection, selection_id, ExportFormat.WEB_DATASET.value)
+    n_without_media = source.passport["counts"]["rows_without_media"]
+    if n_without_media:
         raise SelectionError(
-            f"{without} of the {reading.frozen.n} rows of selection {selection_id} have a video without a file: select "
+            f"{n_without_media} of the {source.frozen.n} rows of selection {selection_id} have no video file: select "
             "with --where \"video_status != 'text_only'\", or use another format"
         )
-    with open_partial_folder(target, _build_identity(reading), resumable=True) as folder:
-        done = read_complete_shards(folder)
-        rows = MediaRows(engine, reading, done[-1].last_rank if done else 0, tell)
-        write_tar_shards(folder, reading.passport, rows, rows.open_media, limits)
-    return reading
+    with open_partial_folder(target, _build_identity(source), resumable=True) as folder:
+        complete = read_complete_shards(folder)
+        rows = MediaRows(engine, source, complete[-1].last_rank if complete else 0, tell)
+        write_tar_shards(folder, source.passport, rows, rows.open_media, limits)
+    return source
 
 
-def _write_with_passport(target: Path, form: ExportFormat, reading: ExportInput, batches: Iterator[Batch]) -> None:
-    """The passport gets its name first: a file without one is no export of ours."""
+def _write_with_passport(target: Path, form: ExportFormat, source: ExportInput, batches: Iterator[Batch]) -> None:
+    """Write a file and its passport. The passport gets its name first: a file without one is not a complete export."""
     write = _WRITERS[form]
     with open_partial_file(target) as file:
-        write(file, reading.columns, batches)
+        write(file, source.columns, batches)
         file.flush()
-        # On the disk before the passport has its name: what fails later is no more than a name.
+        # On the disk before the passport has its name, so that only the file's name can still fail.
         os.fsync(file.fileno())
-        written = {"name": target.name, "bytes": file.tell(), "sha256": compute_content_sha256(Path(file.name))}
-        with open_partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as beside:
-            beside.write(format_passport({**reading.passport, "files": [written]}).encode())
+        file_record = {"name": target.name, "bytes": file.tell(), "sha256": compute_content_sha256(Path(file.name))}
+        with open_partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as passport_file:
+            passport_file.write(format_passport({**source.passport, "files": [file_record]}).encode())
 
 
 _WRITERS = {
@@ -139,12 +145,14 @@ _WRITERS = {
 }
 
 
-def _build_identity(reading: ExportInput) -> dict[str, object]:
-    """What tells this export from others. The same number may be another selection in another database."""
+def _build_identity(source: ExportInput) -> dict[str, object]:
+    """Return what distinguishes this export from others. The same number may be another selection in another
+    database.
+    """
     return {
-        "format": reading.passport["format"],
-        "selection_id": reading.frozen.selection_id,
-        "score_hash": reading.frozen.record["score_hash"],
-        "columns": [column.name for column in reading.columns],
-        "media_root": reading.media_root,
+        "format": source.passport["format"],
+        "selection_id": source.frozen.selection_id,
+        "score_hash": source.frozen.record["score_hash"],
+        "columns": [column.name for column in source.columns],
+        "media_root": source.media_root,
     }

@@ -1,4 +1,4 @@
-"""Reads a frozen selection for a writer: its columns, its rows in batches, its passport."""
+"""Loads a selection to be exported: its columns, its rows in batches, and its passport."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Batch = Sequence[Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ExportInput:
-    """A selection that is to be written: `query` gives rows in the order of `columns`.
+    """A selection that is to be exported: its columns, a query that returns rows in their order, and its passport.
 
-    root: the folder of this machine that media addresses are relative to; it stands in no export.
+    media_root: the folder of this machine that media addresses are relative to; no export contains it.
     """
 
     frozen: FrozenSelection
@@ -40,7 +40,9 @@ class ExportInput:
 
 
 def load_export_input(connection: Connection, selection_id: int, form: str) -> ExportInput:
-    """Look at a selection before it is written. Raises SelectionError for one that is unknown."""
+    """Load columns, query and passport of a selection. Raises SelectionError for an unknown one. form: name of the
+    format.
+    """
     frozen = find_frozen_selection(connection, selection_id)
     if frozen is None:
         raise SelectionError(f"there is no selection {selection_id}: make one with reelsieve select")
@@ -50,15 +52,20 @@ def load_export_input(connection: Connection, selection_id: int, form: str) -> E
     return ExportInput(frozen, columns, build_export_query(frozen, root), root, passport)
 
 
-def load_batches(connection: Connection, reading: ExportInput, tell: LineWriter) -> Iterator[Batch]:
-    """All rows in order, with a line of progress for every batch. Raises SelectionError where rows are missing."""
-    return check_batches(reading.frozen, load_export_batches(connection, reading.query), tell)
+def load_batches(connection: Connection, source: ExportInput, tell: LineWriter) -> Iterator[Batch]:
+    """Yield all rows of a selection in order of rank, in batches. Raises SelectionError at the end if rows are missing.
+
+    tell: called with a line of progress after every batch.
+    """
+    return check_batches(source.frozen, load_export_batches(connection, source.query), tell)
 
 
 def check_batches(
     frozen: FrozenSelection, batches: Iterable[Batch], tell: LineWriter, n_before: int = 0
 ) -> Iterator[Batch]:
-    """The batches; at their end an error unless they and the rows `before` are as many as were frozen."""
+    """Yield the given batches, and raise SelectionError at the end unless they have as many rows as were frozen.
+    n_before: rows before the first batch.
+    """
     n = n_before
     for batch in batches:
         n += len(batch)
@@ -66,6 +73,6 @@ def check_batches(
         tell(f"{n:,} of {frozen.n:,} rows")
     if n != frozen.n:
         raise SelectionError(
-            f"selection {frozen.selection_id} has {n} of its {frozen.n} rows, because someone deleted the others: make "
-            "it anew with reelsieve select"
+            f"selection {frozen.selection_id} has only {n} of its {frozen.n} rows, because others were deleted: make "
+            "it again with reelsieve select"
         )

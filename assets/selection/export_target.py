@@ -1,4 +1,4 @@
-"""Where an export may be written, and how: checked before the work, so that a path that cannot be costs nothing."""
+"""Checks before the work where an export is to be written, and in which format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from db.selection.recipes import SelectionError
 
 
 class ExportFormat(str, Enum):
-    """How an export is written: the first four are files, the others folders."""
+    """The format of an export: the first four are files, the others folders."""
 
     PARQUET = "parquet"
     JSON_LINES = "jsonl"
@@ -35,50 +35,52 @@ PASSPORT_SUFFIX = ".passport.json"
 
 
 def choose_format(path: Path, form: ExportFormat | None) -> ExportFormat:
-    """The format that is given, or else the one that the suffix tells.
-
-    Raises SelectionError where the suffix tells none, or another one than is given.
+    """Return the given format, or else the one of the path's suffix. Raises SelectionError where no format is given and
+    the suffix belongs to none, or where the two contradict each other.
 
     >>> choose_format(Path("best.csv"), None).value, choose_format(Path("clips"), ExportFormat.HUGGING_FACE).value
     ('csv', 'hf')
     """
-    told = FORMATS_BY_SUFFIX.get(path.suffix)
-    if form is None and told is None:
+    suffix_form = FORMATS_BY_SUFFIX.get(path.suffix)
+    if form is None and suffix_form is None:
         raise SelectionError(
             f"{path.name}: cannot export to {path.suffix or 'a file without suffix'}: use .parquet, .jsonl or .csv, or "
             "name a --format"
         )
-    if form is not None and told not in (None, form):
-        raise SelectionError(f"{path.name}: the suffix says {told.value}, and the format is {form.value}: change one")
+    if form is not None and suffix_form not in (None, form):
+        raise SelectionError(
+            f"{path.name}: the suffix says {suffix_form.value}, and the format is {form.value}: change one"
+        )
     return form or FORMATS_BY_SUFFIX[path.suffix]
 
 
 def require_export_target(path: Path, form: ExportFormat | None = None, *, replace: bool = False) -> Path:
-    """Check that an export can be written to this path, and return it as an absolute one.
+    """Return the absolute path of an export after checking that it can be written, without writing anything. Raises
+    SelectionError.
 
-    replace: whether a regular file may exist there. Raises SelectionError for a format that cannot be told, for a path
-    that exists, for a name that the file system refuses, and for a folder that is missing or not writable.
+    replace: whether a regular file may exist there. It raises for an unknown format, for a path that exists, for a name
+    that the file system refuses, and for a folder that is missing or not writable.
     """
-    found = choose_format(path, form)
+    chosen_form = choose_format(path, form)
     try:
         target = path.expanduser().resolve()
         if not target.parent.is_dir():
             raise SelectionError(f"{target.parent}: no such folder: make it first")
-        _check_free(path, target, may_be_file=replace and found in FORMATS_BY_SUFFIX.values())
+        _check_free(path, target, may_be_file=replace and chosen_form in FORMATS_BY_SUFFIX.values())
         if not os.access(target.parent, os.W_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        for suffix in _list_companion_suffixes(found):
-            beside = target.with_name(target.name + suffix)
+        for suffix in _list_companion_suffixes(chosen_form):
+            companion = target.with_name(target.name + suffix)
             if suffix == PASSPORT_SUFFIX:
-                _check_free(beside, beside, may_be_file=replace or _is_left_over(beside, target))
-            _read_status(beside)
-    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
+                _check_free(companion, companion, may_be_file=replace or _is_left_over(companion, target))
+            _read_status(companion)
+    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of an unknown user
         raise build_write_error(path, error) from error
     return target
 
 
 def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = "") -> SelectionError:
-    """The sentence for an error of the file system. `stays` says what is kept."""
+    """Return the SelectionError for an error of the file system, to be raised. stays: a clause on what is kept."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
     remedy = f"{stays}: mend that and run the same command again" if stays else "mend that or give another name"
@@ -86,6 +88,7 @@ def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = ""
 
 
 def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
+    """Raise SelectionError unless nothing is at the path, or a regular file that may be replaced."""
     status = _read_status(target)
     if status is None or (may_be_file and stat.S_ISREG(status.st_mode)):
         return
@@ -96,18 +99,21 @@ def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
     raise SelectionError(f"{path}: cannot export to it, because {kind}: move it away, or give another name")
 
 
-def _is_left_over(beside: Path, target: Path) -> bool:
-    """Whether this is the passport of an export to `target` that was killed just before the file got its name."""
-    if target.exists() or not beside.is_file():
+def _is_left_over(passport_path: Path, target: Path) -> bool:
+    """Return whether this is the passport of an export to `target` that was killed just before the file got its
+    name.
+    """
+    if target.exists() or not passport_path.is_file():
         return False
     try:
-        passport = json.loads(beside.read_bytes())
+        passport = json.loads(passport_path.read_bytes())
         return bool(passport["format"] in FORMATS_BY_SUFFIX.values() and passport["files"][0]["name"] == target.name)
     except (ValueError, TypeError, LookupError):
         return False
 
 
 def _read_status(path: Path) -> os.stat_result | None:
+    """Return the status of a file; None where there is none."""
     try:
         return path.stat()
     except FileNotFoundError:
@@ -115,7 +121,7 @@ def _read_status(path: Path) -> os.stat_result | None:
 
 
 def _list_companion_suffixes(form: ExportFormat) -> tuple[str, ...]:
-    """What is added to the target's name for the files and folders that come with it."""
+    """Return the suffixes that the names of further files and folders of an export add to its own."""
     if form is ExportFormat.PARQUET:
         return ()
     return (PASSPORT_SUFFIX,) if form in FORMATS_BY_SUFFIX.values() else (PARTIAL_SUFFIX,)

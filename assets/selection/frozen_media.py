@@ -1,4 +1,4 @@
-"""The files of a selection's videos: each is the one that was frozen, byte for byte."""
+"""Opens the video files of a selection, and checks that they are byte for byte the ones that were frozen."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from db.selection.recipes import SelectionError
 
 
 class MediaGone(SelectionError):
-    """The file of a row's video is missing, out of reach, or not the one that was frozen."""
+    """Raised when the file of a row's video is missing, out of reach, or not the one that was frozen."""
 
 
 class HashedFile:
-    """A file that is read once, from its beginning to its end."""
+    """A file that is read once from its beginning to its end, and hashed while it is read. size: in bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -34,66 +34,71 @@ class HashedFile:
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """Read and return the next bytes, at most `size`, and add them to the digest."""
         block = self._file.read(size)
         self.digest.update(block)
         return block
 
 
 class MediaRows:
-    """The rows of a selection behind a rank, as objects, and the files of their videos.
+    """The rows of a selection after a rank, as dicts by column, whose video files can be opened.
 
-    No transaction stays open while files are copied: that may take hours.
+    No transaction stays open while files are copied, which may take hours.
     """
 
-    def __init__(self, engine: Engine, reading: ExportInput, after_rank: int, tell: LineWriter) -> None:
+    def __init__(self, engine: Engine, source: ExportInput, after_rank: int, tell: LineWriter) -> None:
         self._engine = engine
-        self._reading = reading
+        self._source = source
         self._after_rank = after_rank
         self._tell = tell
         self._videos: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for batch in check_batches(self._reading.frozen, self._batches(), lambda line: None, n_before=self._after_rank):
-            for row in build_row_objects(self._reading.columns, batch):
+        """Yield the rows in order of rank. Raises SelectionError at the end if rows are missing."""
+        for batch in check_batches(self._source.frozen, self._batches(), lambda line: None, n_before=self._after_rank):
+            for row in build_row_objects(self._source.columns, batch):
                 yield row
-                self._tell(f"{row['rank']:,} of {self._reading.frozen.n:,} rows")
+                self._tell(f"{row['rank']:,} of {self._source.frozen.n:,} rows")
 
     @contextmanager
     def open_media(self, row: Mapping[str, Any]) -> Iterator[HashedFile]:
-        """The file of a row's video, to be read from its beginning to its end during the block.
+        """Open the video file of a row, to be read to its end in the block. Remote files are copied to this machine
+        first.
 
-        Raises MediaGone where it cannot be had.
+        Raises MediaGone where it cannot be read, and at the end of the block where its content is not the frozen one.
         """
         try:
             with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:
                 yield file
                 if file.digest.hexdigest() != row["content_sha256"]:
-                    raise IngestedFileUnreadable("it is not the file that was frozen: put that one back")
+                    raise IngestedFileUnreadable("it is not the file that was frozen: restore that one")
         except IngestedFileUnreadable as error:
-            named = f"row {row['rank']}, sample {row['sample']!r}, video {row['video']!r}"
-            raise MediaGone(f"{named}: its file cannot be had: {error}") from None
+            described_row = f"row {row['rank']}, sample {row['sample']!r}, video {row['video']!r}"
+            raise MediaGone(f"{described_row}: its file cannot be read: {error}") from None
 
     def _batches(self) -> Iterator[Batch]:
+        """Yield the rows in batches, and load the present state of their videos."""
         after = self._after_rank
         while True:
             with self._engine.connect() as connection:
-                batch = load_export_batch(connection, self._reading.query, after)
+                batch = load_export_batch(connection, self._source.query, after)
                 keys = {row.video for row in batch}
-                self._videos = load_current_videos(connection, self._reading.frozen.dataset_id, keys)
+                self._videos = load_current_videos(connection, self._source.frozen.dataset_id, keys)
             if not batch:
                 return
             yield batch
             after = batch[-1].rank
 
     def _find_video(self, row: Mapping[str, Any]) -> Any:
-        """The frozen file as a row of table `video`, in the state that is known of it."""
+        """Return the frozen file as a row of table `video`, with its size and times if the dataset still has
+        this file.
+        """
         address = row["media"]
-        uri = address if is_address(address) else os.path.join(self._reading.media_root or "/", address)
+        uri = address if is_address(address) else os.path.join(self._source.media_root or "/", address)
         content = bytes.fromhex(row["content_sha256"])
-        now = self._videos.get(row["video"])
-        if now is not None and (now.uri, bytes(now.content_sha256 or b"")) == (uri, content):
-            return now
+        current = self._videos.get(row["video"])
+        if current is not None and (current.uri, bytes(current.content_sha256 or b"")) == (uri, content):
+            return current
         # The video is gone from the dataset, or has another file there: nothing but the content is known.
         size = None if is_address(uri) else _find_size(Path(uri))
         unknown = dict.fromkeys(("mtime_ns", "ctime_ns", "inode", "etag"))
@@ -102,6 +107,7 @@ class MediaRows:
 
 @contextmanager
 def _open_hashed(path: Path) -> Iterator[HashedFile]:
+    """Open a file to be hashed while it is read. Raises IngestedFileUnreadable."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -112,7 +118,8 @@ def _open_hashed(path: Path) -> Iterator[HashedFile]:
 
 
 def _find_size(path: Path) -> int | None:
+    """Return a file's size in bytes; None where it cannot be read."""
     try:
         return path.stat().st_size
     except OSError:
-        return None  # whoever opens the file says why
+        return None  # opening the file raises with the reason

@@ -16,7 +16,8 @@ _PREFIX, _SUFFIX = ".reelsieve-", ".partial"
 
 @contextmanager
 def open_partial_file(target: Path) -> Iterator[BinaryIO]:
-    """Open a new file in the folder of `target`. It replaces `target` when the block ends well; else it is removed.
+    """Open a temporary file next to `target`, for writing. It becomes `target`, replacing it, when the block ends; it
+    is removed if the block raises.
 
     The file is locked while it is written, and the lock ends with the process, however that ends. Raises OSError.
     """
@@ -25,7 +26,7 @@ def open_partial_file(target: Path) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
-            # On the disk before it has its name: else a machine that loses power could leave the name of a half file.
+            # On the disk before it has its name: a power failure could leave the name of an incomplete file otherwise.
             os.fsync(file.fileno())
             # Renamed before it is closed, since `remove_abandoned` removes a partial file without a lock.
             path.replace(target)
@@ -35,7 +36,7 @@ def open_partial_file(target: Path) -> Iterator[BinaryIO]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the partial files of killed processes. Partial files of living processes stay."""
+    """Remove the partial files of killed processes from a folder. Partial files of running processes stay."""
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
         # An error means that its writer holds the lock, that it is gone, or that it belongs to another user: it stays.
         with suppress(OSError), path.open("r+b") as file:
@@ -44,10 +45,11 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def _create_partial_file(folder: Path) -> tuple[Path, BinaryIO]:
+    """Create and lock a partial file in a folder."""
     while True:
         path = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
         file = path.open("x+b")
-        # Some file systems of clusters have no locks: files are written there all the same, and none is removed.
+        # Some file systems of clusters have no locks: files are written there without one, and none is removed.
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         # Another process may have removed the file before it was locked.

@@ -14,18 +14,18 @@ from typing import Any, BinaryIO
 from db.selection.recipes import SelectionError
 
 PARTIAL_SUFFIX = ".partial"
-# Which export the folder is to become, and the lock of whoever writes it; both go when it is complete.
+# Which export the folder is for, and the lock of the process that writes it; both are removed when it is complete.
 _MARK, _NEW_MARK, _LOCK = ".export.json", ".export.json.new", ".lock"
 
 
 @contextmanager
 def open_partial_folder(target: Path, export: Mapping[str, Any], *, resumable: bool) -> Iterator[Path]:
-    """A folder beside `target` that gets its name when the block ends well.
+    """Create and lock a folder `target.partial`, which is renamed to `target` when the block ends without an error.
 
-    export: plain data that tells this export from others, its `format` too. A folder that is resumable stays when the
-    block fails, and is given to the same export again as it was left; any other one is removed, or emptied where a
-    killed process left it. Raises OSError, and SelectionError where the folder is in the way or another process writes
-    it.
+    export: plain data that identifies the export, with its `format`. If the block raises, a resumable folder stays, and
+    the next call for the same export returns it with its files; any other one is removed. A folder that a killed
+    process left is emptied, unless it is resumable. Raises OSError, and SelectionError where another folder has this
+    name or another process writes it.
     """
     folder = target.with_name(target.name + PARTIAL_SUFFIX)
     try:
@@ -51,23 +51,25 @@ def open_partial_folder(target: Path, export: Mapping[str, Any], *, resumable: b
 
 
 def _check_ours(folder: Path) -> None:
+    """Raise SelectionError for a folder that no export made."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     if _MARK not in names and names - {_LOCK, _NEW_MARK}:
-        raise SelectionError(f"{folder} is in the way, and no half export: move it, or give another name")
+        raise SelectionError(f"{folder} exists, but is no part of an export: move it, or give another name")
 
 
 def _check_same(folder: Path, export: Mapping[str, Any], *, resumable: bool) -> None:
-    """An export that is not resumed may begin anew where its own kind left a folder."""
+    """Raise SelectionError for the folder of another export, except one of the same format that is not resumed."""
     mark = folder / _MARK
     if not mark.exists():
         return
-    known = json.loads(mark.read_text())
-    if known != export and (resumable or known["format"] != export["format"]):
-        raise SelectionError(f"{folder} holds the half of another export: remove it, or give another name")
+    found_export = json.loads(mark.read_text())
+    if found_export != export and (resumable or found_export["format"] != export["format"]):
+        raise SelectionError(f"{folder} has a part of another export: remove it, or give another name")
 
 
 @contextmanager
 def _hold_lock(folder: Path) -> Iterator[BinaryIO]:
+    """Hold the lock of a folder during the block. Raises SelectionError where another process has it."""
     with (folder / _LOCK).open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,6 +83,7 @@ def _hold_lock(folder: Path) -> Iterator[BinaryIO]:
 
 
 def _clear_folder(folder: Path) -> None:
+    """Remove everything but the lock from a folder."""
     for path in folder.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
@@ -89,13 +92,14 @@ def _clear_folder(folder: Path) -> None:
 
 
 def _write_mark(folder: Path, export: Mapping[str, Any]) -> None:
+    """Write which export the folder is for."""
     new = folder / _NEW_MARK
     new.write_text(json.dumps(export))
     new.replace(folder / _MARK)
 
 
 def _flush(folder: Path) -> None:
-    """Put the names of a folder's files on the disk."""
+    """Write the names of a folder's files to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # not every file system can

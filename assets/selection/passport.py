@@ -1,4 +1,4 @@
-"""The passport of an export: which selection it is, by which recipe, and who made its numbers."""
+"""The passport of an export: which selection it has, by which recipe, and which scorers and models made its numbers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from db.selection.exports import ExportColumn, FrozenSelection
 from db.selection.provenance import count_selection_rows, list_frozen_scorers, load_thresholds
 
 PARQUET_KEY = "reelsieve"
-"""Where a Parquet file keeps its passport among the metadata of its schema."""
-# Of a selection's row: what a passport says elsewhere, or what means nothing outside the database.
+"""The key of a passport in the metadata of a Parquet file's schema."""
+# Columns of a selection's row that a passport has elsewhere, or that mean nothing outside the database.
 _ELSEWHERE = ("spec", "metrics", "models", "dataset_id", "dataset_name")
 
 
 def make_passport(
     connection: Connection, frozen: FrozenSelection, columns: Sequence[ExportColumn], form: str
 ) -> dict[str, Any]:
-    """The passport as plain data: selection, recipe, scorers, thresholds, counts, columns, format and date.
+    """Load from the database the passport of an export as plain data: selection, recipe, scorers, thresholds, counts,
+    columns, format and date.
 
-    Every column of the selection's row stands in it, whichever there are; the recipe is the stored one, unchanged.
+    It has all columns of the selection's row; the recipe is the stored one, unchanged.
     """
     scorers = list_frozen_scorers(connection, frozen)
     return convert_to_plain_data(
@@ -43,12 +44,12 @@ def make_passport(
 
 
 def format_passport(passport: Mapping[str, Any]) -> str:
-    """The passport as text, indented for people."""
+    """Return a passport as indented JSON text that ends with a line break."""
     return json.dumps(passport, ensure_ascii=False, indent=2) + "\n"
 
 
 def convert_to_plain_data(value: Any) -> Any:
-    """The same with times as text in ISO 8601, and bytes as hexadecimal digits."""
+    """Return nested data with tuples as lists, times as text in ISO 8601, and bytes as hexadecimal digits."""
     if isinstance(value, Mapping):
         return {str(name): convert_to_plain_data(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,6 @@
-"""Picks by a recipe among candidates: ranks them, leaves near-duplicates out and divides places over strata."""
+"""Picks samples from candidates by a recipe: ranks them, leaves out near-duplicates, and divides the size over
+strata.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
+from assets.reports.text import format_count
 from assets.selection.places import count_places
 from assets.selection.vectors import load_unit_vectors
 from assets.sources.base import LineWriter
@@ -24,7 +27,7 @@ from metrics_core.selection.size_threshold import SizeThreshold, count_ties, fin
 from metrics_core.selection.strata import choose_first_per_stratum
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
 
-# Places of samples among the candidates.
+# Indices of samples among the candidates.
 Positions = npt.NDArray[np.intp]
 Values = npt.NDArray[np.float64]
 Units = npt.NDArray[np.float32]
@@ -33,11 +36,12 @@ Units = npt.NDArray[np.float32]
 def pick_samples(
     connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: LineWriter
 ) -> PickedSamples:
-    """Return what a recipe takes of its candidates, in order of rank, in the transaction that read them.
+    """Return the samples that a recipe selects from its candidates, in order of rank, in the transaction that loaded
+    them.
 
     The best come in order of value; equal values come in order of kind and key, or of their draws where ties are
     random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. encoder: the model
-    whose vectors are stored; None for a recipe that compares no texts. tell: takes lines of progress.
+    whose vectors are stored; None for a recipe that compares no texts. tell: called with lines of progress.
     Raises SelectionError where the candidates are fewer than the recipe asks for, or only keys would choose between
     equal values, and NothingToSelect where it takes none.
     """
@@ -49,10 +53,10 @@ def pick_samples(
     places = count_places(recipe, candidates.strata, candidates.stratum_places[order])
     n_tied, n_tied_left = None, None
     if recipe.choose == "best":
-        cuts = find_size_thresholds(values[order], candidates.stratum_places[order], places)
-        _check_ties(recipe, candidates.strata, cuts)
-        n_tied, n_tied_left = count_ties(cuts, recipe.ties)
-        chosen = _take_best(connection, candidates, recipe, values, order, cuts)
+        thresholds = find_size_thresholds(values[order], candidates.stratum_places[order], places)
+        _check_ties(recipe, candidates.strata, thresholds)
+        n_tied, n_tied_left = count_ties(thresholds, recipe.ties)
+        chosen = _take_best(connection, candidates, recipe, values, order, thresholds)
     elif recipe.choose == "random":
         order = order[np.argsort(candidates.draws[order], kind="stable")]
         chosen = order[choose_first_per_stratum(candidates.stratum_places[order], places)]
@@ -60,8 +64,8 @@ def pick_samples(
         assert units is not None, "a diverse subset compares texts"
         chosen = order[_choose_diverse(units, candidates.stratum_places[order], places, tell)]
     if not len(chosen):
-        of_ties = ", or let ties include all" if recipe.ties == "exclude" else ""
-        raise NothingToSelect(f"the recipe takes no sample: raise its count, share or quotas{of_ties}")
+        ties_remedy = ", or let ties include all" if recipe.ties == "exclude" else ""
+        raise NothingToSelect(f"the recipe selects no sample: raise its count, share or quotas{ties_remedy}")
     return PickedSamples(
         candidates.sample_ids[chosen],
         values[chosen],
@@ -74,7 +78,9 @@ def pick_samples(
 
 
 def combine_values(candidates: Candidates, recipe: Recipe) -> Values:
-    """Return the value (n,) that ranks each candidate: that of the one column, or the weighted mean of several."""
+    """Return the value (n,) by which each candidate is ranked: of the recipe's one column, or the weighted mean of
+    several.
+    """
     if len(recipe.by) == 1:
         return candidates.values[:, 0]
     combine = weighted_mean_rank if recipe.combine == "ranks" else weighted_mean
@@ -86,7 +92,7 @@ def _rank_positions(
 ) -> Positions:
     """Return positions from the best value to the worst; equal values in order of kind and key, or of draws.
 
-    Only samples that share their value are looked up: to sort all keys would take longer than all else.
+    Only samples that share their value are looked up, since sorting all keys would take longer than everything else.
     """
     if recipe.ties == "random":
         return positions[np.lexsort((candidates.draws[positions], -values[positions]))]
@@ -109,14 +115,14 @@ def _drop_duplicates(
     order: Positions,
     tell: LineWriter,
 ) -> tuple[Positions, Units | None, int]:
-    """Return which samples of `order` stay, the vectors of their texts where these are compared, and how many go."""
+    """Return the samples of `order` that stay, the vectors of their texts where these are compared, and how many go."""
     n = len(order)
     if recipe.dedupe_videos is not None:
-        tell(f"compares {len(candidates.signatures)} videos with one another")
+        tell(f"comparing {format_count(len(candidates.signatures), 'video')} with one another")
         order = order[_filter_videos(candidates, order, recipe.dedupe_videos)]
     units = load_unit_vectors(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
     if recipe.dedupe is not None and units is not None:
-        tell(f"compares {len(order)} texts with one another")
+        tell(f"comparing {format_count(len(order), 'text')} with one another")
         keep = drop_near_duplicates(units, recipe.dedupe)
         order = order[keep]
         units = units[keep] if recipe.choose == "diverse" else None
@@ -124,7 +130,8 @@ def _drop_duplicates(
 
 
 def _filter_videos(candidates: Candidates, order: Positions, at_least: float) -> npt.NDArray[np.bool_]:
-    """Return which samples of `order` stay: those of a video go where a better sample's video is that much alike.
+    """Return a mask of the samples of `order` that stay. Samples go whose video is too similar to that of a better
+    sample.
 
     The samples of one video stay or go together, and a video without a signature stays.
     """
@@ -144,35 +151,36 @@ def _take_best(
     recipe: Recipe,
     values: Values,
     order: Positions,
-    cuts: Sequence[SizeThreshold],
+    thresholds: Sequence[SizeThreshold],
 ) -> Positions:
-    """Return the best of each stratum down to its cut, best first; where the cut leaves some out, the first ones."""
+    """Return the best of each stratum down to its threshold, best first; of equal values at it, the first ones."""
     worst, places = np.full(len(candidates.strata), np.inf), [0] * len(candidates.strata)
-    for cut in cuts:
-        worst[cut.stratum], places[cut.stratum] = cut.value, cut.count_selected(recipe.ties)
+    for threshold in thresholds:
+        worst[threshold.stratum], places[threshold.stratum] = threshold.value, threshold.count_selected(recipe.ties)
     best = order[values[order] >= worst[candidates.stratum_places[order]]]
     if not recipe.needs_order:
         best = _rank_positions(connection, candidates, recipe, values, best)
     return best[choose_first_per_stratum(candidates.stratum_places[best], places)]
 
 
-def _check_ties(recipe: Recipe, strata: Sequence[str], cuts: Sequence[SizeThreshold]) -> None:
+def _check_ties(recipe: Recipe, strata: Sequence[str], thresholds: Sequence[SizeThreshold]) -> None:
     """Raise SelectionError where more than 5 % of a stratum's samples would be chosen by their keys among equals.
 
     A recipe that settles ties is never refused.
     """
-    arbitrary = [cut for cut in cuts if cut.is_arbitrary]
+    arbitrary = [threshold for threshold in thresholds if threshold.is_arbitrary]
     if recipe.ties != "refuse" or not arbitrary:
         return
-    worst = max(arbitrary, key=lambda cut: cut.n_tied_asked / cut.n_asked)
+    worst = max(arbitrary, key=lambda threshold: threshold.n_tied_asked / threshold.n_asked)
     have = "has" if worst.n_tied_asked == 1 else "have"
     where = f" in {recipe.per} {strata[worst.stratum]!r}" if recipe.per else ""
     others = f" ({len(arbitrary)} strata have such ties)" if len(arbitrary) > 1 else ""
-    more, fewer = (sum(cut.count_selected(ties) for cut in cuts) for ties in ("include", "exclude"))
+    more, fewer = (sum(threshold.count_selected(ties) for threshold in thresholds) for ties in ("include", "exclude"))
     raise SelectionError(
-        f"nothing is selected: {worst.n_tied_asked:,} of the {worst.n_asked:,} best by {' and '.join(recipe.by)}{where} "
-        f"{have} the same value, {worst.value:.4g}, as {worst.n_tied_beyond:,} more, so that only their ids would choose"
-        f"{others}: set ties (--ties) to random (drawn by seed), include (takes {more:,}) or exclude (takes {fewer:,})"
+        f"nothing is selected: {worst.n_tied_asked:,} of the {worst.n_asked:,} best by {' and '.join(recipe.by)}"
+        f"{where} {have} the same value, {worst.value:.4g}, as {worst.n_tied_beyond:,} more, so that only their ids "
+        f"could decide{others}: set ties (--ties) to random (draws by seed), include (selects {more:,}) or exclude "
+        f"(selects {fewer:,})"
     )
 
 
@@ -182,17 +190,18 @@ def _choose_diverse(units: Units, stratum: Positions, places: Sequence[int], tel
     turns: list[Positions] = []
     for number, n in enumerate(places):
         (members,) = np.nonzero(stratum == number)
-        of_stratum = units if len(members) == len(units) else units[members]
-        chosen.append(members[choose_diverse_rows(of_stratum, n, partial(_tell_progress, tell, n))])
+        stratum_units = units if len(members) == len(units) else units[members]
+        chosen.append(members[choose_diverse_rows(stratum_units, n, partial(_tell_progress, tell, n))])
         turns.append(np.arange(n))
     return np.concatenate(chosen)[np.argsort(np.concatenate(turns), kind="stable")]
 
 
 def _tell_progress(tell: LineWriter, n: int, done: int) -> None:
+    """Report how many diverse samples are chosen."""
     tell(f"{done} of {n} diverse samples chosen")
 
 
 def _build_encoder_identity(encoder: TextEncoder) -> dict[str, object]:
-    """Return what a rule keeps of an encoder: its identity without the folders of this machine."""
+    """Return the identity of an encoder without the folders of this machine, as a frozen selection keeps it."""
     identity = encoder.identity.as_dict()
     return {**identity, "model_id": strip_folders(identity["model_id"])}

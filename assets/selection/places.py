@@ -1,4 +1,4 @@
-"""How many samples each stratum of a recipe sends."""
+"""Divides the size of a selection over the strata of its recipe."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from assets.reports.text import format_count
 from db.selection.recipes import REST_QUOTA, Recipe, SelectionError
 from db.spelling import find_similar_name
 from metrics_core.selection.strata import count_in_share, divide_places
 
 
 def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.intp]) -> list[int]:
-    """Return how many samples each of the strata sends. Raises SelectionError where there are too few.
+    """Return how many samples a recipe takes from every stratum, in the order of `strata`. Raises SelectionError where
+    there are too few samples, or no stratum of a quota's name.
 
-    strata: their names. stratum: (n,), for each sample that is left to choose from the place of its stratum among them.
+    strata: their names. stratum: (n,), the index in `strata` of each sample that can be chosen.
     """
     sizes = np.bincount(stratum, minlength=len(strata)).tolist()
     if recipe.quotas:
@@ -23,8 +25,8 @@ def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.
     if recipe.count is not None:
         if recipe.count > len(stratum):
             raise SelectionError(
-                f"the recipe asks for {recipe.count} samples, and {len(stratum)} are left to choose from: lower "
-                "count, or loosen its conditions"
+                f"the recipe asks for {recipe.count}, but only {format_count(len(stratum), 'sample')} can be chosen: "
+                "lower count, or loosen its conditions"
             )
         return divide_places(recipe.count, sizes)
     share = recipe.keep
@@ -32,6 +34,7 @@ def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.
 
 
 def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
+    """Return how many samples each stratum gets by the recipe's quotas."""
     for name, quota in recipe.quotas.items():
         if name != REST_QUOTA and name not in sizes:
             meant = find_similar_name(name, sizes)
@@ -39,8 +42,8 @@ def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
             raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
         if name != REST_QUOTA and quota > sizes[name]:
             raise SelectionError(
-                f"the quota of {recipe.per} {name!r} is {quota} samples, and {sizes[name]} are left to choose from: "
-                "lower the quota, or loosen the recipe's conditions"
+                f"the quota of {recipe.per} {name!r} is {quota}, but only {format_count(sizes[name], 'sample')} can be "
+                "chosen: lower the quota, or loosen the recipe's conditions"
             )
     most = recipe.quotas.get(REST_QUOTA, 0)
     return [recipe.quotas.get(name, min(most, size)) for name, size in sizes.items()]

@@ -1,4 +1,4 @@
-"""Recipes in files: plain YAML, in which nothing stands twice and nothing refers to anything."""
+"""Reads recipes from YAML files, without anchors, aliases, tags, merge keys and repeated names."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ _MOST_BYTES = 1_000_000
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a YAML file. Raises SelectionError, in one sentence that names the file."""
+    """Read a recipe from a YAML file. Raises SelectionError in one sentence that names the file."""
     try:
         with open_regular(path) as file:
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise SelectionError(f"{path}: the recipe cannot be read ({error.strerror}): give another file") from error
     if len(text) > _MOST_BYTES:
-        raise SelectionError(f"{path}: a recipe has at most {_MOST_BYTES} bytes: this is no recipe")
+        raise SelectionError(
+            f"{path}: too large for a recipe, which has at most {_MOST_BYTES} bytes: give another file"
+        )
     try:
-        said: Any = yaml.load(text, Loader=_PlainLoader)
-        return parse_recipe(said)
+        content: Any = yaml.load(text, Loader=_PlainLoader)
+        return parse_recipe(content)
     except SelectionError as error:
         raise SelectionError(f"{path}: {error}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
-        raise SelectionError(f"{path}{place}: this is no YAML: a recipe has lines such as by: vcs") from error
+        raise SelectionError(f"{path}{place}: not YAML: a recipe has lines such as by: vcs") from error
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses tags, whose values may be anything, and aliases, by which a few lines become millions of values.
+    """A YAML loader that refuses tags, whose values may be anything, and aliases, which may expand to millions of
+    values.
 
-    A name that stands twice in a mapping is refused too: YAML does not allow it, and PyYAML takes the last one. So are
-    merge keys, `<<`, behind which further names may stand.
+    It also refuses a name that a mapping has twice, of which PyYAML takes the last one though YAML does not allow it,
+    and merge keys, `<<`, which may hide further names.
     """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -58,6 +61,6 @@ class _PlainLoader(yaml.SafeLoader):
                     f"line {key.start_mark.line + 1}: a recipe has no merge keys (<<): write the values out"
                 )
             if name in seen:
-                raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} stands twice: leave one out")
+                raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} is there twice: remove one")
             seen.add(name)
         return super().construct_mapping(node, deep)

@@ -1,4 +1,4 @@
-"""Selects samples by a recipe: reads the candidates, picks among them, and freezes what was picked, or previews it."""
+"""Selects samples by a recipe: loads the candidates, picks from them, and freezes the result, or previews it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MakeEncoder = Callable[[], TextEncoder]
 def make_selection(
     engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> Selection:
-    """Freeze what a recipe takes of a dataset, and return the selection.
+    """Freeze in the database the samples that a recipe selects from a dataset, and return the selection. The same
+    recipe and scores again return the earlier one.
 
-    The same recipe and scores always give the same selection; given twice, they return the first one. Texts without a
-    vector are embedded before, where the recipe compares texts. make_encoder: makes the encoder of texts, and is called
-    only where the recipe needs it. tell: takes lines of progress. Raises SelectionError, SizeMissing for a recipe that
-    does not say how much to take, FilterError for a condition that is not allowed, and the errors of the encoder.
+    Texts without a vector are embedded before, if the recipe compares texts. make_encoder: makes the encoder of texts,
+    and is called only if the recipe needs it. tell: called with lines of progress. Raises SelectionError, SizeMissing
+    for a recipe without a size, FilterError for a condition that is not allowed, and the errors of the encoder.
     """
     encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
@@ -45,7 +45,9 @@ def make_selection(
 def preview_selection(
     engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> Preview:
-    """Return what `make_selection` would freeze, and raise what it raises; only missing vectors are stored."""
+    """Return a summary of the selection that `make_selection` would freeze, and raise what it raises. It stores nothing
+    but missing vectors of texts.
+    """
     encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
         return compute_preview(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=False))
@@ -60,7 +62,8 @@ def choose_samples(
     *,
     lock: bool,
 ) -> tuple[EligibleSamples, PickedSamples]:
-    """Return what a recipe may take of a dataset now, and what it takes. Must begin a transaction.
+    """Return the eligible samples of a dataset, which meet a recipe's conditions, and the samples that the recipe picks
+    from them, in order of rank. Must begin a transaction.
 
     encoder: the model whose vectors of all texts are stored; None for a recipe that compares no texts. lock: whether
     the choice is to be frozen. Raises what `make_selection` raises.
@@ -88,18 +91,18 @@ def _embed_texts(
 
 
 def _explain_shares(candidates: Candidates, recipe: Recipe, dataset: str) -> str:
-    """Return a sentence that a size is missing, with what shares of the candidates keep, and down to which value."""
+    """Return the message that a size is missing, with how many candidates each share keeps, and down to which value."""
     values = combine_values(candidates, recipe)
     order = np.argsort(-values)
-    stratum, curve = candidates.stratum_places[order], []
+    stratum, share_texts = candidates.stratum_places[order], []
     for share in KEPT_SHARES:
         places = count_places(recipe.model_copy(update={"keep": share}), candidates.strata, stratum)
-        lowest = min(cut.value for cut in find_size_thresholds(values[order], stratum, places))
+        lowest = min(threshold.value for threshold in find_size_thresholds(values[order], stratum, places))
         down_to = f" (down to {lowest:.4g})" if recipe.choose == "best" else ""
-        curve.append(f"{share:g} keeps {sum(places):,}{down_to}")
+        share_texts.append(f"{share:g} keeps {sum(places):,}{down_to}")
     before = ", before near-duplicates are left out" if recipe.dedupe or recipe.dedupe_videos else ""
     return (
-        f"nothing is selected, since nothing says how much to take: of the {format_count(len(order), 'sample')} of {dataset} "
-        f"with {' and '.join(recipe.by)}{before}, a share of {join_names(curve)}; give keep (--keep), count (--count) or "
-        "at_least (--at-least)"
+        f"nothing is selected, because the recipe has no size: of the {format_count(len(order), 'sample')} of "
+        f"{dataset} with {' and '.join(recipe.by)}{before}, a share of {join_names(share_texts)}; give keep (--keep), "
+        "count (--count) or at_least (--at-least)"
     )

@@ -1,4 +1,4 @@
-"""Vectors of whole texts, by which a recipe recognises near-duplicates and diversity."""
+"""Vectors of whole texts, by which a recipe finds near-duplicates and diverse samples."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from db.selection.recipes import SelectionError
 from metrics_core.protocols import TextEncoder
 from metrics_core.vectors import BadFeature, normalise_rows
 
-# Vectors that are scaled at once.
+# How many vectors are scaled at once.
 _ROWS = 4096
 
 
 def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
-    """Return the configured encoder of texts."""
+    """Return the encoder of texts that the scorers' shared source of text vectors has. Raises StopIteration without
+    one.
+    """
     sources = (source for scorer in scorers.values() for source in scorer.sources)
     return next(source.encoder for source in sources if isinstance(source, TextVectors))
 
@@ -33,30 +35,30 @@ def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
 def embed_missing_texts(
     engine: Engine, encoder: TextEncoder, texts: Sequence[str], tell: LineWriter, clock: Clock = time.perf_counter
 ) -> None:
-    """Embed texts without a vector, and store the vectors.
+    """Embed texts and store their vectors in the database. Nothing happens for no texts.
 
-    tell: is told first how many there are, and how long they take once the first ones have been measured. These must be
-    like the others.
+    tell: called first with how many there are, then with the time that they will take, measured on the first ones.
     """
     if not texts:
         return
-    tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embeds them first")
+    tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embedding them first")
 
     def embed(lot: Sequence[str]) -> None:
         embed_texts(engine, encoder, lot, lambda _: None)
 
     measured = measure_rate(embed, texts, clock, len)
-    rest = texts[measured.n_measured :]
-    if rest:
-        takes = format_duration(measured.seconds * sum(map(len, rest)))
-        tell(f"{format_count(len(rest), 'text')} left to embed: {takes}, measured on the first {measured.n_measured:,}")
-        embed_texts(engine, encoder, rest, tell)
+    remaining = texts[measured.n_measured :]
+    if remaining:
+        duration = format_duration(measured.seconds * sum(map(len, remaining)))
+        texts_left = format_count(len(remaining), "text")
+        tell(f"{texts_left} left to embed: {duration}, measured on the first {measured.n_measured:,}")
+        embed_texts(engine, encoder, remaining, tell)
 
 
 def load_unit_vectors(
     connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]
 ) -> npt.NDArray[np.float32]:
-    """Return the vectors (n, d) of texts by their hashes, scaled to length 1.
+    """Load the vectors (n, d) of texts by their hashes, scaled to length 1, in the given order.
 
     Raises SelectionError where one is missing, or is zero and has no direction.
     """
@@ -72,7 +74,7 @@ def load_unit_vectors(
             bad = start + int(np.argmin(np.abs(part).max(axis=1)))
             key = find_sample_key_of_text(connection, digests[bad])
             raise SelectionError(
-                f"sample {key!r} has a text of which the encoder {encoder.identity.model_id} says nothing: its vector "
-                "is zero; leave such samples out with a condition, or name another encoder"
+                f"sample {key!r} cannot be compared, because {encoder.identity.model_id} gives its text a zero vector: "
+                "leave such samples out with a condition, or name another encoder"
             ) from error
     return vectors

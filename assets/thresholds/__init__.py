@@ -1,1 +1,1 @@
-"""Quantile thresholds: the scores that separate the samples to keep from the others."""
+"""Thresholds of scores: by the share of samples that they keep, and by people's ratings."""

@@ -1,4 +1,6 @@
-"""Thresholds of every metric and simple score on a dataset: the best share of its scores, and what people find good."""
+"""Dagster assets of thresholds of every metric and simple score: `threshold` by shares, `rating_threshold` by
+ratings.
+"""
 
 from collections.abc import Sequence
 
@@ -12,6 +14,7 @@ from assets.partitions import DATASETS
 from assets.reports.labels import load_metric_label, load_ratings_note
 from assets.reports.png_plots import format_markdown_image, plot_histogram_png
 from assets.reports.tables import escape_markdown, format_markdown_table, shorten_text
+from assets.reports.text import format_count
 from assets.scores.asset_metadata import load_mean_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name
 from assets.scores.sentences import KIND_NAMES, REASON_WIDTH
@@ -50,86 +53,92 @@ ALIKE_CHECK = "shards_alike"
             ALIKE_CHECK,
             asset="threshold",
             partitions_def=DATASETS,
-            description="No shard's videos score otherwise than those of all other shards, by more than chance and by "
-            f"more than a negligible effect (p < 0.01 by Mann-Whitney with Holm's correction, Cliff's delta {LEAST_DELTA}).",
+            description="The scores of every shard's videos are distributed as those of all others. The check fails "
+            "where a shard differs by more than chance and by more than a negligible effect (p < 0.01 by Mann-Whitney "
+            f"with Holm's correction, Cliff's delta {LEAST_DELTA}).",
         )
     ],
 )
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and each shard.
+    """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and of every
+    shard.
 
-    Captions and question-answer pairs have thresholds of their own, since their scores may lie on different scales.
-    A cut that holds for the dataset holds for a shard only where shards are alike: a check tells which are not.
+    Captions and question-answer pairs have thresholds of their own, since their scores may have different scales. A
+    threshold of the dataset is valid for a shard only where shards are alike: a check names those that are not.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
         metrics = list_dataset_scores(connection, dataset)
-        told = load_mean_metadata(connection, dataset.dataset_id, metrics)
-    found = {metric: _store_metric_thresholds(curation.engine, dataset, metric) for metric in metrics}
-    shifted = [shift for _, of_metric in found.values() for shift in of_metric]
+        means = load_mean_metadata(connection, dataset.dataset_id, metrics)
+    results = {metric: _store_metric_thresholds(curation.engine, dataset, metric) for metric in metrics}
+    shifted = [shift for _, of_metric in results.values() for shift in of_metric]
     check = dg.AssetCheckResult(
         check_name=ALIKE_CHECK,
         passed=not shifted,
         severity=dg.AssetCheckSeverity.WARN,
         description=_explain_shifted_shards(shifted, dataset.n_shards),
     )
-    metadata = {name: shown for entries, _ in found.values() for name, shown in entries.items()}
-    return dg.MaterializeResult(metadata={**told, **metadata}, check_results=[check])
+    metadata = {name: value for entries, _ in results.values() for name, value in entries.items()}
+    return dg.MaterializeResult(metadata={**means, **metadata}, check_results=[check])
 
 
 def _explain_shifted_shards(shifted: Sequence[tuple[str, GroupShift]], n_shards: int) -> str:
-    """Say which scores, by their name, differ in a shard from those of the other shards, the farthest first."""
+    """Return a sentence on the scores that differ between a shard and all others, the farthest first."""
     if not shifted:
-        return "No shard's videos score otherwise than the rest."
-    farthest = sorted(shifted, key=lambda each: -abs(each[1].delta))
+        return "In all shards, scores are distributed as in the rest."
+    farthest = sorted(shifted, key=lambda item: -abs(item[1].delta))
     named = ", ".join(f"{name} in shard {shift.group} (Cliff's delta {shift.delta:.2f})" for name, shift in farthest)
     n = len({shift.group for _, shift in shifted})
-    score = "shard scores" if n == 1 else "shards score"
-    return f"{n:,} of {n_shards:,} {score} otherwise than the rest: {shorten_text(named, REASON_WIDTH)}."
+    differ = "differs" if n == 1 else "differ"
+    shards = format_count(n_shards, "shard")
+    return f"{n:,} of {shards} {differ} from the rest in scores: {shorten_text(named, REASON_WIDTH)}."
 
 
 def _store_metric_thresholds(
     engine: Engine, dataset: Dataset, metric: str
 ) -> tuple[dict[str, dg.MetadataValue], list[tuple[str, GroupShift]]]:
-    """Store the thresholds of one metric and tell them and the distributions, by kind; with the shards that differ."""
-    told: dict[str, dg.MetadataValue] = {}
-    cutoffs: list[ScoreThreshold] = []
+    """Store the thresholds of one metric, and return them as metadata by kind of samples, with the shards that
+    differ.
+    """
+    metadata: dict[str, dg.MetadataValue] = {}
+    thresholds: list[ScoreThreshold] = []
     shifted: list[tuple[str, GroupShift]] = []
     with engine.begin() as connection:
         scorer_id = find_active_scorer(connection, metric)
         kinds = [] if scorer_id is None else create_defined_table(connection, dataset, scorer_id)
         label = load_metric_label(connection, metric)
         for kind in kinds:
-            found = compute_distribution(connection, kind, KEPT_SHARES)
-            assert found is not None
-            told |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, found)
-            cutoffs += [
-                ScoreThreshold(None, kind, format_objective(share), value, found.n, found.n_kept[share])
-                for share, value in found.thresholds.items()
+            distribution = compute_distribution(connection, kind, KEPT_SHARES)
+            assert distribution is not None
+            metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, distribution)
+            thresholds += [
+                ScoreThreshold(None, kind, format_objective(share), value, distribution.n, distribution.n_kept[share])
+                for share, value in distribution.thresholds.items()
             ]
-            of_shards = load_shard_thresholds(connection, kind, KEPT_SHARES)
-            cutoffs += [
+            shard_rows = load_shard_thresholds(connection, kind, KEPT_SHARES)
+            thresholds += [
                 ScoreThreshold(row.shard, kind, format_objective(row.share), row.value, row.n, row.n_kept)
-                for row in of_shards
+                for row in shard_rows
             ]
             means, shards = compute_video_means(connection, kind) if dataset.n_shards > 1 else ([], [])
             name = metric if len(kinds) == 1 else f"{metric} of {KIND_NAMES[kind]}s"
             shifted += [(name, shift) for shift in measure_shifts(means, shards) if shift.is_shifted]
         if kinds:
             assert scorer_id is not None
-            store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_QUANTILE, cutoffs)
-    none = dg.MetadataValue.text("none: no defined score on this dataset")
-    return told or {f"thresholds of {metric}": none}, shifted
+            store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_QUANTILE, thresholds)
+    none = dg.MetadataValue.text("none: no score with a value on this dataset")
+    return metadata or {f"thresholds of {metric}": none}, shifted
 
 
-def _format_distribution(scores: str, dataset: Dataset, found: Distribution) -> dict[str, dg.MetadataValue]:
-    """A table of thresholds and a picture of the distribution. scores: their name."""
+def _format_distribution(scores: str, dataset: Dataset, distribution: Distribution) -> dict[str, dg.MetadataValue]:
+    """Return a table of thresholds and a plot of the distribution as metadata. scores: name of the scores."""
     rows = [
-        [f"{share:.2%}", str(count_in_share(share, found.n)), str(found.n_kept[share]), f"{value:.4f}"]
-        for share, value in found.thresholds.items()
+        [f"{share:.2%}", str(count_in_share(share, distribution.n)), str(distribution.n_kept[share]), f"{value:.4f}"]
+        for share, value in distribution.thresholds.items()
     ]
-    lines = {f"{share:g}": value for share, value in found.thresholds.items()}
-    plot = plot_histogram_png(found.low, found.high, found.counts, scores, f"{scores} in {dataset.name}", lines)
+    lines = {f"{share:g}": value for share, value in distribution.thresholds.items()}
+    title = f"{scores} in {dataset.name}"
+    plot = plot_histogram_png(distribution.low, distribution.high, distribution.counts, scores, title, lines)
     picture = format_markdown_image(plot, f"distribution of {scores} with its thresholds")
     return {
         f"thresholds of {scores}": dg.MetadataValue.md(
@@ -146,47 +155,53 @@ def _format_distribution(scores: str, dataset: Dataset, found: Distribution) -> 
     kinds={"postgres"},
 )
 def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For every score and aspect the value that best tells samples that people find good from the others.
+    """For every score and aspect the value that best separates samples that people rate as good from the others.
 
-    Good is a mean rating of at least the median of the dataset, or of what REELSIEVE_GOOD_RATINGS says. A dataset
-    without ratings and labels has no such threshold, and a shard with too few none of its own.
+    Good is a mean rating of at least the median of the dataset, or of the value in REELSIEVE_GOOD_RATINGS. A dataset
+    without ratings and labels has no such threshold, and a shard with too few has none of its own.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
     stored = store_rating_thresholds(curation.engine, dataset, judged, read_settings(RatingSettings).good_ratings)
-    found = [each for each in stored if each.shard is None]
-    if not found:
-        none = dg.MetadataValue.text("no ratings and no labels of scored samples")
+    dataset_thresholds = [threshold for threshold in stored if threshold.shard is None]
+    if not dataset_thresholds:
+        none = dg.MetadataValue.text("none: no scored sample has a rating or a label")
         return dg.MaterializeResult(metadata={"ratings": none})
     with curation.engine.connect() as connection:
-        labels = {
-            metric: load_metric_label(connection, metric) for metric in dict.fromkeys(each.metric for each in found)
-        }
+        metrics = dict.fromkeys(threshold.metric for threshold in dataset_thresholds)
+        labels = {metric: load_metric_label(connection, metric) for metric in metrics}
         note = load_ratings_note(connection, dataset.dataset_id)
-    shown = {
-        metric: dg.MetadataValue.md(_format_rating_thresholds([each for each in found if each.metric == metric], label))
+    metadata = {
+        metric: dg.MetadataValue.md(
+            _format_rating_thresholds(
+                [threshold for threshold in dataset_thresholds if threshold.metric == metric], label
+            )
+        )
         for metric, label in labels.items()
     }
-    return dg.MaterializeResult(metadata={**note, **shown, "thresholds of shards": f"{len(stored) - len(found):,}"})
+    n_of_shards = len(stored) - len(dataset_thresholds)
+    return dg.MaterializeResult(metadata={**note, **metadata, "thresholds of shards": f"{n_of_shards:,}"})
 
 
-def _format_rating_thresholds(found: list[RatingThreshold], label: str) -> str:
-    """A table of one metric's thresholds by ratings, and a sentence on each aspect."""
+def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str) -> str:
+    """Return a markdown table of one metric's thresholds by ratings, and a sentence on every aspect."""
     header = ["threshold", "at least", "low", "high", "n", "good", "good that stay", "others that stay", "elsewhere"]
     rows = [
         [
-            each.objective,
-            *("" if value is None else f"{value:.4g}" for value in (cut.at_least, cut.low, cut.high)),
+            rating_threshold.objective,
+            *("" if value is None else f"{value:.4g}" for value in (threshold.at_least, threshold.low, threshold.high)),
             *(
-                str(cut.n),
-                str(cut.n_good),
-                f"{cut.kept_good:.1%}",
-                f"{cut.kept_others:.1%}",
-                format_estimate(cut.held_out),
+                str(threshold.n),
+                str(threshold.n_good),
+                f"{threshold.kept_good:.1%}",
+                f"{threshold.kept_others:.1%}",
+                format_estimate(threshold.held_out),
             ),
         ]
-        for each in found
-        if (cut := each.threshold).held_out is not None
+        for rating_threshold in thresholds
+        if (threshold := rating_threshold.threshold).held_out is not None
     ]
-    sentences = "\n".join(f"- {escape_markdown(explain_rating_threshold(each, label))}" for each in found)
+    sentences = "\n".join(
+        f"- {escape_markdown(explain_rating_threshold(rating_threshold, label))}" for rating_threshold in thresholds
+    )
     return f"{format_markdown_table(header, rows)}\n\n{sentences}" if rows else sentences

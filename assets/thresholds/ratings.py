@@ -1,4 +1,6 @@
-"""Cuts on scores by what people find good: found per metric and aspect, stored, and told in words."""
+"""Thresholds of scores by people's ratings: computed by metric and aspect, stored, loaded, and explained in
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,10 @@ MAY_BE_CHANCE = ", which may be chance"
 
 @dataclass(frozen=True)
 class RatingThreshold:
-    """The cut on a metric's scores by one aspect. is_set: whether the least rating was named, or is the default.
+    """The threshold of a metric that best separates samples rated as good in one aspect from the others, or why there
+    is none.
 
-    shard: None for the cut of the whole dataset.
+    is_least_set: whether the least rating of a good sample is set, or the default. shard: None for the whole dataset.
     """
 
     metric: str
@@ -44,69 +47,77 @@ class RatingThreshold:
 
     @property
     def objective(self) -> str:
-        """The name of the threshold, as recipes give it: `good consistency`."""
+        """The name of the threshold in recipes: `good consistency`."""
         return f"good {self.aspect}"
 
 
 def store_rating_thresholds(
     engine: Engine, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> list[RatingThreshold]:
-    """Find the cuts of a dataset and its shards, and store those that exist in place of all others by ratings.
+    """Compute the thresholds by ratings of a dataset and its shards, store those that exist in place of the old ones,
+    and return all, also those that could not be computed.
 
-    least: the least mean rating of a good sample, by aspect; other aspects have the default of `calibrate_rated_threshold`.
+    least: the least mean rating of a good sample, by aspect; other aspects have the default of
+    `find_rated_threshold`.
     """
-    of_dataset = [
-        cut
+    dataset_thresholds = [
+        threshold
         for scores in (judged.metric_values, judged.simple_score_values)
-        for cut in compute_rating_thresholds(judged, scores, least)
+        for threshold in compute_rating_thresholds(judged, scores, least)
     ]
-    found = [*of_dataset, *compute_shard_thresholds(judged, of_dataset)]
+    thresholds = [*dataset_thresholds, *compute_shard_thresholds(judged, dataset_thresholds)]
     with engine.begin() as connection:
         is_synthetic = has_synthetic_ratings(connection, dataset.dataset_id)
         for metric, scorer_id in judged.scorer_ids.items():
-            # The agreement table's name of a simple score, whose cuts are stored by that of its column.
+            # A simple score is also here under its name in table `agreement`; its thresholds have its column's name.
             if metric in STORED_COLUMNS:
                 continue
-            stored = [each for each in found if each.metric == metric and each.threshold.status == "ok"]
-            cutoffs = [_build_cutoff(each, judged.kind, is_synthetic=is_synthetic) for each in stored]
-            store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_RATINGS, cutoffs)
-    return found
+            rows = [
+                _build_score_threshold(threshold, judged.kind, is_synthetic=is_synthetic)
+                for threshold in thresholds
+                if threshold.metric == metric and threshold.threshold.status == "ok"
+            ]
+            store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_RATINGS, rows)
+    return thresholds
 
 
 def compute_rating_thresholds(
     judged: JudgedSamples, scores: Mapping[str, FloatArray], least: Mapping[str, float]
 ) -> Iterator[RatingThreshold]:
-    """Yield the cut of each of these scores by every aspect; those without one say why."""
+    """Yield the threshold of every score by every aspect, with its performance on held-out videos; one without a
+    threshold has the reason. scores: values (n,) by name.
+    """
     for metric, values in scores.items():
-        # A simple score does not stand beside itself.
-        others = {name: each for name, each in judged.computed_baselines.items() if STORED_COLUMNS.get(name) != metric}
+        # A simple score is no baseline for itself.
+        baselines = {
+            name: baseline for name, baseline in judged.computed_baselines.items() if STORED_COLUMNS.get(name) != metric
+        }
         for aspect, ratings in judged.ratings.items():
-            cut = calibrate_rated_threshold(
+            threshold = calibrate_rated_threshold(
                 values,
                 compute_mean_ratings(ratings),
                 judged.videos,
-                others,
+                baselines,
                 least_rating=_round_least(least, aspect),
                 n_resamples=choose_n_resamples(len(judged.videos)),
                 seed=SEED,
             )
-            yield RatingThreshold(metric, aspect, aspect in least, cut)
+            yield RatingThreshold(metric, aspect, aspect in least, threshold)
 
 
 def load_rating_thresholds(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> Iterator[RatingThreshold]:
-    """Yield the stored cut of every metric by every aspect of the judged samples, or why there is none.
-
-    A cut that exists and is not stored, since the judgements are newer, is left out.
+    """Yield the stored threshold of every metric by every aspect of the judged samples, or the reason why there is
+    none. A threshold that exists but is not stored, since the judgements are newer, is left out.
     """
     stored = {
-        (metric, each.objective): each
-        for metric, each in list_score_thresholds(connection, dataset.dataset_id, METHOD_RATINGS)
+        (metric, row.objective): row
+        for metric, row in list_score_thresholds(connection, dataset.dataset_id, METHOD_RATINGS)
     }
     for metric, values in judged.metric_values.items():
         for aspect, ratings in judged.ratings.items():
-            found = RatingThreshold(
+            computed = RatingThreshold(
                 metric,
                 aspect,
                 aspect in least,
@@ -114,142 +125,156 @@ def load_rating_thresholds(
                     values, compute_mean_ratings(ratings), judged.videos, least_rating=_round_least(least, aspect)
                 ),
             )
-            if cutoff := stored.get((metric, found.objective)):
-                yield _parse_threshold(found, cutoff, judged.baselines)
-            elif found.threshold.status != "ok":
-                yield found
+            if row := stored.get((metric, computed.objective)):
+                yield _parse_threshold(computed, row, judged.baselines)
+            elif computed.threshold.status != "ok":
+                yield computed
 
 
 def _round_least(least: Mapping[str, float], aspect: str) -> float | None:
-    """The least rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the default."""
+    """Return the least rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the
+    default.
+    """
     return round(least[aspect], DECIMALS) if aspect in least else None
 
 
-def compute_shard_thresholds(judged: JudgedSamples, of_dataset: Sequence[RatingThreshold]) -> Iterator[RatingThreshold]:
-    """The cuts within the shards of a dataset of several, where they exist: good is what it is in the whole dataset."""
-    shard_of = np.array([each.shard for each in judged.samples])
+def compute_shard_thresholds(
+    judged: JudgedSamples, dataset_thresholds: Sequence[RatingThreshold]
+) -> Iterator[RatingThreshold]:
+    """Yield the thresholds within each shard that exist, with the same least rating as in the whole dataset. Nothing
+    for a dataset of one shard.
+    """
+    shard_of_sample = np.array([sample.shard for sample in judged.samples])
     videos = np.array(judged.videos)
-    shards = np.unique(shard_of).tolist()
+    shards = np.unique(shard_of_sample).tolist()
     scores = judged.metric_values | judged.simple_score_values
-    for found in of_dataset if len(shards) > 1 else ():
-        means = compute_mean_ratings(judged.ratings[found.aspect])
+    for dataset_threshold in dataset_thresholds if len(shards) > 1 else ():
+        means = compute_mean_ratings(judged.ratings[dataset_threshold.aspect])
         for shard in shards:
-            rows = shard_of == shard
-            cut = calibrate_rated_threshold(
-                scores[found.metric][rows],
+            rows = shard_of_sample == shard
+            shard_threshold = calibrate_rated_threshold(
+                scores[dataset_threshold.metric][rows],
                 means[rows],
                 videos[rows].tolist(),
-                least_rating=found.threshold.least_rating,
+                least_rating=dataset_threshold.threshold.least_rating,
                 n_resamples=choose_n_resamples(int(rows.sum())),
                 seed=SEED,
             )
-            if cut.status == "ok":
-                yield replace(found, threshold=cut, shard=shard)
+            if shard_threshold.status == "ok":
+                yield replace(dataset_threshold, threshold=shard_threshold, shard=shard)
 
 
-def explain_rating_threshold(found: RatingThreshold, label: str, *, knows: bool = True) -> str:
-    """What the cut keeps, and what it reaches on other videos beside the strongest simple score; or why there is none.
+def explain_rating_threshold(rating_threshold: RatingThreshold, label: str, *, knows: bool = True) -> str:
+    """Return a sentence on a threshold: the share of good and other samples that it keeps, its gain on held-out videos
+    and over simple scores; or why there is none.
 
-    knows: whether the metric is known to order samples as people do; of others no cut is more than chance.
+    knows: whether the metric is known to order samples as people do; without that, no threshold is more than chance.
     """
-    cut = found.threshold
-    if cut.at_least is None or cut.held_out is None or cut.kept_good is None or cut.kept_others is None:
-        return f"{found.objective}: no threshold, since {cut.reason}."
-    interval = "" if cut.low is None or cut.high is None else f" ({cut.low:.4g} to {cut.high:.4g})"
-    rated = f"{cut.least_rating:g}{'' if found.is_least_set else ' (by default)'} or higher"
+    threshold, name = rating_threshold.threshold, rating_threshold.objective
+    at_least, kept_good, kept_others = threshold.at_least, threshold.kept_good, threshold.kept_others
+    if at_least is None or threshold.held_out is None or kept_good is None or kept_others is None:
+        return f"{name}: no threshold, since {threshold.reason}."
+    low, high = threshold.low, threshold.high
+    interval = "" if low is None or high is None else f" ({low:.4g} to {high:.4g})"
+    rated = f"{threshold.least_rating:g}{'' if rating_threshold.is_least_set else ' (by default)'} or higher"
     return (
-        f"{found.objective}: {label} of {cut.at_least:.4g}{interval} or more keeps {cut.kept_good:.0%} of the "
-        f"{cut.n_good} samples rated {rated} and {cut.kept_others:.0%} of the {cut.n - cut.n_good} others. "
-        f"On videos that a cut was not found on, the difference of these shares is {format_estimate(cut.held_out)}"
-        f"{explain_simple_score_gain(cut, knows=knows)}."
+        f"{name}: {label} of {at_least:.4g}{interval} or more keeps {kept_good:.0%} of the {threshold.n_good} samples "
+        f"rated {rated} and {kept_others:.0%} of the {threshold.n - threshold.n_good} others. "
+        f"On held-out videos, the difference of these shares is {format_estimate(threshold.held_out)}"
+        f"{explain_simple_score_gain(threshold, knows=knows)}."
     )
 
 
-def format_estimate(found: YoudenEstimate) -> str:
-    """A number with its interval: `0.31 (0.28 to 0.34)`."""
-    interval = "" if found.low is None or found.high is None else f" ({found.low:.2f} to {found.high:.2f})"
-    return f"{found.value:.2f}{interval}"
+def format_estimate(estimate: YoudenEstimate) -> str:
+    """Return a number with its interval as text: `0.31 (0.28 to 0.34)`; without the interval if there is none."""
+    interval = "" if estimate.low is None or estimate.high is None else f" ({estimate.low:.2f} to {estimate.high:.2f})"
+    return f"{estimate.value:.2f}{interval}"
 
 
-def explain_simple_score_gain(cut: RatedThreshold, *, knows: bool = True) -> str:
-    """How a cut stands to those on the strongest simple score, as the end of a sentence; "" where there is no cut.
+def explain_simple_score_gain(threshold: RatedThreshold, *, knows: bool = True) -> str:
+    """Return the end of a sentence: how a threshold compares with one on the strongest simple score, or that it may be
+    chance. "" where there is no threshold.
 
-    knows: whether the metric is known to order samples as people do. Keeping everything has 0.
+    knows: whether the metric is known to order samples as people do. A threshold that keeps everything has a gain of 0.
     """
-    if cut.held_out is None:
+    if threshold.held_out is None:
         return ""
-    if not knows or cut.held_out.low is None or cut.held_out.low <= 0:
+    if not knows or threshold.held_out.low is None or threshold.held_out.low <= 0:
         return MAY_BE_CHANCE
-    if cut.strongest_baseline is None:
-        return "; no simple score reaches more than keeping everything does"
-    gain = cut.strongest_baseline.gain
+    if threshold.strongest_baseline is None:
+        return "; no simple score does better than keeping everything"
+    gain = threshold.strongest_baseline.gain
     clearly = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
     how = f"{'' if clearly else 'not clearly '}{'more' if gain.value > 0 else 'less'}"
-    return f", {how} than by cuts on {cut.strongest_baseline.name}: {format_estimate(cut.strongest_baseline.held_out)}"
+    baseline = threshold.strongest_baseline
+    return f", {how} than with {baseline.name}: {format_estimate(baseline.held_out)}"
 
 
-def _build_cutoff(found: RatingThreshold, kind: str, *, is_synthetic: bool) -> ScoreThreshold:
-    cut = found.threshold
-    assert cut.at_least is not None
-    assert cut.kept_good is not None
-    assert cut.kept_others is not None
+def _build_score_threshold(rating_threshold: RatingThreshold, kind: str, *, is_synthetic: bool) -> ScoreThreshold:
+    """Build the row of table `score_threshold`."""
+    threshold = rating_threshold.threshold
+    assert threshold.at_least is not None
+    assert threshold.kept_good is not None
+    assert threshold.kept_others is not None
     return ScoreThreshold(
-        found.shard,
+        rating_threshold.shard,
         kind,
-        found.objective,
-        cut.at_least,
-        cut.n,
+        rating_threshold.objective,
+        threshold.at_least,
+        threshold.n,
         # Both are shares of whole numbers, so that rounding gives these back.
-        round(cut.kept_good * cut.n_good) + round(cut.kept_others * (cut.n - cut.n_good)),
-        cut.low,
-        cut.high,
-        cut.n_good,
-        {**_build_details(found), "synthetic_ratings": is_synthetic},
+        round(threshold.kept_good * threshold.n_good) + round(threshold.kept_others * (threshold.n - threshold.n_good)),
+        threshold.low,
+        threshold.high,
+        threshold.n_good,
+        {**_build_details(rating_threshold), "synthetic_ratings": is_synthetic},
     )
 
 
-def _build_details(found: RatingThreshold) -> dict[str, Any]:
-    """What the columns of the table do not hold, as plain data."""
-    cut = found.threshold
+def _build_details(rating_threshold: RatingThreshold) -> dict[str, Any]:
+    """Return as plain data what the columns of the table do not hold."""
+    threshold = rating_threshold.threshold
     return {
-        "aspect": found.aspect,
-        "least_rating": cut.least_rating,
-        "least_rating_is": "set" if found.is_least_set else "default",
+        "aspect": rating_threshold.aspect,
+        "least_rating": threshold.least_rating,
+        "least_rating_is": "set" if rating_threshold.is_least_set else "default",
         "best_for": "youden",
-        "n_videos": cut.n_videos,
-        "kept_good": cut.kept_good,
-        "kept_others": cut.kept_others,
-        "youden": cut.youden,
-        "youden_held_out": asdict(cut.held_out) if cut.held_out else None,
+        "n_videos": threshold.n_videos,
+        "kept_good": threshold.kept_good,
+        "kept_others": threshold.kept_others,
+        "youden": threshold.youden,
+        "youden_held_out": asdict(threshold.held_out) if threshold.held_out else None,
         "baselines_held_out": {
-            each.name: {**asdict(each.held_out), "gain": asdict(each.gain)} for each in cut.baselines
+            baseline.name: {**asdict(baseline.held_out), "gain": asdict(baseline.gain)}
+            for baseline in threshold.baselines
         },
         "seed": SEED,
     }
 
 
-def _parse_threshold(found: RatingThreshold, cutoff: ScoreThreshold, baselines: Iterable[str]) -> RatingThreshold:
-    """The cut that `_build_cutoff` and `_build_details` stored, in the order of these baselines."""
-    details = cutoff.details
+def _parse_threshold(computed: RatingThreshold, row: ScoreThreshold, baselines: Iterable[str]) -> RatingThreshold:
+    """Return the threshold that `_build_score_threshold` stored, with these baselines in their order."""
+    details = row.details
     held_out = details["baselines_held_out"]
-    cut = RatedThreshold(
+    threshold = RatedThreshold(
         "ok",
         None,
         details["least_rating"],
-        cutoff.n,
-        cutoff.n_good or 0,
+        row.n,
+        row.n_good or 0,
         details["n_videos"],
-        cutoff.at_least,
-        cutoff.low,
-        cutoff.high,
+        row.at_least,
+        row.low,
+        row.high,
         details["kept_good"],
         details["kept_others"],
         YoudenEstimate(**details["youden_held_out"]),
         tuple(_parse_baseline(name, held_out[name]) for name in baselines if name in held_out),
     )
-    return replace(found, is_least_set=details["least_rating_is"] == "set", threshold=cut)
+    return replace(computed, is_least_set=details["least_rating_is"] == "set", threshold=threshold)
 
 
 def _parse_baseline(name: str, stored: Mapping[str, Any]) -> BaselineYouden:
+    """Return the performance of a simple score that `_build_details` stored."""
     held_out = YoudenEstimate(*(stored[field] for field in ("value", "low", "high")))
     return BaselineYouden(name, held_out, YoudenEstimate(**stored["gain"]))

@@ -1,4 +1,4 @@
-"""Which shares thresholds keep, and what people's ratings have to be for a sample to count as good."""
+"""Settings of thresholds: the shares they keep, and the ratings from which a sample counts as good."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METHOD_QUANTILE = "quantile"
 
 
 def format_objective(share: float) -> str:
-    """The name of a share's threshold, as recipes give it.
+    """Return the name that recipes use for the threshold that keeps a share of the samples.
 
     >>> format_objective(0.125)
     'keep 0.125'
@@ -23,7 +23,7 @@ def format_objective(share: float) -> str:
 
 
 class RatingSettings(BaseSettings):
-    """What people's ratings of a good sample are. Field X is the variable REELSIEVE_X."""
+    """The least ratings of a good sample, by aspect. Field X is read from the environment variable REELSIEVE_X."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 

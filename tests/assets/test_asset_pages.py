@@ -103,9 +103,7 @@ def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for
     }
     real, demo = format_models(models).split("; ")
     assert real == "text encoder org/minilm (revision 0123456789ab)"
-    assert demo == (
-        "image text encoder demo encoder (revision fedcba987654, a stand-in: it knows the demo's clips alone)"
-    )
+    assert demo == ("image text encoder demo encoder (revision fedcba987654, a stand-in: it only works on the demo)")
 
 
 # Checks

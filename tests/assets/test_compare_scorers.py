@@ -102,7 +102,7 @@ def test_a_scorer_has_several_names(name: str, expected: int) -> None:
     [
         ("ecs", "no scorer of ecs is active: name one of ecs@1234 (candidate)"),
         ("vcs@3", "there is no scorer 'vcs@3': name one of vcs@1 (retired), vcs@2 (active)"),
-        ("aaaa", "'aaaa' names 2 scorers: name one of vcs@1 (retired), vcs@2 (active)"),
+        ("aaaa", "'aaaa' matches 2 scorers: name one of vcs@1 (retired), vcs@2 (active)"),
         ("aaa", "there is no scorer 'aaa': name one of vcs@1"),
         ("", "there is no scorer '': name one of"),
         ("qeva@", "there is no scorer 'qeva@': name one of"),
@@ -239,7 +239,7 @@ def test_a_difference_is_chance_or_more(
 
 def test_without_ratings_it_says_so(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
     assert explain_comparison(compared(engine, clips, pair)) == [
-        "no sample has ratings or labels: they would show which scorer is closer to people"
+        "no sample has ratings or labels, which would show which scorer is closer to people"
     ]
 
 
@@ -257,7 +257,7 @@ def test_constant_ratings_order_nothing(
     found = compared(engine, clips, pair)
     assert found.people[0].p is None
     assert explain_comparison(found) == [
-        "quality: the ratings of 8 samples, or both scorers, are constant, so nothing can be compared"
+        "quality: nothing can be compared, since the ratings of 8 samples, or both scorers, are constant"
     ]
 
 
@@ -268,8 +268,8 @@ def test_a_constant_scorer_orders_nothing(engine: Engine, clips: Dataset, sample
     found = compared(engine, clips, (first, second))
     assert {each.value for each in found.scores.correlations.values()} == {None}
     assert explain_comparison(found) == [
-        f"vcs@{first} is 0.5 for all 8 samples: it orders nothing",
-        f"quality: vcs@{first} has one value for 8 samples, so it orders nothing",
+        f"vcs@{first} gives all 8 samples the value 0.5, so it orders nothing",
+        f"quality: vcs@{first} has the same value for 8 samples, so it cannot order them",
     ]
 
 
@@ -281,7 +281,9 @@ def test_ratings_of_samples_that_failed_compare_nothing(
     set_scores(engine, {samples[0]: None, samples[1]: None}, version="2")
     found = compared(engine, clips, pair)
     assert (found.people[0].n, found.people[0].n_raters, found.people[0].p) == (0, 0, None)
-    assert explain_comparison(found)[0].startswith("quality: 0 samples with ratings and both values, which is too few")
+    assert explain_comparison(found)[0].startswith(
+        "quality: too few samples to compare, 0 with ratings and both values"
+    )
 
 
 def test_one_video_has_no_test(engine: Engine, clips: Dataset) -> None:
@@ -293,7 +295,7 @@ def test_one_video_has_no_test(engine: Engine, clips: Dataset) -> None:
     found = compared(engine, clips, (first, second))
     assert found.scores.correlations["pearson"].low is None
     said = explain_comparison(found)
-    assert said[0] == "all samples are of one video: intervals need several"
+    assert said[0] == "all samples belong to one video: intervals need several videos"
     assert said[1].startswith("quality: which is closer to people is open: 1 video, 10 needed")
 
 
@@ -313,7 +315,7 @@ def test_another_dataset(engine: Engine, pair: tuple[int, int]) -> None:
     with pytest.raises(NothingToCompare) as caught:
         compare_scorers(engine, make_dataset(engine, "other"), "vcs", f"vcs@{pair[0]}", 1)
     assert str(caught.value) == (
-        f"vcs@{pair[1]} has not scored other, only clips: with its settings run reelsieve score --dataset other "
+        f"vcs@{pair[1]} has no score on other, only clips: with its settings, run reelsieve score --dataset other "
         "--metric vcs"
     )
 
@@ -324,19 +326,20 @@ def test_no_common_sample(engine: Engine, clips: Dataset, samples: list[int]) ->
     with pytest.raises(NothingToCompare) as caught:
         compared(engine, clips, (first, second))
     assert str(caught.value) == (
-        f"no sample of clips has a value of both scorers (vcs@{first} has no value for 4 samples (3 not scored, "
-        f"1 undefined); vcs@{second} has no value for 4 samples (4 not scored)): score what both metrics can score"
+        f"no sample of clips has values of both scorers (vcs@{first} has no value for 4 samples (3 not scored, "
+        f"1 undefined); vcs@{second} has no value for 4 samples (4 not scored)): score samples that both "
+        "metrics can score"
     )
 
 
 def test_one_common_sample(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     first = set_scores(engine, {samples[0]: 0.1}, version="1")
     found = compared(engine, clips, (first, set_scores(engine, {samples[0]: 0.4}, version="2")))
-    assert explain_comparison(found)[0] == "one sample has a value of both scorers: correlations need two"
+    assert explain_comparison(found)[0] == "only one sample has values of both scorers: a correlation needs two"
     assert found.scores.mean_difference.value == pytest.approx(0.3)
 
 
 def test_a_scorer_that_scored_nothing(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
     unused = register(engine, version="3")
-    with pytest.raises(NothingToCompare, match=f"vcs@{unused} has not scored clips: with its settings run"):
+    with pytest.raises(NothingToCompare, match=f"vcs@{unused} has no score on clips: with its settings, run"):
         compare_scorers(engine, clips, "vcs", f"vcs@{unused}", 1)

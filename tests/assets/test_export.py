@@ -245,6 +245,6 @@ def test_rows_that_someone_deleted_are_missed(engine: Engine, tmp_path: Path) ->
         chosen = freeze_recipe(connection, clips, parse_recipe({"by": "vcs", "keep": 1})).selection_id
         connection.exec_driver_sql("DELETE FROM selection_item WHERE rank = 2")
     for form in (ExportFormat.PARQUET, ExportFormat.HUGGING_FACE, ExportFormat.CSV):
-        with pytest.raises(SelectionError, match="has 2 of its 3 rows"):
+        with pytest.raises(SelectionError, match="has only 2 of its 3 rows"):
             write(engine, chosen, tmp_path / "best", form)
     assert list(tmp_path.iterdir()) == []

@@ -101,8 +101,8 @@ def test_what_is_complete_stays_and_the_same_command_goes_on(engine: Engine, cli
         with pytest.raises(SelectionError) as caught:
             write(engine, clips, tmp_path / "wds")
         assert str(caught.value) == (
-            "row 8, sample 's.7/x', video 'v7': its file cannot be had: no such file or directory: put it back or "
-            "ingest the folder of v7 again; what is complete stays in wds.partial, and the same command goes on from "
+            "row 8, sample 's.7/x', video 'v7': its file cannot be read: no such file or directory: put it back or "
+            "ingest the folder of v7 again; what is complete stays in wds.partial, and the same command continues from "
             "there"
         )
         assert not (tmp_path / "wds").exists()
@@ -215,7 +215,7 @@ def test_rows_without_a_file_are_refused_before_anything_is_written(
     set_scores(engine, {add_sample(engine, clips.dataset, video, "t"): 2.0})
     with engine.begin() as connection:
         chosen = freeze_recipe(connection, clips.dataset, parse_recipe({"by": "vcs", "keep": 0.1})).selection_id
-    with pytest.raises(SelectionError, match=r"1 of the 1 rows of selection 2 have a video without a file: "):
+    with pytest.raises(SelectionError, match=r"1 of the 1 rows of selection 2 have no video file: "):
         write(engine, replace(clips, selection_id=chosen), tmp_path / "wds")
     assert not list(tmp_path.glob("wds*"))
 
@@ -240,11 +240,11 @@ def test_the_half_of_another_export_is_not_touched(engine: Engine, clips: Clips,
     with engine.begin() as connection:
         other = freeze_recipe(connection, clips.dataset, parse_recipe({"by": "vcs", "keep": 0.5})).selection_id
     for selection_id, form in ((other, ExportFormat.WEB_DATASET), (clips.selection_id, ExportFormat.HUGGING_FACE)):
-        with pytest.raises(SelectionError, match=r"wds.partial holds the half of another export: remove it, or give"):
+        with pytest.raises(SelectionError, match=r"wds.partial has a part of another export: remove it, or give"):
             export_selection(engine, selection_id, tmp_path / "wds", form)
     (tmp_path / "mine.partial").mkdir()
     (tmp_path / "mine.partial" / "notes.txt").write_text("mine")
-    with pytest.raises(SelectionError, match=r"mine.partial is in the way, and no half export: move it, or give"):
+    with pytest.raises(SelectionError, match=r"mine.partial exists, but is no part of an export: move it, or give"):
         write(engine, clips, tmp_path / "mine")
     assert states(tmp_path / "wds.partial") == before
     assert (tmp_path / "mine.partial" / "notes.txt").read_text() == "mine"

@@ -42,7 +42,7 @@ def test_what_is_left_is_told_before_it_is_embedded(engine: Engine) -> None:
     lines: list[tuple[str, int]] = []
     embed_missing_texts(engine, encoder, texts, lambda line: lines.append((line, len(encoder.asked))), encoder.clock)
     assert lines[:2] == [
-        ("613 texts without a vector of slow: embeds them first", 0),
+        ("613 texts without a vector of slow: embedding them first", 0),
         ("600 texts left to embed: about 60 s, measured on the first 13", 13),
     ]
     assert sorted(encoder.asked) == texts
@@ -67,6 +67,6 @@ def test_only_eligible_texts_are_embedded_once(engine: Engine) -> None:
     recipe = parse_recipe({"by": "vcs", "where": "vcs > 0.5", "dedupe": 1, "keep": 1})
     make_selection(engine, dataset, recipe, lambda: encoder, told.append)
     assert sorted(encoder.asked) == ["a cat", "a dog"]
-    assert told[0] == "2 texts without a vector of slow: embeds them first"
+    assert told[0] == "2 texts without a vector of slow: embedding them first"
     again = make_selection(engine, dataset, recipe, lambda: encoder, told.append)
     assert (again.is_new, len(encoder.asked)) == (False, 2)

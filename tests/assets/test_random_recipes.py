@@ -139,7 +139,7 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
     for row in found:
         row.values = tuple(getattr(row, name) for name in recipe.by)
     if recipe.keep is None and recipe.count is None and not recipe.quotas and not recipe.at_least:
-        raise Refused("nothing is selected, since nothing says how much to take")
+        raise Refused("nothing is selected, because the recipe has no size")
     ranked = [(row, value(row, found, recipe)) for row in found]
     if recipe.ties == "random":
         ranked.sort(key=lambda pair: draw(pair[0], recipe))
@@ -164,7 +164,7 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
             places[stratum(row, recipe)] -= 1
             taken.append((row, number))
     if not taken:
-        raise Refused("the recipe takes no sample")
+        raise Refused("the recipe selects no sample")
     return taken
 
 

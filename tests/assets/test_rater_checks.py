@@ -63,7 +63,7 @@ def test_who_rates_reads_who_answers_in_a_pattern_and_who_is_left_out(module_eng
         found = compute_progress(connection, rated, ASPECT, "r0", pairs=False)
     assert any(each.startswith("eve gave 27 answers in a row that repeat 1, 2, 3, 4, 5 (coverage)")
                for each in found.sentences), found.sentences  # fmt: skip
-    assert any("leaves out those who share fewer than 30 captions with others: eve (2" in each
+    assert any("leaves out raters with fewer than 30 shared captions: eve (2" in each
                for each in found.sentences), found.sentences  # fmt: skip
     assert sum(each.startswith("r2 is far from the other raters: τ-b ") for each in found.sentences) == 1
     assert not any(each.startswith(("r0 is far", "r1 is far", "r0 gave", "r2 gave")) for each in found.sentences)
@@ -77,7 +77,7 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     assert any(each.startswith("eve gave 27") for each in made.numbers["notices"])
     (aspect,) = made.numbers["trust"]["aspects"]
     left_out, far = aspect["raters"]
-    assert left_out.startswith("One more rater leaves out those who share fewer than 30 captions with others: eve (")
+    assert left_out.startswith("The human ceiling leaves out raters with fewer than 30 shared captions: eve (")
     assert far.startswith("r2 is far from the other raters: τ-b ")
     assert left_out in made.text
     assert far in made.text
@@ -106,15 +106,15 @@ def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_a
     shares, many = aspect["ties"]
     n = int(coarse.sum())
     tied = 100 * (n * (n - 1) + (40 - n) * (39 - n)) / (40 * 39)
-    assert shares == f"Pairs of captions that get equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
+    assert shares == f"Pairs of captions with equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
     rows = {row["metric"]: row for row in made.numbers["agreement"]
             if (row["grouping"], row["statistic"]) == ("pooled", "pairwise_accuracy_calibrated")}  # fmt: skip
     assert many.startswith(
-        "VCS ties so many that ties should count: where small differences are ties, it orders or ties "
+        "VCS ties so many pairs that ties should count: if small differences are ties, it orders or ties "
         f"{100 * rows['vcs']['value']:.0f} %, {100 * rows['vcs']['low']:.0f} % to {100 * rows['vcs']['high']:.0f} % of"
     )
     assert f"majority {100 * rows['majority']['value']:.0f} %" in many
-    assert many.endswith("How small was chosen on the other half of the videos.")
+    assert many.endswith("What a small difference is was chosen on the other half of the videos.")
     assert shares in made.text
     assert many in made.text
 
@@ -162,6 +162,6 @@ def test_where_nobody_shares_enough_there_is_no_ceiling(engine: Engine, tmp_path
     rate(engine, {i: (1 + i % 5, 1 + i * 3 % 5) for i in ids}, ASPECT)
     (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
     assert aspect["raters"] == [
-        "There is no human ceiling: no rater shares 30 captions with the others, only r0 (24) and r1 (24)."
+        "There is no human ceiling, since no rater shares 30 captions with the others: r0 (24) and r1 (24)."
     ]
     assert (aspect["ceiling"], aspect["beside_rater"]) == (None, [])

@@ -226,10 +226,10 @@ def test_a_dataset_without_ratings_is_no_red_run_and_keeps_no_cut_of_before(
     assert len(stored(engine)) == 1
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.rating))
-    assert materialised(engine, clips, tmp_path) == {"ratings": "no ratings and no labels of scored samples"}
+    assert materialised(engine, clips, tmp_path) == {"ratings": "none: no scored sample has a rating or a label"}
     assert stored(engine) == []
     empty = make_dataset(engine, "empty")
-    assert materialised(engine, empty, tmp_path) == {"ratings": "no ratings and no labels of scored samples"}
+    assert materialised(engine, empty, tmp_path) == {"ratings": "none: no scored sample has a rating or a label"}
 
 
 def test_stale_scores_do_not_count_and_too_few_ratings_give_no_number(
@@ -322,15 +322,15 @@ def test_the_sentence_claims_no_more_than_its_intervals() -> None:
     words, length = beside("words in common", 0.2, (0.2, 0.1, 0.3)), beside("length in words", 0.1, (0.3, 0.2, 0.4))
     assert told(own, length, words) == (
         "good mood: VCS of 0.5 (0.25 to 0.75) or more keeps 75% of the 40 samples rated 4.33333 (by default) or higher "
-        "and 25% of the 60 others. On videos that a cut was not found on, the difference of these shares is 0.40 (0.30 "
-        "to 0.50), more than by cuts on words in common: 0.20 (0.10 to 0.30)."
+        "and 25% of the 60 others. On held-out videos, the difference of these shares is 0.40 (0.30 "
+        "to 0.50), more than with words in common: 0.20 (0.10 to 0.30)."
     )
     assert "samples rated 4.33333 or higher" in told(own, is_set=True)
     for value, gain, end in (
-        (0.35, (0.05, -0.1, 0.2), ", not clearly more than by cuts on w: 0.35 (0.25 to 0.45)."),
-        (0.6, (-0.2, -0.3, -0.1), "(0.30 to 0.50), less than by cuts on w: 0.60 (0.50 to 0.70)."),
-        (0.5, (-0.1, -0.3, 0.1), ", not clearly less than by cuts on w: 0.50 (0.40 to 0.60)."),
-        (0.0, (0.4, 0.3, 0.5), "; no simple score reaches more than keeping everything does."),
+        (0.35, (0.05, -0.1, 0.2), ", not clearly more than with w: 0.35 (0.25 to 0.45)."),
+        (0.6, (-0.2, -0.3, -0.1), "(0.30 to 0.50), less than with w: 0.60 (0.50 to 0.70)."),
+        (0.5, (-0.1, -0.3, 0.1), ", not clearly less than with w: 0.50 (0.40 to 0.60)."),
+        (0.0, (0.4, 0.3, 0.5), "; no simple score does better than keeping everything."),
     ):
         assert told(own, beside("w", value, gain)).endswith(end)
     assert told(YoudenEstimate(0.1, -0.1, 0.3), words).endswith("is 0.10 (-0.10 to 0.30), which may be chance.")

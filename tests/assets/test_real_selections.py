@@ -158,7 +158,7 @@ def test_where_one_reference_leaves_most_captions_at_0_somebody_says_what_to_do(
         select(real, real.vatex, by="vcs_short", keep=0.5)
     told = f"{n - n_above} of the {n} best by vcs_short have the same value, 0, as {n_above + n_at - n} more"
     assert told in str(refusal.value)
-    assert f"include (takes {n_above + n_at}) or exclude (takes {n_above})" in str(refusal.value)
+    assert f"include (selects {n_above + n_at}) or exclude (selects {n_above})" in str(refusal.value)
     drawn = best(sorted(captions(real), key=draw(4)), lambda row: row.vcs_short)[:n]
     for ties, expected in (("random", drawn), ("include", rows[: n_above + n_at]), ("exclude", rows[:n_above])):
         chosen = select(real, real.vatex, by="vcs_short", keep=0.5, ties=ties, seed=4)
@@ -298,7 +298,7 @@ def test_texts_without_videos_in_every_format_that_needs_none(real: Real, tmp_pa
     for form in ROWS:
         target = tmp_path / f"{form.value}{SUFFIXES.get(form, '')}"
         if form is ExportFormat.WEB_DATASET:
-            with pytest.raises(SelectionError, match=r"rows of selection \d+ have a video without a file"):
+            with pytest.raises(SelectionError, match=r"rows of selection \d+ have no video file"):
                 export_selection(real.engine, chosen.selection_id, target, form)
             continue
         export_selection(real.engine, chosen.selection_id, target, form)

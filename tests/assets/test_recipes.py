@@ -187,7 +187,7 @@ def test_a_text_without_a_direction_is_named(module_engine: Engine, clips: Datas
         def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
             return super().encode(texts) * [[text != "text d 41.0"] for text in texts]
 
-    sentence = "sample 'd' has a text of which the encoder speechless says nothing: its vector is zero; leave"
+    sentence = "sample 'd' cannot be compared, because speechless gives its text a zero vector: leave"
     for said in ({"dedupe": 0.9, "keep": 0.5}, {"choose": "diverse", "count": 2}):
         with pytest.raises(SelectionError, match=sentence):
             make(module_engine, clips, Speechless(), by="vcs", **said)
@@ -221,10 +221,13 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ({"count": 7}, "the recipe asks for 7 samples, and 6 are left to choose from: lower count, or loosen"),
-        ({"per": "system", "quotas": {"brief": 4}}, "the quota of system 'brief' is 4 samples, and 3 are left"),
-        ({"per": "system", "quotas": {"breif": 1}}, "no eligible sample has system 'breif', .* did you mean 'brief'"),
-        ({"per": "system", "quotas": {"brief": 0}}, "the recipe takes no sample: raise its count, share or quotas"),
+        ({"count": 7}, "the recipe asks for 7, but only 6 samples can be chosen: lower count, or loosen"),
+        ({"per": "system", "quotas": {"brief": 4}}, "the quota of system 'brief' is 4, but only 3 samples can"),
+        (
+            {"per": "system", "quotas": {"breif": 1}},
+            "no eligible sample has system 'breif', .* did you mean 'brief'",
+        ),
+        ({"per": "system", "quotas": {"brief": 0}}, "the recipe selects no sample: raise its count, share or quotas"),
         ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of codec, dataset, duration_s"),
         ({"per": "system", "bands": [1.0]}, "the recipe's per: system is no number: choose"),
         ({"by": "extra_site"}, r"extra_site is no number \(own fields out of a CSV are text"),
@@ -249,7 +252,7 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
             {"where": "rating_style > 1"},
             "'rating_style' is not an aspect that people rated: choose one of rating_overall",
         ),
-        ({"count": 2**63 - 1}, "the recipe asks for 9223372036854775807 samples, and 6 are left"),
+        ({"count": 2**63 - 1}, "the recipe asks for 9223372036854775807, but only 6 samples"),
         ({"where": ""}, "the filter is empty: give one condition"),
         ({"quotas": {"brief": 1}}, "the recipe: quotas need strata: give per"),
         ({"per": "system", "quotas": {"brief": 1}, "count": 2}, "quotas say how many samples to take"),
@@ -367,8 +370,8 @@ def test_ties_are_asked_for_within_each_stratum(module_engine: Engine, clips: Da
     rule = {"by": "n_characters", "per": "system", "quotas": {"brief": 2, "long": 1}, "where": "n_characters > 10"}
     told = (
         "nothing is selected: 1 of the 2 best by n_characters in system 'brief' has the same value, 11, as 1 more, so "
-        "that only their ids would choose: set ties (--ties) to random (drawn by seed), include (takes 4) or exclude "
-        "(takes 2)"
+        "that only their ids could decide: set ties (--ties) to random (draws by seed), include (selects 4) or exclude "
+        "(selects 2)"
     )
     with pytest.raises(SelectionError) as refusal:
         make(module_engine, clips, **rule)
@@ -407,7 +410,7 @@ def test_no_value_decides_in_a_draw_and_in_a_diverse_subset(
 
 
 def test_ties_that_are_excluded_may_leave_nothing(module_engine: Engine, clips: Dataset) -> None:
-    with pytest.raises(SelectionError, match=r"the recipe takes no sample: .*, or let ties include all"):
+    with pytest.raises(SelectionError, match=r"the recipe selects no sample: .*, or let ties include all"):
         make(module_engine, clips, by="n_characters", where="sample in ('c', 'd')", count=1, ties="exclude")
 
 
@@ -426,7 +429,7 @@ def test_a_recipe_without_a_size_is_answered_by_what_each_share_keeps(module_eng
     for said, part in told.items():
         with pytest.raises(SizeMissing) as refusal:
             make(module_engine, clips, by="vcs", **dict(said))
-        assert str(refusal.value).startswith("nothing is selected, since nothing says how much to take: of the ")
+        assert str(refusal.value).startswith("nothing is selected, because the recipe has no size: of the ")
         assert part in str(refusal.value)
         assert str(refusal.value).endswith("; give keep (--keep), count (--count) or at_least (--at-least)")
     with pytest.raises(NothingToSelect, match="no sample of dataset 'clips' has a vcs score and passes"):
@@ -440,15 +443,15 @@ def test_a_recipe_without_a_size_is_answered_by_what_each_share_keeps(module_eng
     [
         ("by: vcs\nkep: 1", "recipe.yaml: the recipe has no field 'kep', did you mean 'keep'?"),
         ("- vcs", "recipe.yaml: a recipe is a mapping of fields to values"),
-        ("by: [vcs", r"recipe.yaml, line 1: this is no YAML"),
+        ("by: [vcs", r"recipe.yaml, line 1: not YAML"),
         ("by: vcs\nwhere: !!python/object/apply:os.system [ls]", "recipe.yaml: line 2: a recipe has no anchors"),
         ("count: !!int ''", "recipe.yaml: line 1: a recipe has no anchors, aliases or tags: write the value out"),
         ("by: vcs\n<<: {keep: 0.5}", r"recipe.yaml: line 2: a recipe has no merge keys \(<<\): write the values out"),
         ("at_least: {<<: [{vcs: 0.1}, {ecs: 0.1}]}", "recipe.yaml: line 1: a recipe has no merge keys"),
         ("by: &a [vcs]\nbands: *a", "recipe.yaml: line 1: a recipe has no anchors"),
-        ("by: " + "[" * 3000, "recipe.yaml: this is no YAML"),
-        ("keep: 0.5\nby: vcs\nkeep: 0.1", "recipe.yaml: line 3: 'keep' stands twice: leave one out"),
-        ("per: system\nquotas: {brief: 1, 'brief': 5}", "recipe.yaml: line 2: 'brief' stands twice"),
+        ("by: " + "[" * 3000, "recipe.yaml: not YAML"),
+        ("keep: 0.5\nby: vcs\nkeep: 0.1", "recipe.yaml: line 3: 'keep' is there twice: remove one"),
+        ("per: system\nquotas: {brief: 1, 'brief': 5}", "recipe.yaml: line 2: 'brief' is there twice"),
         (
             "per: extra_Year\nquotas: {2001: 5}",
             "quotas is '{2001: 5}': give a whole number .* by stratum, names in",
@@ -459,7 +462,7 @@ def test_a_recipe_without_a_size_is_answered_by_what_each_share_keeps(module_eng
         ("by: {vcs: 1.0e+308, ecs: 1.0e+308}", "recipe.yaml: the recipe's by is .* weights from 1e-6 to 1e6"),
         ("by: [vcs, vcs]", "recipe.yaml: the recipe's by is .*: give a metric, or several"),
         ("count: 0x" + "f" * 5000, "the recipe's count is 'a number of thousands of digits': give a whole number"),
-        ("\0", "recipe.yaml: this is no YAML"),
+        ("\0", "recipe.yaml: not YAML"),
         ("", "recipe.yaml: a recipe is a mapping"),
     ],
 )

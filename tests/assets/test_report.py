@@ -103,7 +103,7 @@ def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int],
         "sentence": "EVQA goes against coverage: better captions score lower.",
         "short": "the wrong way",
     }
-    assert "EVQA has a value for 48 of the 60 rated samples and is compared on these alone" in made.text
+    assert "EVQA is only compared on the 48 of 60 rated samples that it has a value for" in made.text
     for verdict in aspect["verdicts"].values():
         assert verdict["sentence"] in made.text
     # ECS has never looked at this dataset.
@@ -126,7 +126,7 @@ def test_the_page_begins_with_answers_that_follow_from_the_verdicts(
     assert [step["command"] for step in answers["steps"]] == ["reelsieve select --dataset full --by vcs --keep 0.25"]
     shown = [
         full[0].text.index(found)
-        for found in ("Which metric to trust for captions?", "VCS for coverage", "Why trust a")
+        for found in ("Which metric to trust for captions?", "VCS for coverage", "Can a metric")
     ]
     assert shown == sorted(shown)
 
@@ -203,7 +203,7 @@ def test_made_alone_the_page_says_where_the_stored_agreement_is_missing_or_older
         return str(age)
 
     command = "reelsieve report --dataset 'my clips' computes it"
-    assert made_alone() == f"How far metrics agree with people is not computed yet: {command}."
+    assert made_alone() == f"Agreement with people is not computed yet: {command}."
     report_on(engine, dataset, tmp_path)
     assert made_alone() == "None"
     with engine.begin() as connection:
@@ -211,8 +211,8 @@ def test_made_alone_the_page_says_where_the_stored_agreement_is_missing_or_older
     with engine.begin() as connection:
         connection.execute(sa.insert(schema.rating), [{**RATING, "sample_id": ids[-1], "rater": each} for each in "ab"])
     judged_later = made_alone()
-    older = r"is of \d{4}-\d\d-\d\d \d\d:\d\d UTC, before the newest scores or judgements"
-    assert re.fullmatch(f"How far metrics agree with people {older}: {command} anew.", judged_later)
+    older = r"is older than the newest scores or judgements \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\)"
+    assert re.fullmatch(f"Agreement with people {older}: {command} again.", judged_later)
     report_on(engine, dataset, tmp_path)
     assert made_alone() == "None"
     set_scores(engine, {i: value_of(place + 1) for place, i in enumerate(ids)})
@@ -323,30 +323,30 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             no_ratings,
             [
                 "There are no ratings and no labels",
-                "Nobody rated it.",
-                "Let two people rate captions of 10 videos or more",
+                "It has no rating.",
+                "Let two people rate captions of at least 10 videos",
                 "reelsieve rate bad --aspect overall",
             ],
         ),
         (
             one_rater,
             [
-                "One rater alone: there is no second one",
+                "There is no human ceiling, which needs a second rater. Only one person rated.",
                 "no second rater",
                 "Let a second person rate",
                 "--aspect coverage",
             ],
         ),
-        (one_system, ["only alone has values", "One system alone was rated"]),
+        (one_system, ["only alone has values", "since only one system was rated"]),
         (four_systems, ["VCS (τ-b 0.00) ranks 4 systems, too few for a claim: even the very same order has p 0.083."]),
-        (one_video, ["Samples of one video alone were rated", "by coverage is open: 1 video, 10 needed."]),
+        (one_video, ["only samples of one video were rated", "by coverage is open: 1 video, 10 needed."]),
         (
             few_videos,
             [
                 "Whether VCS orders captions by coverage is open: 3 videos, 10 needed.",
                 "VCS: alpha has the highest mean; whether it is best is open: 3 videos, 10 needed.",
                 "VCS (τ-b 1.00) is not shown to rank the 5 systems as people do: 3 videos, 10 needed.",
-                "Rate captions of 7 more videos: below 10 nothing is claimed.",
+                "Rate captions of 7 more videos: a conclusion needs 10.",
                 "reelsieve rate bad --aspect coverage",
                 "good coverage: no threshold, since 15 rated samples of 3 videos have a score, and a threshold needs "
                 "20 of 10 videos.",
@@ -359,7 +359,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "ECS ranks no systems: only one has scores and ratings.",
             ],
         ),
-        (constant_ratings, ["All 30 samples have the same rating, 4", "its values or the ratings are all equal"]),
+        (constant_ratings, ["all 30 samples have the same rating, 4", "its values or the ratings are all equal"]),
         (
             constant_scores,
             [
@@ -373,12 +373,12 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             [
                 "3 scores of VCS are stale and left out",
                 "3 have a stale score",
-                "27 of the 30 rated samples",
-                "Score anew",
+                "27 of 30 rated samples",
+                "Compute stale scores again",
             ],
         ),
         (old_ratings, ["6 ratings do not count, since their texts have changed"]),
-        (synthetic, ["The ratings are synthetic: made by a program, not by people.", "begin with your own clips"]),
+        (synthetic, ["The ratings are synthetic: made by a program, not by people.", "begin with your own videos"]),
     ],
 )
 def test_the_page_says_what_is_missing_and_why(engine: Engine, tmp_path: Path, fill: Fill, said: list[str]) -> None:

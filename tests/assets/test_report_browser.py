@@ -199,7 +199,7 @@ def test_a_page_of_facts_alone_fits_and_has_bars(
     page = browser.new_page(viewport=size)
     page.goto(made.path.as_uri())
     assert page.locator(".answer h2").all_inner_texts() == [
-        "Which metric to trust for captions?", "What stands out?", "What to do next?"
+        "Which metric to trust for captions?", "What is unusual?", "What to do next?"
     ]  # fmt: skip
     highest = "bins => Math.max(...[...bins.children].map(bar => bar.clientHeight))"
     heights = page.evaluate(f"[...document.querySelectorAll('.bins')].map({highest})")

@@ -81,7 +81,7 @@ def test_each_fact_has_its_ends_its_median_and_all_its_values_in_bins(page: Made
 def test_what_stands_out_is_counted_and_named_with_its_condition(page: MadeReport) -> None:
     notable = {each["condition"]: each["sentence"] for each in page.numbers["described"]["notable"]}
     assert notable == {
-        "static_share >= 0.9": "2 of 4 videos stand still: v0, v3.",
+        "static_share >= 0.9": "2 of 4 videos are still: v0, v3.",
         "brightness < 0.15": "1 of 4 videos is dark: v1.",
         "cuts >= 1": "1 of 4 videos has a cut inside: v1.",
         "has_sound = false": "1 of 4 videos has no sound track: v2.",
@@ -97,12 +97,12 @@ def test_what_stands_out_is_counted_and_named_with_its_condition(page: MadeRepor
 
 def test_every_copy_is_named_with_the_video_that_it_is_most_like(page: MadeReport) -> None:
     assert page.numbers["described"]["copies"] == [{"key": "v1", "original": "v0", "similarity": pytest.approx(1)}]
-    table = page.text[page.text.index("Which video is a copy of which") :]
+    table = page.text[page.text.index("Videos that are copies of others") :]
     assert table.index("v1") < table.index("v0") < table.index("1.00")
 
 
 def test_without_a_score_the_first_screen_has_facts_and_what_each_metric_needs(page: MadeReport) -> None:
-    assert "What stands out?" in page.text
+    assert "What is unusual?" in page.text
     assert "Which system is best?" not in page.text
     trust = page.numbers["answers"]["trust"]["sentences"]
     assert trust[:3] == [
@@ -191,7 +191,7 @@ def test_scores_put_the_facts_below_the_answers(engine: Engine, tmp_path: Path) 
         ids = connection.scalars(sa.select(schema.sample.c.sample_id)).all()
     set_scores(engine, {sample_id: place / 5 for place, sample_id in enumerate(ids)})
     made = report_on(engine, dataset, tmp_path)
-    shown = [made.text.index(found) for found in ("Which system is best?", "2 of 4 videos stand still", "Samples to")]
+    shown = [made.text.index(found) for found in ("Which system is best?", "2 of 4 videos are still", "Samples to")]
     assert shown == sorted(shown)
     assert set(made.numbers["groups"]) == {"best", "worst", "metrics", "people"}
     assert made.numbers["groups"]["best"][0]["facts"]["words"] > 0

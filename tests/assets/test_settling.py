@@ -118,7 +118,7 @@ def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: En
     again = drawn(engine, clips, "evqa:vcs")
     found = state(engine, clips, again)
     assert found.n_other > 0
-    assert f"{found.n_other} ratings were drawn by other scores" in found.explain()
+    assert f"{found.n_other} more ratings were drawn when scores" in found.explain()
     rate_drawn(engine, clips, again, 5)
     later = state(engine, clips, again)
     assert later.answer is not None
@@ -160,7 +160,7 @@ def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     cuts = drawn(engine, clips, "vcs:0.5:0.3")
     assert cuts.question.thresholds == (0.3, 0.5)
     rate_drawn(engine, clips, cuts, 20)
-    assert "Youden's J of 0.5 less that of 0.3" in state(engine, clips, cuts).explain()
+    assert "Youden's J of 0.5 minus that of 0.3" in state(engine, clips, cuts).explain()
     systems = drawn(engine, clips, "poor:good")
     order = rate_drawn(engine, clips, systems, 30, "bob")
     rows = [row for i in order if (row := systems.find_row(i)) is not None]
@@ -211,13 +211,13 @@ def test_an_own_field_of_a_manifest_is_no_mark(engine: Engine, clips: Dataset) -
 
 
 NO_QUESTIONS = {
-    "vcs": "'vcs' names no question",
-    "vcs:vcs": "names no question",
+    "vcs": "'vcs' is no question",
+    "vcs:vcs": "is no question",
     "vcs:nothing": "'nothing' is neither a simple score",
-    "vcs:0.5:0.5": "names no question",
-    "vcs:0.5:inf": "names no question",
+    "vcs:0.5:0.5": "is no question",
+    "vcs:0.5:inf": "is no question",
     "vcs:cosine": "clips has no cosine yet: run reelsieve score --dataset clips --metric cosine",
-    "vcs:7:8:9": "names no question",
+    "vcs:7:8:9": "is no question",
 }
 
 

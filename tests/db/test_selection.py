@@ -109,7 +109,7 @@ def test_more_than_a_twentieth_of_ties_at_the_cut_is_refused(engine: Engine, cli
     add_scored(engine, clips, {**values, "s18": -19.0, "s19": -19.0, "s20": -19.0, "s21": -19.0})
     told = (
         "nothing is selected: 2 of the 20 best by vcs have the same value, -19, as 2 more, so that only their "
-        "ids would choose: set ties (--ties) to random (drawn by seed), include (takes 22) or exclude (takes 18)"
+        "ids could decide: set ties (--ties) to random (draws by seed), include (selects 22) or exclude (selects 18)"
     )
     for where in (None, "vcs is not null"):  # the two ways in which the database finds the cut
         with pytest.raises(SelectionError, match=f"^{re.escape(told)}$"):

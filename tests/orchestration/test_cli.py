@@ -284,9 +284,7 @@ def test_select_asks_how_much_to_take(run: Run, scored: dict[str, Any]) -> None:
         done = run("select", "-d", "cli", "--by", "vcs", *further)
         assert done.returncode == 2
         assert done.stdout == ""
-        assert done.stderr.startswith(
-            "error: nothing is selected, since nothing says how much to take: of the 2 samples"
-        )
+        assert done.stderr.startswith("error: nothing is selected, because the recipe has no size: of the 2 samples")
         assert "a share of 0.5 keeps 1" in done.stderr
         assert done.stderr.endswith("; give keep (--keep), count (--count) or at_least (--at-least)\n")
     assert read_json(run("selections", "--json")) == before
@@ -303,9 +301,7 @@ def test_select_asks_what_to_do_with_ties_and_tells_them(run: Run, scored: dict[
     assert (both["n"], both["n_tied"], both["n_tied_left"]) == (2, 2, 0)
     for further in ((), ("--preview",)):
         told = run(*select, "--ties", "random", "--seed", "5", *further).stdout
-        sentence = (
-            "1 of the 1 taken shares the value of the cut, and 1 more with this value is left; the draw is by seed 5"
-        )
+        sentence = "1 of the 1 selected sample has the cutoff value; 1 more with it is left out (drawn by seed 5)"
         assert sentence in " ".join(told.split())
     drawn = read_json(run(*select, "--ties", "random", "--seed", "5", "--json"))
     shown = run("selections", "show", str(drawn["selection_id"])).stdout
@@ -316,7 +312,7 @@ def test_select_asks_what_to_do_with_ties_and_tells_them(run: Run, scored: dict[
     assert (passport["selection"]["n_tied"], passport["selection"]["n_tied_left"]) == (1, 1)
     assert (passport["recipe"]["ties"], passport["recipe"]["seed"]) == ("random", 5)
     none = run(*select, "--ties", "exclude")
-    assert "the recipe takes no sample" in none.stderr
+    assert "the recipe selects no sample" in none.stderr
 
 
 def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:

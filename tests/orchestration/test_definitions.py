@@ -294,8 +294,8 @@ def test_score_metadata_says_who_made_the_numbers() -> None:
     splitter = rf"sentence splitter sentencex \(revision {version('sentencex')}\)"
     models = rf"text encoder {re.escape(encoder)} \(revision [0-9a-f]{{12}}\); {splitter}"
     assert re.fullmatch(rf"{models}; code version 3; scorer vcs@\d+", said), said
-    assert "a stand-in: it knows the demo's clips alone" in metadata("evqa_score", SHARDS[0])["evqa made by"]
-    assert "a stand-in: they stand in for the video" in metadata("qeva_score", SHARDS[0])["qeva made by"]
+    assert "a stand-in: it only works on the demo" in metadata("evqa_score", SHARDS[0])["evqa made by"]
+    assert "a stand-in: no model sees the video" in metadata("qeva_score", SHARDS[0])["qeva made by"]
 
 
 def test_report_metadata_holds_every_metric_s_mean_on_the_data_set(scored: dict[str, dict[str, Any]]) -> None:
@@ -358,7 +358,7 @@ def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[st
     subset = scored["training_subset"]
     assert (subset["eligible"], subset["dagster/row_count"]) == (24, 3)
     assert subset["at the cut"] == (
-        "3 of the 3 taken share the value of the cut, and 9 more with this value are left; the draw is by seed 0"
+        "3 of the 3 selected samples share the cutoff value; 9 more with it are left out (drawn by seed 0)"
     )
     assert pq.read_table(subset["path"]).num_rows == 3
     report = scored["dataset_report"]

@@ -98,7 +98,7 @@ def test_an_answer_outlives_a_kill() -> None:
     with started([*RATE, "--rater", "ann", "--to-settle", ":".join(SYSTEMS[:2])], signal.SIGTERM) as address:
         page = text_of(address)
         assert "1 of 36 rated" in page
-        assert "open so far, by 0 ratings that count" in page
+        assert "open so far, with 0 ratings that count" in page
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_bad_input_is_one_sentence(scored: Installation, tmp_path: Path) -> None
         (lambda: rs.select({"by": "vcs", "kep": 1}, "mine"), "the recipe has no field 'kep', did you mean 'keep'?"),
         (
             lambda: rs.select({"by": "vcs"}, "mine"),
-            "nothing says how much to take: of the 24 samples of mine with vcs, a",
+            "the recipe has no size: of the 24 samples of mine with vcs, a",
         ),
         (lambda: rs.select({"by": "vcs"}, "minee"), "there is no dataset 'minee', did you mean 'mine'?"),
         (lambda: rs.select(3, "mine"), "a recipe is a mapping of fields to values"),  # type: ignore[arg-type]

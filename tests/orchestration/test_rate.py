@@ -261,7 +261,7 @@ def test_a_repeat_looks_like_any_caption_and_ends_as_consistency(page: Page, sho
     assert 6 < len(order) <= 10
     page.get_by_text(f"{rater}: {len(order) - 1} of 30 rated").wait_for()
     page.get_by_text("Agreement so far").press("Enter")
-    page.get_by_text("gave 1 of 1 captions that came twice the same answer again").wait_for()
+    page.get_by_text("rated 1 caption twice and gave the same answer").wait_for()
 
 
 def test_agreement_so_far_is_folded_and_says_when_it_is_enough(page: Page, shown: Shown, rater: str) -> None:

@@ -282,7 +282,7 @@ def test_a_subset_without_a_size_is_refused_with_what_each_share_keeps(tmp_path:
     list(run_scoring(get_installation(), "sized", ["vcs"]))
     assert "training_subset" not in run_conclusions(get_installation(), "sized")
     for config in ({}, {"ops": {"training_subset": {"config": {"recipe": {"by": "vcs"}}}}}):
-        with pytest.raises(SizeMissing, match=r"nothing says how much to take: of the .* samples of sized with vcs, a"):
+        with pytest.raises(SizeMissing, match=r"the recipe has no size: of the .* samples of sized with vcs, a"):
             run_job(get_installation(), "subset_job", "sized", config)
     with get_installation().engine.connect() as connection:
         named = sa.text("SELECT count(*) FROM selection WHERE dataset_name = 'sized'")

@@ -1,1 +1,1 @@
-"""One writer of rows per format, and what each file says of itself."""
+"""Writers of the formats of an export, one module each."""

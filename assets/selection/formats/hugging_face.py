@@ -1,4 +1,4 @@
-"""A folder that `datasets.load_dataset` loads: Parquet files, and a dataset card with the passport."""
+"""Writes a folder that `datasets.load_dataset` loads: Parquet files, and a dataset card with the passport."""
 
 from __future__ import annotations
 
@@ -53,23 +53,25 @@ Selection, recipe, cutoff, score hash, scorers with their models, thresholds and
 
 
 def write_hugging_face(
-    folder: Path, reading: ExportInput, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
+    folder: Path, source: ExportInput, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
 ) -> None:
-    """Write data/train-*.parquet, README.md and passport.json into an empty folder; a file ends with a batch."""
+    """Write a selection as data/train-*.parquet, README.md and passport.json into an empty folder. A file ends with the
+    batch that reaches `rows_of_a_file` rows.
+    """
     (folder / "data").mkdir()
     number = 0
     while (first := next(batches, None)) is not None:
         with open_partial_file(folder / "data" / f"train-{number:05d}.parquet") as file:
             rows = _take_file_rows(first, batches, rows_of_a_file)
-            write_parquet(file, reading.columns, reading.passport, rows)
+            write_parquet(file, source.columns, source.passport, rows)
         number += 1
-    for name, text in ((PASSPORT, format_passport(reading.passport)), (CARD, format_dataset_card(reading.passport))):
+    for name, text in ((PASSPORT, format_passport(source.passport)), (CARD, format_dataset_card(source.passport))):
         with open_partial_file(folder / name) as file:
             file.write(text.encode())
 
 
 def format_dataset_card(passport: Mapping[str, Any]) -> str:
-    """The dataset card of an export, as Markdown with a YAML header."""
+    """Return the dataset card of an export: Markdown with a YAML header, and the passport as JSON."""
     counts, selection = passport["counts"], passport["selection"]
     title = f"{selection['dataset']}, selection {selection['selection_id']}"
     # Text in JSON is text in YAML. No text of the data can end the block of JSON below.
@@ -87,6 +89,7 @@ def format_dataset_card(passport: Mapping[str, Any]) -> str:
 
 
 def _take_file_rows(first: Batch, batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
+    """Yield batches until a file has enough rows."""
     yield first
     n = len(first)
     while n < limit and (batch := next(batches, None)) is not None:
@@ -95,6 +98,7 @@ def _take_file_rows(first: Batch, batches: Iterator[Batch], limit: int) -> Itera
 
 
 def _format_size_category(n: int) -> str:
+    """Return the size category of n rows that dataset cards use."""
     for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M")):
         if n < limit:
             return name

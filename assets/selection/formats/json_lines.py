@@ -1,4 +1,4 @@
-"""JSON Lines: an object per row, own fields and times as objects, no field left out."""
+"""Writes JSON Lines: an object for every row, with every column; own fields and times are objects."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from db.selection.exports import ExportColumn
 
 
 def write_json_lines(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write the rows in UTF-8."""
+    """Write rows to a binary file as UTF-8, one JSON object on every line."""
     for batch in batches:
         file.writelines((format_json_line(row) + "\n").encode() for row in build_row_objects(columns, batch))
 
 
 def build_row_objects(columns: Sequence[ExportColumn], batch: Batch) -> Iterator[dict[str, Any]]:
-    """The rows as objects, by the names of the columns."""
+    """Yield the rows of a batch as dicts by column; columns that hold JSON text are parsed."""
     names = [column.name for column in columns]
     of_json = [column.name for column in columns if column.kind == "json"]
     for row in batch:
@@ -27,5 +27,5 @@ def build_row_objects(columns: Sequence[ExportColumn], batch: Batch) -> Iterator
 
 
 def format_json_line(row: dict[str, Any]) -> str:
-    """The row as JSON without a line break."""
+    """Return a row as JSON text without a line break."""
     return json.dumps(row, ensure_ascii=False)

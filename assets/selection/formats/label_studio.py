@@ -1,4 +1,4 @@
-"""Tasks of Label Studio: a JSON list, a task per row, with its media and each metric's score as a prediction."""
+"""Writes tasks for Label Studio: a JSON list with a task for every row, whose scores are predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ LOCAL_FILES_PREFIX = "/data/local-files/?d="
 
 
 def write_label_studio(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write the tasks in UTF-8, as labelstud.io/guide/predictions describes them."""
+    """Write rows to a binary file as a JSON list of tasks in UTF-8, as labelstud.io/guide/predictions describes
+    them.
+    """
     names = {column.name for column in columns}
     metrics = [name for name in names if f"{name}_models" in names]
     separator = "[\n"
@@ -29,7 +31,9 @@ def write_label_studio(file: BinaryIO, columns: Sequence[ExportColumn], batches:
 
 
 def _build_task(row: dict[str, Any], metrics: Sequence[str]) -> dict[str, Any]:
-    """A task. Neither text nor media tell the system, which a rater must not see; `sample` finds the caption again."""
+    """Build the task of a row. Text and media do not name the system, which a rater must not see; `sample` identifies
+    the caption.
+    """
     data = {
         "video": _format_media_address(row["media"]),
         "text": row["text"],
@@ -48,5 +52,7 @@ def _build_task(row: dict[str, Any], metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def _format_media_address(media: str | None) -> str | None:
-    """Where the server finds a file: addresses stay, what is relative to the media root lies below its own root."""
+    """Return the address of a file for the server: web addresses stay, relative paths become those below the server's
+    root.
+    """
     return media if media is None or is_address(media) else f"{LOCAL_FILES_PREFIX}{quote(media)}"

@@ -1,4 +1,4 @@
-"""Parquet: one row group per some 20,000 rows, the passport in the metadata of the schema."""
+"""Writes Parquet: row groups of some 20,000 rows, with the passport in the metadata of the schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ ROWS_OF_A_GROUP, BYTES_OF_A_GROUP = 20_000, 64 << 20
 def write_parquet(
     file: BinaryIO, columns: Sequence[ExportColumn], passport: Mapping[str, Any], batches: Iterable[Batch]
 ) -> None:
-    """Write rows of these columns; whole numbers as int64, numbers as double, lists of texts as lists, JSON as text."""
+    """Write rows to a binary file as Parquet, with the passport in its schema's metadata. Whole numbers are int64,
+    numbers double, lists of texts lists, and JSON is text.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

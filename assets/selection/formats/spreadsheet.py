@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: no text of a dataset can become a formula, and every text can be had back as it was."""
+"""Writes CSV for spreadsheets: no text of a dataset can become a formula, and every text can be restored."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Any, BinaryIO
 from assets.selection.export_input import Batch
 from db.selection.exports import ExportColumn, ExportKind
 
-# Where a cell can begin: where the text does, and behind what a spreadsheet of another country takes for a separator.
-# There a formula begins with = + - @ (also in their full width, also behind spaces), and an apostrophe is doubled.
-# Behind a separator it also begins behind a quotation mark: CSV doubles that, and two of them are an empty quotation.
+# A cell can begin where the text does, and after a character that a spreadsheet of another country takes as separator.
+# There a formula begins with = + - @ (also in full width, also after spaces), and an apostrophe is doubled.
+# After a separator it also begins after a quotation mark: CSV doubles that, and two of them are an empty quotation.
 _SIGN = r"[=+\-@＝＋－＠\t\r\n]"
 _FORMULA = re.compile(rf"^(?='|[ \u00a0\u3000]*{_SIGN})|(?<=[;\t\r\n])(?='|[ \"\u00a0\u3000]*{_SIGN})")
 _GUARD = re.compile(r"(^|[;\t\r\n])'")
 
 
 def escape_formulas(text: str) -> str:
-    """The text with an apostrophe wherever a spreadsheet could see the beginning of a formula.
+    """Return a text with an apostrophe at all places where a spreadsheet could see the beginning of a formula.
+    Apostrophes there are doubled.
 
     >>> escape_formulas("=1+1"), escape_formulas("a - b"), escape_formulas("two; -three"), escape_formulas("'quoted'")
     ("'=1+1", 'a - b', "two;' -three", "''quoted'")
@@ -32,7 +33,7 @@ def escape_formulas(text: str) -> str:
 
 
 def unescape_formulas(cell: str) -> str:
-    """The text of a cell: the inverse of `guarded`.
+    """Return the text of a cell, without the apostrophes that `escape_formulas` added.
 
     >>> [unescape_formulas(escape_formulas(text)) for text in ("=1+1", "two; -three", "'quoted'", ";'")]
     ['=1+1', 'two; -three', "'quoted'", ";'"]
@@ -41,9 +42,10 @@ def unescape_formulas(cell: str) -> str:
 
 
 def write_csv(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write a header and the rows, as RFC 4180 has it: commas, lines that end with CR and LF, UTF-8 with its mark.
+    """Write a header and rows to a binary file as CSV: commas, CR LF, UTF-8 with a byte order mark, formulas escaped.
 
-    A cell is empty where the value is absent (or is the empty text in column `text`). Lists are JSON.
+    A cell is empty where the value is absent (or is the empty text in column `text`). Lists are JSON. The format is
+    that of RFC 4180.
     """
     as_cell = [_CELLS.get(column.kind, _keep_value) for column in columns]
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
@@ -54,15 +56,17 @@ def write_csv(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable
             ["" if value is None else cell(value) for cell, value in zip(as_cell, row, strict=True)] for row in batch
         )
     text.flush()
-    # The file stays open: whoever opened it closes it.
+    # The file stays open: the caller closes it.
     text.detach()
 
 
 def _keep_value(value: Any) -> Any:
+    """Return the value as it is."""
     return value
 
 
 def _format_texts(values: list[str]) -> str:
+    """Return texts as a JSON list, with formulas escaped."""
     return escape_formulas(json.dumps(values, ensure_ascii=False))
 
 

@@ -1,4 +1,6 @@
-"""WebDataset: tar files in which a row is three members, the video's file, the caption and the whole row as JSON."""
+"""Writes WebDataset: tar files with three members for every row, the video's file, the caption, and the whole row as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from assets.selection.partial_file import open_partial_file, remove_abandoned
 from assets.selection.passport import format_passport
 
 JOURNAL, PASSPORT = ".shards.jsonl", "passport.json"
-# Readers pass over it: the `webdataset` package over names in underscores, `datasets` over names without a dot.
+# Readers skip it: the `webdataset` package over names in underscores, `datasets` over names without a dot.
 PASSPORT_MEMBER = "__reelsieve_passport__"
 _EXTENSION = re.compile(r"[a-z0-9]{1,8}")
 
@@ -28,7 +30,7 @@ OpenMedia = Callable[[Mapping[str, Any]], AbstractContextManager[Any]]
 
 @dataclass(frozen=True, slots=True)
 class TarShard:
-    """A complete tar file: its rows from `first_rank` to `last_rank`."""
+    """A complete tar file of an export: its name, size, and how many rows it has, from first_rank to last_rank."""
 
     name: str
     rows: int
@@ -39,7 +41,7 @@ class TarShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardLimits:
-    """A shard ends with the row that reaches one of these."""
+    """The size of a tar file: it ends with the row that reaches one of these numbers."""
 
     rows: int
     bytes: int
@@ -49,9 +51,11 @@ DEFAULT_SHARD_LIMITS = ShardLimits(rows=10_000, bytes=1_000_000_000)
 
 
 def read_complete_shards(folder: Path) -> list[TarShard]:
-    """The shards that earlier attempts completed, in order; a torn last line of the journal counts for nothing."""
+    """Read from the journal of a folder which tar files earlier attempts completed, in order. It stops at a line that
+    is torn, or whose file is missing or has another size.
+    """
     journal = folder / JOURNAL
-    found: list[TarShard] = []
+    complete: list[TarShard] = []
     for line in journal.read_text().splitlines() if journal.exists() else []:
         try:
             shard = TarShard(**json.loads(line))
@@ -59,8 +63,8 @@ def read_complete_shards(folder: Path) -> list[TarShard]:
                 break
         except (ValueError, TypeError, FileNotFoundError):
             break
-        found.append(shard)
-    return found
+        complete.append(shard)
+    return complete
 
 
 def write_tar_shards(
@@ -70,9 +74,10 @@ def write_tar_shards(
     open_media: OpenMedia,
     limits: ShardLimits,
 ) -> None:
-    """Write the rows behind the complete shards, and at the end the passport that lists all shards.
+    """Write rows to tar files after the complete ones of the folder, and at the end the passport that lists all tar
+    files.
 
-    A shard is named when it is complete. Raises what `rows` and `open_media` raise, and OSError.
+    A tar file gets its name when it is complete. Raises what `rows` and `open_media` raise, and OSError.
     """
     remove_abandoned(folder)
     shards = read_complete_shards(folder)
@@ -89,10 +94,11 @@ def write_tar_shards(
 
 
 def choose_media_extension(address: str) -> str:
-    """The extension under which a video's file stands in a shard.
+    """Return the file extension of a video in a tar file: that of its address in lower case, or `video` if there is
+    none, or one that is too long, `json` or `txt`.
 
-    >>> choose_media_extension("day/a.b.MP4"), choose_media_extension("s3://clips/a"), choose_media_extension("notes.txt")
-    ('mp4', 'video', 'video')
+    >>> [choose_media_extension(address) for address in ("day/a.b.MP4", "s3://clips/a", "notes.txt")]
+    ['mp4', 'video', 'video']
     """
     extension = os.path.splitext(address)[1][1:].lower()
     return extension if _EXTENSION.fullmatch(extension) and extension not in ("json", "txt") else "video"
@@ -107,6 +113,7 @@ def _write_shard(
     open_media: OpenMedia,
     limits: ShardLimits,
 ) -> TarShard:
+    """Write one tar file, which begins with the passport and the row `first`."""
     path = folder / f"shard-{number:06d}.tar"
     n, row = 0, first
     with open_partial_file(path) as file:
@@ -123,6 +130,7 @@ def _write_shard(
 
 
 def _add_row(tar: tarfile.TarFile, row: Mapping[str, Any], open_media: OpenMedia) -> None:
+    """Add the three members of a row to a tar file."""
     key = f"{row['rank']:09d}"
     with open_media(row) as media:
         member = tarfile.TarInfo(f"{key}.{choose_media_extension(row['media'])}")
@@ -133,17 +141,20 @@ def _add_row(tar: tarfile.TarFile, row: Mapping[str, Any], open_media: OpenMedia
 
 
 def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    """Add a member with this content to a tar file."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))
 
 
 def _rewrite_journal(folder: Path, shards: Iterable[TarShard]) -> None:
+    """Replace the journal with lines of these shards."""
     with open_partial_file(folder / JOURNAL) as file:
         file.writelines(_format_journal_line(shard) for shard in shards)
 
 
 def _add_to_journal(folder: Path, shard: TarShard) -> None:
+    """Append a shard to the journal, on the disk."""
     with (folder / JOURNAL).open("ab") as file:
         file.write(_format_journal_line(shard))
         file.flush()
@@ -151,4 +162,5 @@ def _add_to_journal(folder: Path, shard: TarShard) -> None:
 
 
 def _format_journal_line(shard: TarShard) -> bytes:
+    """Return a shard as a line of the journal."""
     return (json.dumps(asdict(shard)) + "\n").encode()
