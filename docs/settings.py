@@ -20,11 +20,11 @@ MODELS = PAGE.with_name("models.md")
 BEGIN, END = "<!-- made by docs/settings.py -->\n", "<!-- end -->\n"
 INTRODUCTION = """# All settings
 
-A setting stands in `reelsieve.toml` under its name, or in the environment as the variable `REELSIEVE_` and its name
-in capital letters, which wins. `reelsieve config` shows which are in force and where they come from; `reelsieve config
-init` writes a file with every setting as a comment. The file is that of the current folder or the nearest one above,
-else that of the home folder; `~/.config/reelsieve/reelsieve.toml` (in `XDG_CONFIG_HOME` where that is set) is yours for
-all folders. A name that nothing reads ends every command, with the name that was probably meant.
+You set a setting in `reelsieve.toml` under its name, or in the environment as the variable `REELSIEVE_` and its name in
+capital letters. The environment wins. `reelsieve config` shows which settings are in force and where they come from;
+`reelsieve config init` writes a file with every setting as a comment. The file is in the current folder or the nearest
+one above, else in the home folder. `~/.config/reelsieve/reelsieve.toml` (in `XDG_CONFIG_HOME` where that is set) is
+your own file for all folders. An unknown name ends every command, with the name that was probably meant.
 
     text_encoder = "BAAI/bge-m3"
     frames_cap = 64
@@ -38,17 +38,17 @@ all folders. A name that nothing reads ends every command, with the name that wa
     image_text_precision = "bf16"
 
 With `REELSIEVE_PROFILE=gpu` the values of `[profile.gpu]` come before the others, and single ones change a profile of
-[models.md](models.md). What a variable writes as JSON is a table or a list in the file. `failure_url`, which is a
-secret, and `profile` stand in the environment only.
+[models.md](models.md). A value that is JSON in a variable is a table or a list in the file. `failure_url`, which is a
+secret, and `profile` can only be set in the environment.
 
-**Whose files count.** A folder, and the file in it, may be somebody else's. So such a file may set numbers, switches,
-choices from a list, and models by their public names (`BAAI/bge-m3`). All else could send captions and keys to a
-server, load code, start a command or spend money: addresses, key variables, `home`, places of media, models by path,
-`failure_command`, `chat_budget`. A file that sets one of these ends every command in one sentence, until `reelsieve
-config trust` in its folder lets it count as it is; after a change it is refused again. A file of another account counts
-only so. The list of trusted files, with their hashes, is in `~/.config/reelsieve/trusted.json`. Your own file, the file
-in a home of yours and the environment may set everything. A file has at most 64 KiB and holds no password of a
-database.
+**Whose files count.** A folder, and the file in it, may be somebody else's. Therefore this file may only set numbers,
+switches, choices from a list, and models by their public names (`BAAI/bge-m3`). Other settings could send captions and
+keys to a server, load code, start a command or spend money: addresses, key variables, `home`, places of media, models
+by path, `failure_command`, `chat_budget`. If a file sets one of these, every command ends with one sentence, until you
+run `reelsieve config trust` in its folder. After a change the file is refused again. A file of another account always
+needs this trust. The list of trusted files, with their hashes, is in `~/.config/reelsieve/trusted.json`. Your own file,
+the file in a home of yours and the environment may set everything. A file has at most 64 KiB and contains no password
+of a database.
 
 The page is made by `docs/settings.py`.
 """
