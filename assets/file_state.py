@@ -36,12 +36,12 @@ class FileState:
     etag: str | None = None
 
     @classmethod
-    def from_stat(cls, status: os.stat_result) -> FileState:
+    def build_from_stat(cls, status: os.stat_result) -> FileState:
         """Build the state from what `os.stat` returns for a file."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & _INODE_BITS)
 
     @classmethod
-    def from_video_row(cls, video: Any) -> FileState:
+    def build_from_video_row(cls, video: Any) -> FileState:
         """Build the state that a file had when it was ingested, from a row of table `video`."""
         return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
 
@@ -73,7 +73,7 @@ def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileSta
         status = target.stat()
         if not stat.S_ISREG(status.st_mode):
             raise IngestedFileChanged("this is not a regular file any more")
-        state = FileState.from_stat(status)
+        state = FileState.build_from_stat(status)
         if not state.matches(stored) and not has_content(target, state, stored, sha256):
             raise IngestedFileChanged("the file has changed since it was ingested")
         return state

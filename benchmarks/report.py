@@ -66,7 +66,7 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
     from db.scores.store import activate_scorer, register_scorer
     from metrics_core.frames import compute_content_sha256, probe_video
 
-    state, facts = FileState.from_stat(clip.stat()), probe_video(clip)
+    state, facts = FileState.build_from_stat(clip.stat()), probe_video(clip)
     n_videos = n_samples // SYSTEMS
     with engine.begin() as connection:
         dataset = find_or_create_dataset(connection, name, n_samples // 4000)

@@ -16,7 +16,7 @@ from typing import Any
 
 from assets.home_files import is_readable_by_others
 from assets.reports.labels import STAND_INS
-from assets.scores.registry import BROKEN
+from assets.scores.registry import BROKEN_METRICS
 from assets.sources.base import Source
 from metrics_core.models.revision import ModelNotFound
 from orchestration.installation import Installation
@@ -45,7 +45,7 @@ def run_doctor_checks(installation: Installation) -> list[CheckResult]:
     """All findings, in the order in which a newcomer would mend them."""
     found = [_run_check(name, check) for name, check in _list_checks(installation).items()]
     # Some turn out to be broken when they are made, or when the database is opened.
-    broken = [*BROKEN, *installation.curation.broken_metrics.values()]
+    broken = [*BROKEN_METRICS, *installation.curation.broken_metrics.values()]
     return [CheckResult(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken] + found
 
 

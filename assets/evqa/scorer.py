@@ -26,7 +26,7 @@ from db.scores.pending import PendingSample
 from metrics_core.evqa import (
     BadFeature,
     EVQAResult,
-    FrameFeatures,
+    VideoFeatures,
     compute_keyword_frame_cosines,
     evqa_from_prepared_frames,
     prepare_frames,
@@ -188,7 +188,7 @@ class EVQAScorer:
             yield self._preparer.choose_keyword_text(sample)
 
     def _score_one(
-        self, sample: PendingSample, evidence: Evidence, videos: Mapping[int, FrameFeatures], find: FindExtraction
+        self, sample: PendingSample, evidence: Evidence, videos: Mapping[int, VideoFeatures], find: FindExtraction
     ) -> Outcome:
         frames, vectors = evidence[self.frames][sample.video_id], evidence[self.vectors]
         if frames.status != "ok":

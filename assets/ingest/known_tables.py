@@ -62,10 +62,10 @@ class KnownTables:
                 if is_address(video.uri):
                     return False
                 try:
-                    now = FileState.from_stat(os.stat(video.uri))
+                    now = FileState.build_from_stat(os.stat(video.uri))
                 except OSError:
                     return False
-                if video.status == "undecodable" or not now.matches(FileState.from_video_row(video)):
+                if video.status == "undecodable" or not now.matches(FileState.build_from_video_row(video)):
                     return False
         return True
 

@@ -84,7 +84,7 @@ def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:
 
 
 def _inspect_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
-    state = FileState.from_stat(path.stat())
+    state = FileState.build_from_stat(path.stat())
     place = {"uri": uri, **asdict(state)}
     if stored is not None and _is_known(uri, path, state, stored):
         return {**place, **_copy_probed_columns(stored)}
@@ -95,7 +95,7 @@ def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
     """Return whether the file is the one that was probed for the stored video."""
     if stored.uri is None:
         return False
-    stored_state = FileState.from_video_row(stored)
+    stored_state = FileState.build_from_video_row(stored)
     if stored.uri == uri and state.matches(stored_state):
         return True
     # A file that could not be decoded is probed again: perhaps the machine was busy.
@@ -104,7 +104,7 @@ def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
 
 def _inspect_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
     now = ObjectStore(settings).fetch_state(address)
-    if stored is not None and stored.uri == uri and is_same_object(now, FileState.from_video_row(stored)):
+    if stored is not None and stored.uri == uri and is_same_object(now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
     with fetch_copy(address, now, settings) as copy:
         place = {"uri": uri, **asdict(FileState(copy.size_bytes, None, None, None, now.etag))}

@@ -90,7 +90,7 @@ def _with_remedy(reason: str, video: Any) -> str:
 
 @contextmanager
 def _hold_file(video: Any) -> Iterator[Path]:
-    stored, content = FileState.from_video_row(video), bytes(video.content_sha256)
+    stored, content = FileState.build_from_video_row(video), bytes(video.content_sha256)
     if not is_address(video.uri):
         with _hold_unchanged_file(Path(video.uri), stored, content) as path:
             yield path
@@ -112,7 +112,7 @@ def _hold_unchanged_file(path: Path, stored: FileState, content: bytes) -> Itera
     yield path
     # Minutes may have passed: what was read must not come from a file changed meanwhile.
     try:
-        is_still = FileState.from_stat(path.lstat()) == state
+        is_still = FileState.build_from_stat(path.lstat()) == state
     except OSError:
         is_still = False  # gone, or out of reach: what was read cannot be trusted either
     if not is_still:

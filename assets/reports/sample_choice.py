@@ -13,7 +13,7 @@ from assets.reports.distributions import SAMPLE_KIND, DrawnCaptions
 from assets.reports.records import DatasetFacts, MetricSummary
 from assets.reports.sample_records import SampleGroup
 from assets.reports.text import format_compact, format_name
-from db.reports.facts import first_captions
+from db.reports.facts import load_first_captions
 from db.reports.samples import list_extreme_samples
 from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.arrays import FloatArray
@@ -70,7 +70,7 @@ def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterato
         for distribution in described.facts
         for word, end in distribution.list_extremes()
     ]
-    first_caption_ids = first_captions(connection, [row_id for row_kind, row_id, _ in ends if row_kind == "video"])
+    first_caption_ids = load_first_captions(connection, [row_id for row_kind, row_id, _ in ends if row_kind == "video"])
     chosen: set[int] = set()
     for row_kind, row_id, why in ends:
         sample_id = first_caption_ids.get(row_id) if row_kind == "video" else row_id

@@ -22,7 +22,7 @@ from db.scores.sample_scores import SIMPLE_SCORES
 _BUILT_IN: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
 # Simple scores are made and stored as scores of metrics are, but are no metrics: they come last, and only with metrics.
 _SIMPLE: tuple[type[Scorer], ...] = (WordsInCommonScorer, CosineScorer)
-_INSTALLED, BROKEN = import_installed_metrics(entry_points(group=ENTRY_POINTS), (*_BUILT_IN, *_SIMPLE))
+_INSTALLED, BROKEN_METRICS = import_installed_metrics(entry_points(group=ENTRY_POINTS), (*_BUILT_IN, *_SIMPLE))
 
 INSTALLED_METRICS = tuple(scorer.metric for scorer in _INSTALLED)
 METRICS = tuple(scorer.metric for scorer in (*_BUILT_IN, *_INSTALLED))

@@ -55,7 +55,7 @@ def rouge_l(references: Sequence[Tokens], text: Tokens) -> float:
 def words_of(text: str) -> list[str]:
     """Words in lower case without punctuation, as NLTK's word tokenizer splits them.
 
-    >>> split_content_words("The man's dog cannot swim.")
+    >>> words_of("The man's dog cannot swim.")
     ['the', 'mans', 'dog', 'can', 'not', 'swim']
     """
     words: list[str] = word_tokenizer().tokenize(text.lower().translate(PUNCTUATION))

@@ -155,7 +155,7 @@ def find_commonest_language(connection: Connection) -> str | None:
     return connection.scalar(sa.select(sa.func.mode().within_group(language)))
 
 
-def first_captions(connection: Connection, video_ids: Sequence[int]) -> dict[int, int]:
+def load_first_captions(connection: Connection, video_ids: Sequence[int]) -> dict[int, int]:
     """Return the id of the first caption of each video, by video id; a video without a caption is left out."""
     query = sa.select(sample.c.video_id, sa.func.min(sample.c.sample_id))
     query = query.where(sample.c.kind == "caption", sample.c.video_id.in_(list(video_ids)))

@@ -9,7 +9,7 @@ from demo.story import make_clip
 from demo.systems import build_candidates, find_least_similar_clip
 from demo.world import DemoClip
 from lab.encoder.data import frames_at
-from metrics_core.evqa import FrameFeatures, evqa_from_prepared_frames, prepare_frames
+from metrics_core.evqa import VideoFeatures, evqa_from_prepared_frames, prepare_frames
 from metrics_core.keywords import RuleKeywords, extract_keywords
 from metrics_core.long_text import average_chunk_features, split_into_chunks
 from metrics_core.models.clip_encoder import OpenClipEncoder
@@ -50,7 +50,7 @@ def evaluate(encoder: OpenClipEncoder, n_clips: int = 200, first_seed: int = FIR
     return {name: round(value, 4) for name, value in result.items()}
 
 
-def video_features(encoder: OpenClipEncoder, clip: DemoClip) -> FrameFeatures:
+def video_features(encoder: OpenClipEncoder, clip: DemoClip) -> VideoFeatures:
     """Encode every 30th frame of a clip."""
     return prepare_frames(encoder.encode_images(list(frames_at(clip, range(0, clip.n_frames, EVERY)))))
 

@@ -32,7 +32,7 @@ def fit_logistic(features: FloatArray, shares: FloatArray, weights: FloatArray, 
     it must be above 0. The bias is free.
 
     >>> fitted = fit_logistic(np.array([[0.0], [1.0]]), np.array([0.25, 0.75]), np.ones(2), penalty=1e-9)
-    >>> (1 / (1 + np.exp(-fitted.compute_log_odds(np.array([[0.0], [1.0]]))))).round(4).tolist()
+    >>> (1 / (1 + np.exp(-fitted.log_odds(np.array([[0.0], [1.0]]))))).round(4).tolist()
     [0.25, 0.75]
     """
     middle, spread = features.mean(axis=0), features.std(axis=0)

@@ -13,7 +13,7 @@ from metrics_core.vectors import BadFeature, average_unit_rows, normalise_rows, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FrameFeatures:
+class VideoFeatures:
     """The features of one video, normalised and pooled by `prepare_frames`, to compare with any number of texts; or a
     status where they cannot be compared.
 
@@ -28,7 +28,7 @@ class FrameFeatures:
     reason: str | None = None
 
 
-def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) -> FrameFeatures:
+def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) -> VideoFeatures:
     """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts; without
     frames or with a bad feature, a status and empty arrays.
 
@@ -44,7 +44,7 @@ def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) 
     frame_rows = require_feature_rows("frames", frames)
     region_rows = require_feature_rows("regions", [] if regions is None else regions)
     if len(frame_rows) == 0:
-        return FrameFeatures(np.empty(0), np.empty((0, 0)), "no_frames", "no frame of the video could be sampled")
+        return VideoFeatures(np.empty(0), np.empty((0, 0)), "no_frames", "no frame of the video could be sampled")
     if len(region_rows) and region_rows.shape[1] != frame_rows.shape[1]:
         raise ValueError(
             f"frames have {frame_rows.shape[1]} dimensions, regions {region_rows.shape[1]}: use one encoder for both."
@@ -54,5 +54,5 @@ def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) 
         pooled = average_unit_rows("frames", units)
         local = normalise_rows("region", region_rows) if len(region_rows) else units
     except BadFeature as error:
-        return FrameFeatures(np.empty(0), np.empty((0, 0)), "bad_feature", str(error))
-    return FrameFeatures(pooled, local)
+        return VideoFeatures(np.empty(0), np.empty((0, 0)), "bad_feature", str(error))
+    return VideoFeatures(pooled, local)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from metrics_core.arithmetic import harmonic_mean
 from metrics_core.arrays import FloatArray
-from metrics_core.evqa.features import FrameFeatures, prepare_frames
+from metrics_core.evqa.features import VideoFeatures, prepare_frames
 from metrics_core.evqa.result import EVQAResult, average_coarse_and_fine
 from metrics_core.vectors import BadFeature, normalise_rows, require_feature_rows
 
@@ -40,7 +40,7 @@ def evqa_from_features(
 
 
 def evqa_from_prepared_frames(
-    video: FrameFeatures,
+    video: VideoFeatures,
     keywords: npt.ArrayLike,
     text: npt.ArrayLike,
     *,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from assets.models.settings import DEVICE_VARIABLE
-from assets.scores.registry import BROKEN
+from assets.scores.registry import BROKEN_METRICS
 from assets.settings import PREFIX, SettingsError, apply_settings_file, format_variable_name, read_settings
 from db.spelling import find_similar_name
 from orchestration.settings.files import read_settings_values
@@ -39,17 +39,17 @@ def get_settings() -> Settings:
     known = list_known_variables(found)
     unread = [_explain_unread(name, known) for name in _list_own_variables(os.environ) if name.upper() not in known]
     # They may be settings of a broken metric, which nobody can ask for its own.
-    if unread and not BROKEN:
+    if unread and not BROKEN_METRICS:
         raise SettingsError("; ".join(unread))
     return found
 
 
 def _warn_of_broken() -> None:
-    if BROKEN:
+    if BROKEN_METRICS:
         # Imported late: it imports Dagster, and most commands have nothing to warn of.
         from orchestration.terminal import warn_of_broken_metrics
 
-        warn_of_broken_metrics(BROKEN)
+        warn_of_broken_metrics(BROKEN_METRICS)
 
 
 def list_known_variables(found: Settings) -> set[str]:

@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from assets.home import find_home, find_nearest_path
 from assets.models.profiles import PROFILE_SETTINGS, PROFILES
 from assets.own_home import is_own_home
-from assets.scores.registry import BROKEN
+from assets.scores.registry import BROKEN_METRICS
 from assets.settings import SettingsError, find_setting_place, format_variable_name
 from assets.trusted_files import find_config_folder, is_trusted
 from db.spelling import find_similar_name
@@ -235,7 +235,7 @@ def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
     found = {}
     for key, value in values.items():
         place = f"{path}: {_format_table_prefix(table)}{_shorten(key)}"
-        if key not in known and BROKEN:
+        if key not in known and BROKEN_METRICS:
             # It may be a setting of a broken metric, which nobody can ask for its own.
             continue
         if key not in known:

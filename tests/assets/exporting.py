@@ -85,7 +85,7 @@ def make_clips(engine: Engine, media: Path) -> Clips:
         path = folder / f"clip {number}.MP4"
         path.write_bytes(media_bytes(number))
         video = add_video(engine, clips, f"v{number}", content=media_bytes(number))
-        state = FileState.from_stat(path.stat())
+        state = FileState.build_from_stat(path.stat())
         columns = {
             "uri": str(path),
             "size_bytes": state.size_bytes,

@@ -159,7 +159,7 @@ def test_only_references_may_leave_out_their_system() -> None:
 
 SEGMENT = {"start_s": 1.0, "end_s": 2.0}
 
-BROKEN: list[tuple[str, str, Any, str]] = [
+BROKEN_METRICS: list[tuple[str, str, Any, str]] = [
     ("video", "video_id", "", "empty_text"),
     ("video", "video_id", "v" * 513, "too_long"),
     ("video", "video_id", 7, "wrong_type"),
@@ -226,7 +226,7 @@ BROKEN: list[tuple[str, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "name", "value", "code"), BROKEN)
+@pytest.mark.parametrize(("kind", "name", "value", "code"), BROKEN_METRICS)
 def test_broken_fields_get_their_code_and_are_named(kind: str, name: str, value: Any, code: str) -> None:
     reject = rejected(changed(kind, **{name: value}))
     assert reject.code == code

@@ -37,7 +37,7 @@ def with_times_of(path: Path, stat: os.stat_result) -> None:
 
 
 def test_an_untouched_file_is_not_read(file: Path) -> None:
-    state = FileState.from_stat(file.stat())
+    state = FileState.build_from_stat(file.stat())
     assert require_ingested_file(str(file), state, b"another hash") == state
     unknown = replace(state, ctime_ns=None, inode=None)
     assert require_ingested_file(str(file), unknown, b"another hash") == state
@@ -57,9 +57,9 @@ def touched(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [copied, linked_twice, touched])
 def test_the_content_decides_where_only_the_state_differs(file: Path, change: Callable[[Path], None]) -> None:
-    before = FileState.from_stat(file.stat())
+    before = FileState.build_from_stat(file.stat())
     change(file)
-    assert check(file, before) == FileState.from_stat(file.stat()) != before
+    assert check(file, before) == FileState.build_from_stat(file.stat()) != before
 
 
 def written_over(path: Path) -> None:
@@ -81,7 +81,7 @@ def longer(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [written_over, replaced, longer])
 def test_another_content_is_noticed(file: Path, change: Callable[[Path], None]) -> None:
-    before = FileState.from_stat(file.stat())
+    before = FileState.build_from_stat(file.stat())
     change(file)
     with pytest.raises(IngestedFileChanged, match="the file has changed since it was ingested"):
         check(file, before)
@@ -120,7 +120,7 @@ def pipe(path: Path) -> None:
 def test_what_is_no_file_of_the_folder_any_more_is_refused(
     file: Path, change: Callable[[Path], None], reason: str
 ) -> None:
-    before = FileState.from_stat(file.stat())
+    before = FileState.build_from_stat(file.stat())
     change(file)
     with pytest.raises(IngestedFileChanged, match=reason):
         check(file, before)

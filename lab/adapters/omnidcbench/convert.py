@@ -164,7 +164,7 @@ def _check_systems(predictions: Mapping[str, Path], labels: Mapping[str, Path]) 
         is_clear = system.strip() and system != REFERENCE and not system.startswith("_") and "__" not in system
         if not is_clear or len(system) > MAX_SYSTEM:
             raise ManifestError(
-                f"system {format_value(system)}: its name is part of ids: give one of 1 to {MAX_SYSTEM} characters other than "
+                f"system {format_value(system)}: its name is part of ids: give 1 to {MAX_SYSTEM} characters other than "
                 f"{REFERENCE!r} that does not begin with _ and has no two _ side by side"
             )
     if strange := [system for system in labels if system not in predictions]:
