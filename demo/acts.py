@@ -1,4 +1,4 @@
-"""The acts of the demo world: each proposes an event for the stage as it is, or None when it is not feasible."""
+"""The acts of the demo world: each act proposes an event for the present stage, or None if it is not possible."""
 
 from __future__ import annotations
 

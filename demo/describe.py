@@ -1,4 +1,4 @@
-"""Tells a clip in words: timed sentences in several voices, keypoints, and questions with answers.
+"""Describes a clip in words: timed sentences in several voices, keypoints, and questions with answers.
 
 The voices ``annotator_a`` and ``annotator_b`` write the two references, ``faithful`` the true candidate, ``keypoint``
 the keypoints. The clips are silent, so no sentence and no keypoint mentions acoustics or speech.
@@ -17,7 +17,7 @@ FIRST_REFERENCE = "annotator_a"
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence with the facts that it states and its start and end in seconds."""
+    """One sentence about a clip, with the statements that it makes, and its start and end in seconds."""
 
     text: str
     statements: tuple[ClipStatement, ...]
@@ -26,13 +26,15 @@ class Sentence:
 
     @property
     def segment(self) -> dict[str, object]:
-        """The sentence as a segment of the manifest."""
+        """The sentence as a segment of the manifest: start_s, end_s and text."""
         return {"start_s": self.start_s, "end_s": self.end_s, "text": self.text}
 
 
 @dataclass(frozen=True)
 class Keypoint:
-    """A fact that captions should cover. ``segment_index`` counts the sentences of the first reference, annotator_a."""
+    """A keypoint of a demo clip: its text, its statement, and the index of the sentence of the first reference
+    (annotator_a) that makes the statement.
+    """
 
     text: str
     statement: ClipStatement
@@ -40,13 +42,13 @@ class Keypoint:
 
     @property
     def dimension(self) -> str:
-        """One of segment_detail, video_background, shooting_style and camera_state."""
+        """Dimension of the keypoint: segment_detail, video_background, shooting_style or camera_state."""
         return self.statement.dimension
 
 
 @dataclass(frozen=True)
 class DemoQuestion:
-    """A question with a full answer and a poor answer of one word."""
+    """A question about a clip, with a full answer and a poor answer of one word."""
 
     question: str
     answer: str
@@ -54,7 +56,7 @@ class DemoQuestion:
 
 
 def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
-    """Tell the whole clip in the words of one voice, in time order. Sentence times do not overlap.
+    """Return the sentences that describe the whole clip in one voice, in time order; their times do not overlap.
 
     >>> from demo.story import make_clip
     >>> story = describe_clip(make_clip(1), "annotator_a")
@@ -76,7 +78,7 @@ def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
 
 
 def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
-    """Write one keypoint for every fact of the clip, in the order of the facts."""
+    """Return one keypoint for every true statement about the clip, in the order of the statements."""
     rng = Random(f"words/{clip.seed}/keypoint")
     reference = describe_clip(clip, FIRST_REFERENCE)
     return tuple(
@@ -90,7 +92,7 @@ def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
 
 
 def build_demo_questions(clip: DemoClip) -> tuple[DemoQuestion, ...]:
-    """Ask four questions: about the background, one event, the camera and the ending."""
+    """Return four questions with answers: about the background, one event, the camera and the ending."""
     rng = Random(f"questions/{clip.seed}")
     told = describe_clip(clip, "faithful")
     camera = [s for s in told if s.statements[0].dimension == "camera_state"]
@@ -109,7 +111,8 @@ UNTIMED = ("waits", "remains")
 
 
 def format_sentence(facts: tuple[ClipStatement, ...], voice: str, rng: Random) -> str:
-    """Write one sentence that states exactly these facts: a single fact, or pattern and palette together.
+    """Return one sentence in a voice that makes exactly these statements: a single one, or pattern and palette
+    together. `rng` chooses the wording.
 
     >>> format_sentence((Fact("grows", Looks("star", "red")),), "keypoint", Random(0))
     'The red star grows.'
@@ -132,7 +135,9 @@ def format_sentence(facts: tuple[ClipStatement, ...], voice: str, rng: Random) -
 def _order_statements(
     clip: DemoClip, voice: str
 ) -> tuple[list[tuple[ClipStatement, ...]], list[Moment], list[tuple[ClipStatement, ...]]]:
-    """The facts that a voice tells before the first event, the events, and the facts after the last event."""
+    """Return the statements that a voice makes before the first event, the events, and the statements after the last
+    event.
+    """
     moments = clip.list_moments()
     waits = [(m.statement,) for m in moments if m.statement.kind == "waits"]
     static = [(m.statement,) for m in moments if m.statement.kind == "static"]
@@ -152,7 +157,7 @@ def _spread_evenly(
 
 
 def _seconds(frame: float) -> float:
-    """Rounded down to milliseconds, so that no segment ends after the clip."""
+    """Return the frame's time in seconds, rounded down to milliseconds, so that no segment ends after the clip."""
     return int(frame * 1000 / FPS + 1e-6) / 1000
 
 

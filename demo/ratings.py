@@ -1,4 +1,4 @@
-"""Labels and ratings of a candidate, derived from its claims. The raters are programs, not people."""
+"""Labels and ratings of a candidate caption, computed from its statements. The raters are programs, not people."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RATER_NOISE = 0.3  # standard deviation in rating points, before rounding
 
 
 def has_statement(candidate: Candidate, statement: ClipStatement) -> bool:
-    """Whether the candidate states the fact. It is False for a contradiction and for silence."""
+    """Whether the candidate makes the statement. False if it contradicts it or does not mention it."""
     return statement in candidate.statements
 
 
 def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
-    """Compute a candidate's quality by aspect, 0 to 1.
+    """Return a candidate's coverage, factuality and chronology by name, each from 0 to 1.
 
     - coverage: share of the clip's facts that the candidate states.
     - factuality: share of the candidate's claims that are true.
@@ -42,7 +42,9 @@ def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
 
 
 def rate_candidate(clip: DemoClip, candidate: Candidate) -> list[dict[str, object]]:
-    """Rate a candidate: rows of rater, aspect and value, a whole number from 1 (worst) to 5, the same in every call."""
+    """Return six rating rows, two raters by three aspects: rater, aspect, and value, a whole number from 1 (worst) to
+    5. The same candidate always gets the same ratings.
+    """
     rows: list[dict[str, object]] = []
     shares = compute_quality(clip, candidate)
     for rater in RATERS:

@@ -1,4 +1,4 @@
-"""Six captioning systems of known quality.
+"""Six synthetic captioning systems of known quality.
 
 A candidate keeps the facts that it claims, so labels and ratings follow from facts and are never guessed.
 """
@@ -26,7 +26,7 @@ SYSTEMS = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A caption with its claims.
+    """A candidate caption of a synthetic system: its sentences, which keep the statements that they make.
 
     ``told`` gives, for every statement, the position of the same sentence in the faithful account. None marks a
     statement that is not about this clip.
@@ -38,17 +38,17 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The caption."""
+        """The text of the caption."""
         return " ".join(sentence.text for sentence in self.sentences)
 
     @property
     def statements(self) -> tuple[ClipStatement, ...]:
-        """Everything that the caption claims, true or not, in its order."""
+        """Everything that the caption states, true or not, in its order."""
         return tuple(fact for sentence in self.sentences for fact in sentence.statements)
 
 
 def build_candidates(clip: DemoClip, other: DemoClip) -> tuple[Candidate, ...]:
-    """Write the six candidates of a clip, in the order of ``SYSTEMS``.
+    """Return the six candidate captions of a clip, in the order of ``SYSTEMS``.
 
     Args:
         clip: the clip that is captioned.
@@ -69,7 +69,9 @@ def build_candidates(clip: DemoClip, other: DemoClip) -> tuple[Candidate, ...]:
 
 
 def find_least_similar_clip(clips: Sequence[DemoClip], index: int) -> DemoClip:
-    """Choose the clip least like ``clips[index]``: fewest shared facts, then fewest shared shapes and pattern."""
+    """Return the clip least like ``clips[index]``: fewest shared statements, then fewest shared shapes and pattern. Of
+    equals, the first after it.
+    """
     clip = clips[index]
     facts = {moment.statement for moment in clip.list_moments()}
 
@@ -82,7 +84,8 @@ def find_least_similar_clip(clips: Sequence[DemoClip], index: int) -> DemoClip:
 
 
 def draw_scattered_order(n: int, rng: Random) -> list[int]:
-    """Draw a random order in which no item keeps its place and no two neighbours follow each other as before.
+    """Return the numbers 0 to n-1 in a random order in which none keeps its place and no two neighbours follow each
+    other as before.
 
     Such an order exists for four items or more. Raises ValueError for fewer.
 

@@ -1,4 +1,4 @@
-"""Dagster's storage as dagster.yaml names it: on the server of the home, which it starts where none runs."""
+"""Dagster's storage as dagster.yaml names it: a database on the server of the home, which is started if needed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from orchestration.installation import get_installation
 
 
 class HomeStorage(DagsterPostgresStorage):
-    """Dagster's tables in database `dagster` beside the curation database of the settings.
+    """Dagster's storage in the database `dagster`, on the server that holds the curation database of the settings.
 
     No variable need be set for it, so Dagster's own commands find the home as `reelsieve` does.
     """
 
     @classmethod
     def config_type(cls) -> Any:
-        """It takes no configuration."""
+        """Return the schema of the storage's configuration: an empty one, since it has no options."""
         return {}
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> HomeStorage:
-        """Make the databases where they are missing, and open the storage. Raises the errors of the settings."""
+        """Open the storage, and create its database and tables if they are missing. Starts the home's server; raises
+        the errors of the settings.
+        """
         url = get_installation().engine.url
         # Dagster's own commands would let other accounts read it.
         create_home_folder(get_installation().home, "dagster")

@@ -1,4 +1,4 @@
-"""How dead runs are told from live ones, on any host: a run holds a lease for as long as its process lives."""
+"""Telling dead runs apart from live ones, on any host: a run holds a lease for as long as its process lives."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ MAX_RETRIES = "dagster/max_retries"
 
 
 def build_run_tags(run_id: str) -> dict[str, str]:
-    """Who executes a run of the command line. Dagster's daemon does not retry it: the command said how it ended."""
+    """Return the Dagster tags of a run that this process executes: host, process id, lease, no retries, and the
+    command's name, which comes from sys.argv.
+    """
     program, *arguments = sys.argv
     command = {COMMAND: f"reelsieve {arguments[0]}"} if Path(program).name == "reelsieve" and arguments else {}
     return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: run_id, MAX_RETRIES: "0", **command}
 
 
 def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
-    """Mark runs whose process is gone as failed, and free their places at the encoder.
+    """Mark unfinished runs whose process is gone as failed, and free the concurrency slots of all finished or deleted
+    runs.
 
     database: the curation database, on whose server the leases of runs are.
 
@@ -57,7 +60,8 @@ def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
 
 
 def hold_run_lease(instance: dg.DagsterInstance, database: URL, run_id: str) -> None:
-    """Take the lease of a run that this process was started for, and hold it until the process ends.
+    """Take the lease of a run that this process executes, and renew it in a background thread until the process ends.
+    Tags the run with its lease in Dagster.
 
     Giving it back any earlier would make the run look dead until Dagster has written that it ended.
     """
@@ -68,12 +72,12 @@ def hold_run_lease(instance: dg.DagsterInstance, database: URL, run_id: str) -> 
 
 
 def run_lease_name(run_id: str) -> str:
-    """The name of the lease that a run's process holds while it executes it."""
+    """Return the name of the lease that the process of a run holds while it executes the run."""
     return f"run {run_id}"
 
 
 def lease_database_url(database: URL) -> URL:
-    """Return the URL of Dagster's database on the server of a curation database; there the leases of runs are taken.
+    """Return the URL of Dagster's database on the server of this curation database; the leases of runs are taken there.
 
     Several curation databases may share it.
     """

@@ -1,4 +1,4 @@
-"""The checks of `reelsieve doctor`: everything that this installation needs in order to work, and its models' files."""
+"""The checks of `reelsieve doctor`: settings, folders, database, decoders and models that this installation needs."""
 
 from __future__ import annotations
 
@@ -30,19 +30,23 @@ _TRIAL = "CREATE TABLE trial_of_doctor AS SELECT repeat(md5(n::text), 32) AS x F
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check: `detail` describes a part that works, or gives the remedy for one that does not."""
+    """The result of one check of `reelsieve doctor`: its name, whether it passed, and a detail, which is the remedy if
+    it failed.
+    """
 
     what: str
     ok: bool
     detail: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the fields by name: what, ok and detail."""
         return asdict(self)
 
 
 def run_doctor_checks(installation: Installation) -> list[CheckResult]:
-    """All findings, in the order in which a newcomer would mend them."""
+    """Run every check of `reelsieve doctor` and return their results in the order in which a newcomer would fix them,
+    broken metrics first. Loads every model once and starts the database server.
+    """
     found = [_run_check(name, check) for name, check in _list_checks(installation).items()]
     # Some turn out to be broken when they are made, or when the database is opened.
     broken = [*BROKEN, *installation.curation.broken_metrics.values()]

@@ -1,4 +1,4 @@
-"""This installation, put together from its settings: database, Dagster instance and the resource of the assets."""
+"""An opened home with its settings: database, Dagster instance, and the resource of the assets."""
 
 from __future__ import annotations
 
@@ -38,37 +38,45 @@ _MIGRATIONS = 3
 
 
 class Installation:
-    """A home with its settings, and what commands and assets need of it, made when it is first asked for."""
+    """A home folder with its settings. Database, Dagster instance and models are opened when they are first asked for,
+    and kept.
+    """
 
     def __init__(self, read_settings: Callable[[], Settings]) -> None:
         self._read_settings = read_settings
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings of the home. Raises SettingsError for one that cannot be used."""
+        """The settings of the home, read at the first access. Raises SettingsError for a value that cannot be used."""
         return self._read_settings()
 
     @cached_property
     def home(self) -> Path:
-        """The home folder, made where it is missing. Raises UntrustedHome for one that somebody else may have made."""
+        """The home folder as an absolute path; it is created if it is missing. Raises UntrustedHome for a folder that
+        another account may have made.
+        """
         if note := open_home(self.settings.home_folder, is_named_by_user=is_home_chosen_by_user(self.settings)):
             self._print_note(note)
         return self.settings.home_folder
 
     @cached_property
     def database_url(self) -> URL:
-        """The curation database's URL. Starts the embedded server where no other one is configured."""
+        """URL of the curation database. The first access starts the embedded server, unless CURATION_DB_URL names
+        another one.
+        """
         # First of all: nothing in somebody else's home is read.
         home = self.home
         self._warn_of_second_server(is_read_only=False)
         return find_or_start_server(home, self.settings.database_url)
 
     def find_database_url(self) -> URL | None:
-        """The URL of the curation database where this process has asked for it."""
+        """Return the URL of the curation database if this process has asked for it before, else None. Starts nothing.
+        """
         return self.__dict__.get("database_url")
 
     def has_database(self) -> bool:
-        """Whether there can be data: in a home without an embedded server nobody has ingested anything.
+        """Whether a database exists: one is configured, or the home has an embedded server, running or not. Starts
+        nothing.
 
         Starts nothing.
         """
@@ -79,7 +87,8 @@ class Installation:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine of the curation database, whose tables and views are brought up to date first.
+        """SQLAlchemy engine of the curation database. The first access starts the embedded server, creates or updates
+        tables and views, and leaves out metrics whose inputs Postgres refuses.
 
         A metric of an installed package whose inputs Postgres refuses is left out.
         """
@@ -91,18 +100,24 @@ class Installation:
 
     @cached_property
     def curation(self) -> Curation:
-        """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
+        """The resource `curation` that all assets ask for: engine, home and scorers. Its models stay loaded between
+        runs of this process.
+        """
         return Curation(lambda: self.home, self.settings, lambda: self.engine, SCORERS, self._warn_of_broken_metric)
 
     @property
     def usable_metrics(self) -> list[str]:
-        """The metrics that can be computed here, in order. Opens the database, which may refuse the inputs of some."""
+        """Names of the metrics that can be computed here, in their usual order. Opens the database, which may refuse
+        the inputs of some.
+        """
         _ = self.engine
         return self.curation.metrics
 
     @cached_property
     def instance(self) -> dg.DagsterInstance:
-        """The Dagster instance of dagster.yaml, on the same server as the data."""
+        """The Dagster instance of dagster.yaml, or of the user's DAGSTER_HOME. The first access starts the database
+        server and creates the concurrency pool of models.
+        """
         from assets.sources.pool import MODEL_POOL
 
         found = self._make_instance()
@@ -115,7 +130,8 @@ class Installation:
         return found
 
     def build_dagster_environment(self) -> dict[str, str]:
-        """The variables that dagster.yaml and Dagster's own programs need.
+        """Return the environment variables that Dagster's own programs need for this home, by name. Creates the home's
+        folder `dagster`; raises SettingsError where no dagster.yaml exists.
 
         A DAGSTER_HOME of the operator's counts; without one Dagster's instance is that of this project's dagster.yaml.
         """
@@ -142,7 +158,7 @@ class Installation:
         }
 
     def close(self) -> None:
-        """Give up the connections to both databases."""
+        """Close the connections of the engine and the Dagster instance, if they were opened."""
         for name in ("instance", "engine"):
             if name in self.__dict__:
                 getattr(self, name).dispose()
@@ -188,7 +204,8 @@ class Installation:
 
 @lru_cache(maxsize=1)
 def get_installation() -> Installation:
-    """Return the installation of this process, the same one at every call.
+    """Return the installation of this process, the same one at every call; its settings are read when they are first
+    needed.
 
     For the entries of the process only, which hand it down: command line, definitions, actors and Dagster's storage.
     """
@@ -196,7 +213,9 @@ def get_installation() -> Installation:
 
 
 def open_migrated_engine(url: URL) -> Engine:
-    """The engine of a curation database, whose tables and views are brought up to date first."""
+    """Return an engine of the curation database at this URL, after its tables and views are created or brought up to
+    date.
+    """
     # Again where somebody imported a new metric while the views were made: he saw those of before, and left them.
     for _ in range(_MIGRATIONS):
         if _is_migrated(url):
@@ -206,7 +225,8 @@ def open_migrated_engine(url: URL) -> Engine:
 
 
 def reuse_connections(instance: dg.DagsterInstance) -> None:
-    """Let an instance use connections again that it has.
+    """Make a Dagster instance keep its database connections open and use them again, instead of one new connection for
+    every statement.
 
     By itself it opens a new one for every statement: more than four for each event of a run, of some milliseconds each.
     """
@@ -215,7 +235,7 @@ def reuse_connections(instance: dg.DagsterInstance) -> None:
 
 
 def create_dagster_tables(url: URL) -> None:
-    """Make Dagster's tables in a database that has none."""
+    """Create Dagster's tables in the database at this URL, if it has none."""
     from dagster_postgres.storage import DagsterPostgresStorage
 
     # It keeps no connection.

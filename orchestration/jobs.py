@@ -1,4 +1,6 @@
-"""The jobs: ingest a dataset, score shards, draw conclusions of a dataset, freeze a subset, prune Dagster's tables."""
+"""Dagster's jobs: ingest a dataset, score shards, draw conclusions of a dataset, freeze a subset, prune Dagster's
+tables.
+"""
 
 from datetime import datetime, timedelta, timezone
 

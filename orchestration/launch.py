@@ -1,4 +1,4 @@
-"""What commands run: ingest, scoring, calibration, facts and conclusions, in this process, as the UI shows them."""
+"""The runs that commands start in this process: ingest, scoring, calibration, facts, conclusions and subsets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ FAILURE_WINDOW = timedelta(days=30)
 def run_ingest(
     installation: Installation, folder: Path, dataset: str, rows: Path | None, n_shards: int | None
 ) -> IngestReport:
-    """Ingest a manifest folder through Dagster and return the report."""
+    """Ingest a manifest folder into a dataset by a Dagster run in this process, and return the report of accepted,
+    unchanged and rejected rows. Raises RunFailed where the run leaves no report.
+    """
     results = RunResults()
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
     with hold_datasets(installation.engine, dataset):
@@ -56,7 +58,8 @@ def run_scoring(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
+    """Score the pending samples of a dataset by Dagster runs in this process; yield (shard key, number of scores
+    written by metric) for every shard in which this process scored or that it checked for the first time.
 
     It takes one run, or where the chosen shards do not stand together one for each stretch of them. options: those of
     sources, by name; each goes to every source that knows it. Without any, what an earlier run left open because of an
@@ -163,13 +166,17 @@ def _load_failed_shards(installation: Installation, known: Sequence[str]) -> set
 
 
 def run_conclusions(installation: Installation, dataset: str) -> dict[str, dict[str, Any]]:
-    """Thresholds, agreement and report of a dataset; returns the metadata of each asset."""
+    """Compute and store thresholds, agreement and report of a dataset by one Dagster run in this process; return the
+    metadata of every asset by its name. Raises UnknownDataset.
+    """
     with hold_dataset(installation.engine, dataset):
         return _list_metadata(run_job(installation, "dataset_job", dataset, {}))
 
 
 def run_subset(installation: Installation, dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Freeze and write what a recipe takes of a dataset; returns the metadata of the asset by its name."""
+    """Freeze the selection that a recipe takes of a dataset and write it to files, by one Dagster run in this process;
+    return the metadata of the asset by its name. Raises UnknownDataset.
+    """
     with hold_dataset(installation.engine, dataset):
         return _list_metadata(
             run_job(installation, "subset_job", dataset, {"ops": {SUBSET_ASSET: {"config": {"recipe": dict(recipe)}}}})
@@ -201,7 +208,8 @@ def _load_outstanding_shards(installation: Installation, dataset: Dataset, metri
 
 
 def run_facts(installation: Installation, dataset: str) -> dict[str, int]:
-    """Describe what lacks facts; returns how many things each asset of facts described. Raises UnknownDataset.
+    """Measure and store the missing facts of a dataset, and the simple scores that need no model; return how many texts
+    and videos were measured, by asset name. Raises UnknownDataset.
 
     Simple scores that need no model are made along.
     """
@@ -222,7 +230,8 @@ def run_calibration(
     judge: bool = False,
     judge_limit: int | None = None,
 ) -> dict[str, Any]:
-    """Choose the thresholds of ECS on the labels of a dataset and score with them; returns the report of the asset.
+    """Choose and store the thresholds of ECS on a dataset's labels, and score with them; return the report of the asset
+    as plain data. Runs three Dagster jobs at most in this process.
 
     objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos, or `all`.
     judge: have the judge label at most `judge_limit` captions, and choose on its labels in place of people's. Verdicts
@@ -257,7 +266,9 @@ THRESHOLD_ASSETS = ["threshold", "rating_threshold"]
 def create_missing_thresholds(
     installation: Installation, dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """Store the thresholds of a dataset where the recipe names one of a metric that has none. tell: takes progress."""
+    """Compute and store the thresholds of a dataset if a recipe names a stored threshold of a metric that has none;
+    else do nothing.
+    """
     asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in SCORERS}
     with installation.engine.connect() as connection:
         if asked <= list_metrics_with_thresholds(connection, dataset.dataset_id):

@@ -1,4 +1,4 @@
-"""The files of the models that the settings name, for doctor with the option for models."""
+"""The model files that the settings name, for `reelsieve doctor --models`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from orchestration.settings import get_settings
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredModel:
-    """A model of the settings in force. state: complete, missing, or at a server, which keeps its files itself.
+    """One model that the settings name, and the state of its files: complete, missing, or at a server.
 
     place: folder or address. gb: of what is here. gb_in_all: of the whole model, where a profile knows it.
     """
@@ -36,7 +36,9 @@ class ConfiguredModel:
     remedy: str | None = None
 
     def format_row(self) -> dict[str, Any]:
-        """What the table shows."""
+        """Return the columns of the printed table by name: setting, model, short revision, size in GB, and the state or
+        the number of missing files.
+        """
         size = self.gb_in_all if self.state != "complete" else self.gb
         return {
             "setting": self.setting,
@@ -48,7 +50,9 @@ class ConfiguredModel:
 
 
 def list_configured_models() -> tuple[str, list[ConfiguredModel]]:
-    """The profile in force, and all models that its settings name. Asks no hub and no server, and loads nothing."""
+    """Return the name of the profile in force, and every model that the settings name, in the order of the settings.
+    Reads only local files: asks no hub and no server, and loads nothing.
+    """
     values = {name: str(value) for name, value in get_settings()}
     return values["profile"] or LAPTOP, [
         _inspect_model(name, values) for name in values if _is_model_setting(name, values)

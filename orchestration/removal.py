@@ -36,13 +36,15 @@ _DEFINITIONS = (str(DATASETS.name), str(SHARDS.name))
 
 
 class DatasetBusy(RuntimeError):
-    """A dataset that something works on cannot be dropped or renamed."""
+    """Raised when a dataset cannot be dropped or renamed, since a command or a run works on it."""
 
     plain = True
 
 
 class NotImported(ValueError):
-    """A metric without imported scores in a dataset. Computed scores cannot be dropped: they would come again."""
+    """Raised when a metric has no imported scores in a dataset. Computed scores cannot be dropped: scoring would
+    compute them again.
+    """
 
     plain = True
 
@@ -50,7 +52,8 @@ class NotImported(ValueError):
 def count_droppable_rows(
     installation: Installation, name: str, metric: str | None = None
 ) -> tuple[dict[str, int], int]:
-    """How many rows of what a dataset has, and how many frozen selections stay.
+    """Return how many rows a drop would delete, by table, and how many frozen selections of the dataset would stay.
+    With a metric only its imported scores count. Raises UnknownDataset and NotImported.
 
     metric: only what was imported under this name. Raises UnknownDataset and NotImported.
     """
@@ -61,7 +64,8 @@ def count_droppable_rows(
 
 
 def drop_dataset_everywhere(installation: Installation, name: str) -> None:
-    """Delete a dataset and its partitions, and the columns of metrics that were imported only into this dataset.
+    """Delete a dataset from the database and from Dagster's partitions, and the view columns of metrics that were
+    imported only into it. Frozen selections stay.
 
     Raises UnknownDataset, and DatasetBusy while something works on the dataset.
     """
@@ -73,7 +77,8 @@ def drop_dataset_everywhere(installation: Installation, name: str) -> None:
 
 
 def remove_imported_scores(installation: Installation, name: str, metric: str) -> None:
-    """Delete the imported scores of a metric from a dataset, and its columns where no other dataset has any.
+    """Delete the imported scores of a metric from a dataset, and the metric's view columns if no other dataset has
+    scores of it.
 
     Raises UnknownDataset, NotImported, and DatasetBusy while something works on the dataset.
     """
@@ -119,7 +124,8 @@ def _require_imported_scorers(installation: Installation, dataset: Dataset, metr
 
 
 def rename_dataset_everywhere(installation: Installation, old: str, new: str) -> None:
-    """Give a dataset another name; what was materialised under the old one counts as materialised under the new one.
+    """Rename a dataset in the database and in Dagster; its materialisations are copied to partitions of the new name,
+    so nothing counts as missing.
 
     Raises UnknownDataset, BadDatasetName, NameTaken, and DatasetBusy while something works on the dataset.
     """

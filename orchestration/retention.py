@@ -1,4 +1,4 @@
-"""What can be freed: old runs and ticks of Dagster, and evidence of retired scorers. Says it first, then does it."""
+"""Data that may be deleted: old runs and ticks of Dagster, and evidence of retired scorers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class PrunableData:
-    """What can be freed: ids of runs, the time before which ticks are old, and evidence; `rows` describe it all."""
+    """Data that may be deleted: ids of runs, the time before which ticks are old, and evidence. `rows` counts rows and
+    bytes of all of it for people, without empty entries.
+    """
 
     runs: list[str]
     before: datetime
@@ -41,7 +43,8 @@ class PrunableData:
 
 
 def load_prunable_data(installation: Installation, days: int) -> PrunableData:
-    """Look for what can be freed. Deletes nothing.
+    """Find all data that may be deleted: finished runs and ticks of Dagster older than so many days, and evidence of
+    models that no present scorer uses. Deletes nothing.
 
     days: how long finished runs and ticks of Dagster are kept. A run stays as long as it is the last that materialised
     something: with it Dagster would take that for missing.
@@ -64,13 +67,13 @@ def load_prunable_data(installation: Installation, days: int) -> PrunableData:
 
 
 def delete_prunable_data(installation: Installation, prunable: PrunableData) -> None:
-    """Delete what `prunable` found."""
+    """Delete the runs, ticks and evidence that `load_prunable_data` returned, from both databases."""
     delete_runs_and_ticks(installation.instance, installation.database_url, prunable.runs, prunable.before)
     delete_evidence(installation.engine, prunable.evidence)
 
 
 def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Collection[str], before: datetime) -> None:
-    """Delete runs with their events and check results, and ticks from before a time.
+    """Delete these Dagster runs with their events and check results, and all ticks from before a time.
 
     database: the curation database, on whose server Dagster's is.
     """
@@ -87,7 +90,9 @@ def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Col
 
 
 def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
-    """Return the finished runs from before a time whose every materialisation was followed by a later one."""
+    """Return the ids of finished runs created before a time, of which every materialisation was followed by a later one
+    of the same partition.
+    """
     old = instance.get_run_ids(dg.RunsFilter(created_before=before, statuses=_FINISHED_STATUSES))
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
     storage = instance.event_log_storage

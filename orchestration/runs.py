@@ -1,4 +1,4 @@
-"""Runs of the command line: they run in this process, and their errors come out as they were raised."""
+"""Dagster runs that the command line executes in this process; their errors are raised as the assets raised them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FAILED_SHARDS_TAG = "failed_shards"
 
 
 class RunFailed(RuntimeError):
-    """A run that ended badly without a user's mistake behind it; the message says where to look."""
+    """Raised when a run ended badly without a mistake of the user; the message says where to look."""
 
 
 def run_job(
@@ -53,7 +53,8 @@ def run_job(
     last_partition: str | None = None,
     results: RunResults | None = None,
 ) -> dg.ExecuteInProcessResult:
-    """Run a job, or of its assets the chosen ones, in this process; an asset's own error comes out as it was raised.
+    """Run a Dagster job over the partitions from `partition` to `last_partition` (default: only the first) in this
+    process, and return Dagster's result. Raises the error of the asset that failed.
 
     through: the last partition of a range that begins with `partition`; without it the run has one partition. results:
     takes what the assets report.
@@ -75,7 +76,9 @@ def run_partitions(
     last: str,
     results: RunResults,
 ) -> dg.ExecuteInProcessResult:
-    """Run a job over the partitions from first to last. Shards that failed are noted in `results`, not raised."""
+    """Run a Dagster job over the partitions from first to last in this process, and return Dagster's result. Shards
+    that fail are noted in `results`; any other error of an asset is raised.
+    """
     close_dead_runs(installation.instance, installation.database_url)
     run_id = str(uuid.uuid4())
     errors: list[BaseException] = []
@@ -131,7 +134,9 @@ def _build_end_error(done: dg.ExecuteInProcessResult) -> BaseException:
 
 
 def build_run_config(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
-    """The run configuration that gives each option to the sources that know it."""
+    """Return the Dagster run configuration that gives each option to the sources that know it; sources of these metrics
+    without such an option are left out.
+    """
     by_asset = {
         asset: {name: value for name, value in options.items() if name in kind.options}
         for asset, kind in list_source_classes(metrics).items()
@@ -141,13 +146,14 @@ def build_run_config(metrics: Sequence[str], options: Mapping[str, bool]) -> dic
 
 @lru_cache(maxsize=1)
 def get_definitions() -> dg.Definitions:
-    """The project's definitions, made once per process."""
+    """Return the Dagster definitions of this project, the same object at every call."""
     return defs()
 
 
 @contextmanager
 def watch_run(installation: Installation, run_id: str, held: Leases) -> Iterator[None]:
-    """Renew the lease of a run in a second thread until the block ends; this thread executes the run.
+    """Renew the lease of a run in a second thread until the block ends, and print which run holds the encoder while
+    this run waits for it.
 
     While the run waits for the encoder, dead runs that hold it are closed, and every live one is named once on the
     terminal.

@@ -1,4 +1,4 @@
-"""When things run by themselves: an hourly look for unscored samples and a weekly clean-up."""
+"""Schedules of Dagster: scoring of unscored samples every hour, and pruning of Dagster's tables every week."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +23,9 @@ from orchestration.requests import group_shards_into_runs, list_busy_datasets
 def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Runs over the shards with something left to score, but for the datasets of runs that have not ended."""
+    """Yield one run request for every stretch of shards with unscored samples, or a skip reason; datasets with an
+    unfinished run are left for the next hour.
+    """
     close_dead_runs(context.instance, curation.engine.url)
     # Before the scores are looked at: a run that ends in between has then scored its shards.
     busy = list_busy_datasets(context.instance)

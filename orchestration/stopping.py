@@ -29,7 +29,8 @@ STOPPED_MESSAGE = "stopped; the same command goes on from here"
 
 
 class StopSignals:
-    """All that a process does stands in this block; the first Ctrl-C or SIGTERM raises KeyboardInterrupt in it.
+    """Context manager in which the first Ctrl-C or SIGTERM raises KeyboardInterrupt, and the process ends within
+    seconds with exit code 130 or 143. Does nothing outside the main thread.
 
     When the block has ended over that, or after PATIENCE_S, one sentence is said, and the process ends with exit code
     130 or 143, and with it all that it started. After a block without a signal, a signal ends the process at once. In
@@ -73,7 +74,9 @@ class StopSignals:
             self._end(128 + number)
 
     def find_signal(self) -> int | None:
-        """The number of the first of these signals that came, if any, also where another handler took it."""
+        """Return the number of the first SIGINT or SIGTERM that this process received since the block began; None if
+        there was none.
+        """
         if self._is_main:
             with self._lock, suppress(BlockingIOError):
                 numbers = self._reader.recv(64)
@@ -119,7 +122,8 @@ class StopSignals:
 
 @contextmanager
 def clean_up_after_kill(folder: str) -> Iterator[None]:
-    """Have the children of this process and the folder removed where it is killed, which nothing else would tell them.
+    """Kill the child processes of this process and remove the folder if this process is killed inside the block. Starts
+    a shell that waits for that.
 
     folder: one that only they need.
     """
@@ -137,10 +141,12 @@ def clean_up_after_kill(folder: str) -> Iterator[None]:
 
 
 def is_cleanup_process(process: psutil.Process) -> bool:
-    """Return whether a process waits for the end of others, removes what they leave, and ends by itself."""
+    """Whether a process is a shell or Python's resource tracker: these wait for the end of others, remove their
+    leftovers, and end by themselves.
+    """
     # A shell does so in `clean_up_after_kill`, Python's resource tracker for semaphores.
     return process.name() == "sh" or any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 
 
 def _ignore(_: Any) -> None:
-    """Say nothing."""
+    """Print nothing."""

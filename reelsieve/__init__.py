@@ -1,4 +1,4 @@
-"""The public face of Reelsieve for programs: what stands here keeps its name and meaning from version to version.
+"""The public interface of Reelsieve for programs: every name here keeps its meaning from version to version.
 
 >>> import reelsieve as rs
 >>> rs.vcs_short("A dog runs over the lawn.", "A dog runs over the lawn.").value

@@ -1,4 +1,4 @@
-"""How a wheel is built: everything inside the package `reelsieve`, so that no name of ours meets a name of a user's.
+"""How a wheel is built: everything goes inside the package `reelsieve`, so that no name of ours clashes with a user's.
 
 In the repository the rooms stand at the top, and import each other as `assets` or `db`. A wheel has them in
 `reelsieve/rooms`, with these names written out in full: in imports, and where a text is the name of a module.
@@ -26,10 +26,12 @@ _DOTTED = re.compile(rf"({_ROOM})(\.[A-Za-z_]\w*)+")
 
 
 class InOnePackage(build_py):
-    """Setuptools' build of Python modules, after which the rooms lie in `reelsieve/rooms`."""
+    """Setuptools' build of Python modules, which then moves the packages of the repository into `reelsieve/rooms`."""
 
     def run(self) -> None:
-        """Build; an editable installation uses the repository as it is."""
+        """Build the modules, move the packages and rewrite their imports. An editable installation uses the repository
+        unchanged.
+        """
         super().run()
         if self.editable_mode:
             return
@@ -50,7 +52,8 @@ class InOnePackage(build_py):
 
 
 def qualify_room_names(source: str, inside: Path) -> str:
-    """A module's source with the rooms in the folder `inside`.
+    """Return a module's source with the full names of modules in the folder `inside`, in imports and where a whole
+    string is such a name.
 
     >>> print(qualify_room_names("from db.sql import read_sql\\nimport demo\\nfrom databases import x", Path("rooms")))
     from reelsieve.rooms.db.sql import read_sql
@@ -73,7 +76,7 @@ def qualify_room_names(source: str, inside: Path) -> str:
 
 
 def _qualify_names(text: str, inside: Path) -> str:
-    """The text with the full name of every module that lies in the folder."""
+    """Return the text with the full name of every module that is in the folder."""
 
     def in_full(match: re.Match[str]) -> str:
         path = inside.joinpath(*match[0].split("."))

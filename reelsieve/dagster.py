@@ -1,4 +1,4 @@
-"""Reelsieve inside somebody else's Dagster: all of its definitions beside theirs, or one dataset as a component.
+"""Reelsieve inside somebody else's Dagster: all of its definitions together with theirs, or one dataset as a component.
 
 docs/dagster.md shows both; docs/examples/dagster_project is a project that uses them.
 """
@@ -28,7 +28,8 @@ from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 
 @dg.resource(description="Database, scorers and folders of Reelsieve.")
 def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
-    """The resource that Reelsieve's assets ask for; nobody drops or renames the run's dataset meanwhile.
+    """Yield the resource `curation` of an asset's run in another Dagster. Until the run ends, no other process can drop
+    or rename its datasets.
 
     Whether their run lives, the other Dagster watches itself.
     """
@@ -40,7 +41,8 @@ def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curatio
 
 @raise_reelsieve_errors
 def definitions(*yours: dg.Definitions) -> dg.Definitions:
-    """Reelsieve's assets, checks, jobs, schedule and sensors, merged with definitions of your own.
+    """Return Reelsieve's assets, checks, jobs, schedule, sensors and resource `curation`, merged with definitions of
+    your own.
 
     Your instance, executor, loggers and resources stay yours: added are a resource `curation`, and the dynamic
     partitions `dataset` and `shard`. Schedule and sensors are off until you turn them on. Home and settings are found
@@ -101,7 +103,8 @@ _NAMES: Mapping[str, Callable[[dg.Definitions], Iterable[str]]] = {
 
 
 class Dataset(dg.Component, dg.Resolvable, dg.Model):
-    """A dataset of Reelsieve: ingested, scored by some metrics, and a training subset frozen by a recipe.
+    """A Dagster component: the assets that ingest a dataset, score it by some metrics, and freeze a training subset by
+    a recipe.
 
     Its assets have no partitions, and keys that begin with the name of the dataset.
     """
@@ -115,7 +118,9 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
 
     @raise_reelsieve_errors
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The assets of the dataset. Raises ReelsieveError for an unknown metric, a bad name and a bad recipe."""
+        """Return the assets of the dataset and the resource `curation`. Raises ReelsieveError for an unknown metric, a
+        bad name or a bad recipe.
+        """
         folder = (context.path / Path(self.folder).expanduser()).resolve()
         check_dataset_name(self.dataset, folder, get_settings().home_folder)
         for metric in self.metrics:

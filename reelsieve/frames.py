@@ -1,4 +1,4 @@
-"""Scores of a table that somebody has at hand: pandas, polars, pyarrow or a dataset of Hugging Face."""
+"""Scores for a table in memory: pandas, polars, pyarrow, or a dataset of Hugging Face."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ EXACT = ("keypoints", "question", "answer")
 
 @raise_reelsieve_errors
 def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any) -> Frame:
-    """Score every row of a table, and return it with columns METRIC, METRIC_status and METRIC_reason for each metric.
+    """Score every row of a table, and return a table with columns METRIC, METRIC_status and METRIC_reason added for
+    each metric.
 
     The rows keep their order, and columns of these names are replaced. A row has a `caption`, or a `question` with an
     `answer`; and as the metrics need them `references` (a text or a list of texts, of this row alone), `keypoints` (the
@@ -62,7 +63,9 @@ def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any
 
 
 def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The scorers by metric, each with its own of the settings. Raises ReelsieveError for what no metric is or has."""
+    """Return the scorers by metric, each with those of the settings that it has. Raises ReelsieveError for an unknown
+    metric or setting.
+    """
     from assets.scores.registry import SCORERS
     from db.spelling import find_similar_name
 
@@ -89,7 +92,7 @@ def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str
 
 
 def _needs_videos(scorers: Iterable[Any]) -> bool:
-    """Whether a scorer looks at videos."""
+    """Whether any scorer reads videos."""
     from db.schema.inputs import VIDEO
 
     return any(VIDEO in scorer.inputs for scorer in scorers)
@@ -98,7 +101,7 @@ def _needs_videos(scorers: Iterable[Any]) -> bool:
 def _score_samples(
     scorer: Any, samples: Sequence[PendingSample], files: Mapping[int, StoredVideo]
 ) -> dict[int, Outcome]:
-    """The outcomes of samples by their numbers, some hundred samples at a time."""
+    """Return the outcomes of samples by their numbers; some hundred samples are scored at a time."""
     from assets.scores.run import score_without_database
     from assets.sources.base import BATCH_SIZE
 
@@ -112,7 +115,7 @@ def _score_samples(
 
 @dataclass(frozen=True)
 class _SampleColumns:
-    """The columns of a table by what they mean, None where it has no such column."""
+    """The names of a table's columns by their meaning; None for a meaning without a column."""
 
     caption: str | None
     references: str | None
@@ -124,7 +127,7 @@ class _SampleColumns:
 
     @classmethod
     def find(cls, names: Sequence[Any]) -> _SampleColumns:
-        """Find the columns by their names. Raises ReelsieveError where nothing can be scored."""
+        """Find the columns of a table by their names. Raises ReelsieveError if nothing can be scored by them."""
         from assets.new_manifest.columns import CAPTION_NAMES, guess_columns
 
         texts = [name for name in names if isinstance(name, str)]
@@ -147,13 +150,14 @@ class _SampleColumns:
 
     @property
     def column_names(self) -> list[str]:
-        """The columns that are read."""
+        """The names of the columns that are read."""
         return [name for name in self.__dict__.values() if name is not None]
 
     def read_samples(
         self, rows: Sequence[Mapping[str, Any]], *, needs_videos: bool
     ) -> tuple[list[PendingSample], dict[int, Outcome], dict[int, StoredVideo]]:
-        """The samples, the outcomes of rows that are none, by row, and the files of videos by the videos' numbers.
+        """Return the samples, the outcomes of rows that cannot be samples (by row number from 0), and the video files
+        by the numbers of videos.
 
         looks: whether videos are looked at. A video has a number of its own for each set of references and keypoints,
         since the samples of a video share these.
@@ -191,7 +195,7 @@ class _SampleColumns:
 
 
 def _read_video_state(path: Any, number: int, files: dict[int, StoredVideo]) -> VideoState:
-    """The state of a video, whose file is added to `files` where it decodes. A file that is missing is a state, too."""
+    """Return the state of a video, and add its file to `files` if it decodes. A missing file is a state, too."""
     from db.schema.inputs import VideoState
 
     try:
@@ -204,7 +208,7 @@ def _read_video_state(path: Any, number: int, files: dict[int, StoredVideo]) -> 
 
 @dataclass(frozen=True)
 class _TableAdapter:
-    """A kind of table: its columns, its rows with some of them, and the table with further columns."""
+    """How one library's tables are handled: list the columns, read the rows of some columns, and add columns."""
 
     list_columns: Callable[[Any], Sequence[Any]]
     read_rows: Callable[[Any, list[str]], list[dict[str, Any]]]
@@ -212,7 +216,9 @@ class _TableAdapter:
 
 
 def find_table_adapter(frame: object) -> _TableAdapter:
-    """How to read a table, by its class: no library is imported that its maker has not."""
+    """Return the adapter for the library of a table, by the table's class. Imports no library. Raises ReelsieveError
+    for an object that is no known table.
+    """
     for one in type(frame).__mro__:
         if kind := _TABLE_ADAPTERS.get(f"{one.__module__.partition('.')[0]}.{one.__name__}"):
             return kind
@@ -227,12 +233,12 @@ def _rows_of_pandas(frame: Any, names: list[str]) -> list[dict[str, Any]]:
 
 
 def _is_nan(value: Any) -> bool:
-    """Whether a cell is empty: pandas' NA, NaN and NaT differ from themselves, or cannot tell."""
+    """Whether a cell is empty: pandas' NA, NaN and NaT differ from themselves, or cannot be compared."""
     return type(value).__name__ == "NAType" or (not hasattr(value, "__len__") and bool(value != value))
 
 
 def _plain(value: Any) -> Any:
-    """A cell without numpy: Parquet files give lists of texts as arrays."""
+    """Return a cell as plain Python values: Parquet files give lists of texts as numpy arrays."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -263,7 +269,7 @@ def _add_to_arrow(frame: Any, new: dict[str, list[Any]]) -> Any:
 
 
 def _build_arrow_table(new: dict[str, list[Any]]) -> Any:
-    """New columns with their types, which a column without a value does not show."""
+    """Return an Arrow table of new columns with their types, which a column without a value does not show."""
     import pyarrow as pa
 
     kinds = {name: pa.string() if name.endswith(("_status", "_reason")) else pa.float64() for name in new}

@@ -1,4 +1,6 @@
-"""A metric that is one function. What asks a model, keeps evidence or has settings is a class of reelsieve.metrics."""
+"""A metric that is one function. A metric that asks a model, keeps evidence or has settings is a class of
+reelsieve.metrics.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ STATUS_PATTERN = re.compile(r"[a-z][a-z_]{1,39}")
 
 
 class FunctionMetric:
-    """A metric made of a function; `metric` makes one. It has the members of `reelsieve.metrics.Scorer`.
+    """A metric that is one Python function, with the members of `reelsieve.metrics.Scorer`; `metric` makes one. Calling
+    it calls the function.
 
     Calling it calls the function.
     """
@@ -43,12 +46,13 @@ class FunctionMetric:
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Call the function."""
+        """Call the function with these arguments, and return its result unchanged."""
         return self._function(*args, **named)
 
     @cached_property
     def inputs(self) -> tuple[Input[Any], ...]:
-        """What a score depends on: the parameters of the function."""
+        """The inputs that a score depends on, in the order of the function's parameters: text, references, keypoints.
+        """
         from db.schema.inputs import KEYPOINTS, REFERENCES, TEXT
 
         by_name: dict[str, Input[Any]] = dict(zip(PARAMETERS, (TEXT, REFERENCES, KEYPOINTS), strict=True))
@@ -56,26 +60,26 @@ class FunctionMetric:
 
     @property
     def settings(self) -> Any:
-        """A group of settings without any."""
+        """A pydantic class without fields, since such a metric has no settings."""
         return _no_settings()
 
     def from_settings(self, settings: Any) -> FunctionMetric:
-        """The metric itself, which has no settings."""
+        """Return this metric itself, since it has no settings."""
         return self
 
     def models(self) -> dict[str, Any]:
-        """The function, in the place of a model."""
+        """Return the identity of the function in place of a model: its module and name, with the metric's version."""
         from metrics_core.protocols import ModelIdentity
 
         name = f"{self._function.__module__}.{self._function.__qualname__}"
         return {"function": ModelIdentity(name, self.code_version, {}).as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """No parameters."""
+        """Return an empty dict: the metric has no parameters."""
         return {}
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Status "not_applicable" for a question-answer pair."""
+        """Return status "not_applicable" for a question-answer pair; None for a caption, which can be scored."""
         from assets.scores.base import Outcome
 
         if sample.kind == "caption":
@@ -83,13 +87,15 @@ class FunctionMetric:
         return Outcome(None, "not_applicable", f"{self.metric} judges captions; this is a question-answer pair")
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Call the function for every caption. One that raises, or gives no number, costs its own caption a value."""
+        """Return the outcomes of samples in their order, by one call of the function for every caption. A call that
+        raises, or returns no number, gives its caption a status and a reason.
+        """
         return [self.refusal(sample) or self._score_one(sample) for sample in samples]
 
     def explain(
         self, connection: Any, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Say what the function says of itself."""
+        """Return an explanation of one line: the function's name and the first line of its docstring."""
         from assets.scores.base import Explanation
 
         about = inspect.getdoc(self._function) or "it has no docstring"
@@ -108,7 +114,7 @@ class FunctionMetric:
         return self._check_outcome(found) if isinstance(found, Outcome) else self._build_outcome(found)
 
     def _check_outcome(self, outcome: Outcome) -> Outcome:
-        """An outcome of the function that can be stored: a number in range, or a status and a reason of plain text."""
+        """Return an outcome that can be stored: a number in range, or a status and a reason of plain text."""
         from assets.scores.base import Outcome
 
         if outcome.status == "ok":
@@ -151,7 +157,8 @@ class FunctionMetric:
 def metric(
     name: str, *, version: str, value_range: tuple[float, float]
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Make a function a metric. Its parameters say what it reads of a caption: `text`, `references`, `keypoints`.
+    """Return a decorator that makes a function a metric of this name; the function's parameters name what it reads of a
+    caption: `text`, `references`, `keypoints`.
 
     A text is a str, references and keypoints are lists of str. The function returns a number, None where there is none,
     or an Outcome with a status and a reason. Raise `version` when its numbers change: old scores are then made again.
@@ -196,7 +203,7 @@ def _no_settings() -> Any:
 
 
 def convert_to_float(given: Any) -> float | None:
-    """A number as a float, infinite where it is too great for one; None for what is no real number.
+    """Return a real number as a float, infinite if it is too great for one; None for anything else.
 
     >>> convert_to_float(10**400), convert_to_float(3), convert_to_float("3"), convert_to_float(True)
     (inf, 3.0, None, 1.0)
@@ -211,7 +218,7 @@ def convert_to_float(given: Any) -> float | None:
 
 
 def _show(how: Callable[[Any], str], given: object) -> str:
-    """`str` or `repr` of an object of somebody else's class; a note where its own code fails."""
+    """Return `str` or `repr` of an object of somebody else's class, or a note if its own code fails."""
     try:
         return how(given)
     except Exception as error:
@@ -219,7 +226,7 @@ def _show(how: Callable[[Any], str], given: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A text in one line of at most 500 characters that every table can store."""
+    """Return the text in one line of at most 500 characters that every table can store."""
     from assets.ingest.hygiene import format_raw_row
 
     return " ".join(format_raw_row(text.encode("utf-8", "backslashreplace")).split())[:500]

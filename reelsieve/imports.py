@@ -1,4 +1,5 @@
-"""Numbers that were made elsewhere become a metric's scores: a column, staleness, report, agreement with people."""
+"""Imports numbers that were made elsewhere as the scores of a metric, with a column, staleness, report and agreement.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def import_scores(
     home: Place | None = None,
     url: str | None = None,
 ) -> dict[str, int]:
-    """Store numbers that were made elsewhere as the scores of metric `name`, greater ones being better.
+    """Store numbers that were made elsewhere as the scores of metric `name` (a greater number is better), and return
+    how many rows are new, changed, unchanged and without a value.
 
     frame: a table of pandas, polars or pyarrow, or a dataset of Hugging Face. A row names a sample of the dataset in
     column `sample`, `caption_id` or `qa_id`, and has its number in column `value` or NAME; without a number it may say
@@ -84,7 +86,9 @@ def import_scores(
 
 
 def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
-    """The rows with key, kind, video, text, value, status and reason. Raises ReelsieveError for the first bad one."""
+    """Return the rows with key, kind, video, text, value, status and reason. Raises ReelsieveError for the first bad
+    one.
+    """
     from assets.ingest.hygiene import is_storable
 
     kind = find_table_adapter(frame)
@@ -126,7 +130,8 @@ def _find_column(columns: Sequence[str], names: Any) -> str | None:
 
 
 def _parse_outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
-    """Value, status and reason of a row: a number alone is "ok", and no number alone is "undefined"."""
+    """Return value, status and reason of a row: a number without a status is "ok", and neither of them is "undefined".
+    """
     from assets.ingest.hygiene import is_storable
 
     found = math.nan if value is None else convert_to_float(value)
@@ -156,7 +161,9 @@ def _shorten(value: Any) -> str:
 
 
 def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> list[KeyedSample]:
-    """The sample of each row. Raises ReelsieveError where there is none, and where it is not the one that is meant."""
+    """Return the sample of every row, in order. Raises ReelsieveError if a row names none or another one than it
+    describes.
+    """
     from db.scores.imported_scores import load_samples_by_key
 
     by_key: dict[str, list[KeyedSample]] = {}
@@ -184,7 +191,7 @@ def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mappi
 
 
 def _require_free_name(engine: Engine, name: str) -> None:
-    """Raise ReelsieveError where an imported metric cannot have this name."""
+    """Raise ReelsieveError if an imported metric cannot have this name."""
     from db.scores.imported_scores import explain_refused_name
     from orchestration.installation import open_migrated_engine
 
@@ -215,7 +222,8 @@ def _build_score_rows(
 
 
 def _store_scores(engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]) -> UpsertCounts:
-    """Store scores of a metric, and make their source its active scorer; count what is new, changed and as before.
+    """Store scores of a metric, make their source its active scorer, and return how many are new, changed and
+    unchanged.
 
     Raises ReelsieveError where samples are gone. A drop of another dataset takes the scorer along where that had its
     only scores; then it is made anew.

@@ -1,4 +1,4 @@
-"""From what callers have to what scorers read: samples, the state of videos, and scorers with settings by name."""
+"""Turns plain values of a caller into what scorers read: samples, the state of videos, and scorers with settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def build_sample(
     video: int = 1,
     system: str = "",
 ) -> PendingSample:
-    """The caption as a sample of this number, with the inputs of every metric; ReelsieveError where ingest refuses it.
+    """Return a caption with its references and keypoints as a sample of this number. Raises ReelsieveError where ingest
+    would refuse them.
 
     state: of the video, whose number is `video`.
     """
@@ -53,7 +54,9 @@ def build_sample(
 
 
 def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
-    """The scorer of a metric with these settings by name. Its models are shared with other scorers of this process."""
+    """Return the scorer of a metric with these settings by name; models are shared with other scorers of this process.
+    Raises ReelsieveError for an unknown or bad setting.
+    """
     return _make_scorer(metric, json.dumps(settings, sort_keys=True, default=str))
 
 
@@ -80,7 +83,7 @@ def _make_scorer(metric: str, settings: str) -> Scorer:
 def _number_values(
     name: str, given: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 ) -> list[tuple[int, Any]]:
-    """The values of a sequence with their numbers from 1; a single value counts as a sequence of one."""
+    """Return the values of a sequence with their numbers from 1; a single value counts as a sequence of one."""
     if isinstance(given, str | Mapping):
         return [(1, given)]
     try:
@@ -90,7 +93,8 @@ def _number_values(
 
 
 def _text(name: str, given: Caption, role: str = "candidate") -> dict[str, Any]:
-    """The fields of a caption, checked as ingest checks them. An empty caption is none's fault: it has a status."""
+    """Return the fields of a caption, checked as ingest checks them. An empty caption passes: it gets a status later.
+    """
     from assets.ingest.hygiene import is_blank_text
 
     if isinstance(given, str) and role == "candidate" and is_blank_text(given):
@@ -118,7 +122,9 @@ def _validate(name: str, kind: str, fields: dict[str, Any]) -> Any:
 
 
 def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[StoredVideo]]:
-    """The state of a video, and its file under this number where it decodes. Raises ReelsieveError without a file."""
+    """Return the state of a video, and a list with its file under this number if it decodes; no video gives "text_only"
+    and an empty list. Raises ReelsieveError if there is no such file.
+    """
     from pathlib import Path
 
     from assets.ingest.rejects import Reject

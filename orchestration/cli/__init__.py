@@ -16,7 +16,9 @@ _GARBAGE = (50_000, 10, 10)
 
 
 def main() -> None:
-    """Run the command line and end the process. Ctrl-C and SIGTERM end it within seconds, with exit code 130 or 143."""
+    """Run the command line with the arguments of this process, and end the process. Ctrl-C and SIGTERM end it within
+    seconds, with exit code 130 or 143.
+    """
     gc.set_threshold(*_GARBAGE)
     # Nor is it searched for at the end, which takes seconds: the memory goes with the process.
     atexit.register(gc.freeze)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ThresholdObjective(str, Enum):
-    """What a threshold is chosen for."""
+    """The measure that a threshold of ECS maximises, as the option --objective names it."""
 
     F1 = "f1"
     YOUDEN = "youden"
@@ -26,7 +26,7 @@ class ThresholdObjective(str, Enum):
 
 
 class LabelScope(str, Enum):
-    """On which labels thresholds are chosen."""
+    """The labels that thresholds are chosen on: those of a fifth of the videos, or all."""
 
     CALIBRATION = "calibration"
     ALL = "all"
@@ -53,7 +53,7 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose a threshold of ECS for every dimension on the labels of a dataset, and score with the new thresholds."""
+    """Choose a threshold of ECS for every dimension on the labels of a dataset, store it, and score with it."""
     from orchestration.launch import run_calibration
 
     if limit is not None and not judge:
@@ -77,7 +77,7 @@ def calibrate(
 
 
 def _explain_judged(report: Mapping[str, Any]) -> str:
-    """What the judge did, in a sentence."""
+    """Return a sentence on the captions that the judge labelled, refused or failed at."""
     counts = report["judged"]
     without = counts["failed"] + counts["refused"]
     left = f"; {without} have no labels because it failed or declined" if without else ""
@@ -86,7 +86,7 @@ def _explain_judged(report: Mapping[str, Any]) -> str:
 
 
 def _format_threshold(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A threshold as a row that fits 80 columns."""
+    """Return a threshold as a row that fits 80 columns."""
     interval = "–" if row["low"] is None else f"{row['low']:.3f} – {row['high']:.3f}"
     chosen_on = "all" if row["pooled"] else "its own"
     names = ("dimension", "threshold", "labels", "positive", "f1")

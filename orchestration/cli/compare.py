@@ -48,7 +48,7 @@ def compare(
 
 
 def _print_scorers(found: Comparison) -> None:
-    """Who is compared, on what."""
+    """Print both scorers, their settings that differ, and how many samples are compared."""
     from assets.agreement.comparison import format_missing_scores
 
     sides = {"A": found.first, "B": found.second}
@@ -69,7 +69,7 @@ def _print_scorers(found: Comparison) -> None:
 
 
 def _print_scores(found: Comparison) -> None:
-    """How far both order the samples alike."""
+    """Print how similarly both scorers order the samples."""
     rows = [_build_estimate_row(STATISTICS[name], each) for name, each in found.scores.correlations.items()]
     if found.is_same_metric:
         rows.append(_build_estimate_row("mean of B - A", found.scores.mean_difference))
@@ -80,7 +80,7 @@ def _print_scores(found: Comparison) -> None:
 
 
 def _print_movers(found: Comparison) -> None:
-    """The samples whose rank differs most."""
+    """Print the samples whose rank differs most between the scorers."""
     for title, moved in (("higher by B than by A", found.up), ("lower by B than by A", found.down)):
         if moved:
             console.print(f"\n[bold]ranked {title}[/bold], in percentile points")
@@ -88,7 +88,7 @@ def _print_movers(found: Comparison) -> None:
 
 
 def _print_people(found: Comparison) -> None:
-    """Both scorers against people, and the conclusions."""
+    """Print how closely both scorers agree with people, and the conclusions."""
     from assets.agreement.comparison import explain_comparison
     from assets.reports.text import format_count
 
@@ -124,7 +124,7 @@ def _build_mover_row(each: MovedSample) -> dict[str, Any]:
 
 
 def _build_people_row(people: PeopleComparison, name: str) -> dict[str, Any]:
-    """One coefficient of both scorers with people, in a row that fits 80 columns."""
+    """Return one coefficient of both scorers with people, as a row that fits 80 columns."""
     columns = {"A": people.first, "B": people.second, "B - A": people.difference}
     return {
         "with people": STATISTICS[name],
@@ -133,7 +133,9 @@ def _build_people_row(people: PeopleComparison, name: str) -> dict[str, Any]:
 
 
 def format_short_estimate(each: Estimate) -> str:
-    """`.412 [.380, .441]`, and a dash where undefined."""
+    """Return an estimate with its 95 % interval in three decimals, such as `.412 [.380, .441]`; only the value without
+    an interval, and a dash without a value.
+    """
     if each.value is None:
         return "–"
     if each.low is None or each.high is None:
@@ -142,7 +144,7 @@ def format_short_estimate(each: Estimate) -> str:
 
 
 def _format_short(value: float) -> str:
-    """Three decimals without the leading zero: three intervals in a row must fit 80 columns."""
+    """Return a number with three decimals, without the leading zero: three intervals in a row must fit 80 columns."""
     shown = f"{value:.3f}"
     return shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown
 

@@ -1,4 +1,4 @@
-"""The commands config, config init and config trust: the settings in force, a file for them, and whose files count."""
+"""The commands config, config init and config trust: show the settings, write a file for them, trust a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ config = typer.Typer(help="Settings: those in force, and a file for them.", no_a
 
 @config.callback(invoke_without_command=True)
 def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show the settings that differ from their defaults, and where each comes from; with --json all of them."""
+    """Show the settings that differ from their defaults, and their origin; with --json all settings."""
     if context.invoked_subcommand is not None:
         return
     from orchestration.settings.files import find_settings_file, own_settings_path
@@ -61,7 +61,9 @@ def trust_path(
         typer.Argument(help="A settings file or a home folder (default: those of the current folder)."),
     ] = None,
 ) -> None:
-    """Let a settings file or a home of somebody else's count, and say what it may do; a changed file counts no more."""
+    """Trust a settings file or a home of another account, and print what it may do. A file that changes loses the
+    trust.
+    """
     from assets.home import find_home
     from assets.own_home import is_own_home
     from orchestration.settings.files import find_settings_file
@@ -112,7 +114,9 @@ def _trust_file(path: Path) -> None:
 
 
 def format_default_settings() -> str:
-    """The text of a settings file in which every setting is a comment."""
+    """Return the text of a settings file in TOML: every setting with its meaning and default as a comment, then the
+    built-in profiles, also as comments.
+    """
     from assets.models.profiles import PROFILES
     from orchestration.settings.groups import PROFILE, is_allowed_in_file, list_setting_fields
 
@@ -137,7 +141,7 @@ def format_default_settings() -> str:
 
 
 def _format_toml_default(field: FieldInfo) -> str:
-    """A default as TOML writes it; empty where there is none, or where it depends on the folder."""
+    """Return a default in TOML; empty if there is none, or if it depends on the folder."""
     # Empty tables and lists, strings, numbers and booleans look as in JSON.
     return "" if field.default_factory or field.default is None else json.dumps(field.default)
 
@@ -163,7 +167,9 @@ def _list_settings() -> list[dict[str, Any]]:
 
 
 def _explain_origin(name: str, group: BaseSettings) -> str:
-    """Where a value comes from; the folder of a file of a folder is left out, since it stands below the table."""
+    """Return the origin of a value: "default", "environment", or the file and key. A file of the current folder is
+    named without the folder, which is printed below the table.
+    """
     from assets.settings import find_setting_place, format_variable_name
     from orchestration.settings.files import own_settings_path
 
@@ -175,7 +181,7 @@ def _explain_origin(name: str, group: BaseSettings) -> str:
 
 
 def _format_value(value: Any) -> Any:
-    """A value as a row shows it, a secret not at all."""
+    """Return a value as the table shows it; a secret becomes "(secret)"."""
     from pydantic import SecretStr
 
     if isinstance(value, SecretStr):

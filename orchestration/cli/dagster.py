@@ -1,4 +1,4 @@
-"""The command dagster: Dagster's command of this name on this project and its home."""
+"""The command dagster: runs Dagster's command of the same name on this project and its home."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dagster(installation: Installation, arguments: Arguments = None) -> None:
 
 
 def has_target_option(arguments: Sequence[str]) -> bool:
-    """Whether arguments of Dagster's say what it is to load.
+    """Whether arguments of the command dagster contain an option that names what Dagster loads, such as -m or -w.
 
     >>> has_target_option(["definitions", "validate", "-w", "workspace.yaml"]), has_target_option(["dev", "--port=3001"])
     (True, False)

@@ -1,4 +1,4 @@
-"""Dagster's own programs, in whose place a command puts this process, with the variables of this home."""
+"""Replaces this process by one of Dagster's own programs, with the environment of this home."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="W
 
 
 def replace_process(installation: Installation, command: list[str], folder: Path) -> NoReturn:
-    """Become another program in this folder: terminal, signals and exit code are its own."""
+    """Replace this process by another program, started in this folder with the environment of the home. Does not
+    return: terminal, signals and exit code are the program's.
+    """
 
     # The home is looked for from the folder of the person.
     os.environ.update(installation.build_dagster_environment())

@@ -47,7 +47,7 @@ def _set_listening(installation: Installation, is_wanted: bool) -> None:
 @db.command()
 @pass_installation
 def stop(installation: Installation, as_json: AsJson = False) -> None:
-    """Stop the embedded Postgres. Its data stays."""
+    """Stop the embedded Postgres if it is running. Its data stays."""
     from db.server.embedded import stop_embedded
 
     _refuse_foreign_server(installation, "stop")
@@ -83,7 +83,7 @@ def url(
 @db.command()
 @pass_installation
 def migrate(installation: Installation, as_json: AsJson = False) -> None:
-    """Create the databases and bring the tables to the newest revision."""
+    """Create the databases if they are missing, and bring their tables to the newest revision."""
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import migrate as run_migrations
 
@@ -121,7 +121,7 @@ def restore(
     folder: Annotated[Path, typer.Argument(help="A folder that reelsieve db dump wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Fill databases that hold nothing from a back-up, and bring them to the newest revision.
+    """Fill empty databases from a back-up, and bring their tables to the newest revision.
 
     Rows alone are taken from it, into tables that Reelsieve makes: nothing of a back-up is run.
     """

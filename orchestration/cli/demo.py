@@ -175,7 +175,7 @@ def _create_demo_dataset(installation: Installation, folder: Path, clips: int | 
 
 
 def _refuse_fewer(installation: Installation, clips: int) -> None:
-    """Raise Refused where more clips are stored: ingest removes none, so the results would be of these too."""
+    """Raise RequestRefused if more videos are stored: ingest removes none, so the results would include them."""
     from db.manifest.datasets import find_dataset
     from db.reports.summary import load_dataset_summary
 

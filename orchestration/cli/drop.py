@@ -1,4 +1,4 @@
-"""The command drop: takes a dataset away, or the scores that were imported under a name."""
+"""The command drop: deletes a dataset, or the scores that were imported under a name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Drop a dataset with its scores and their history; say first what would go, and ask. Frozen selections stay.
+    """Drop a dataset with its scores and their history; print first what would go, and ask. Frozen selections stay.
 
     The files of its manifest, its videos, reports and exports stay too. Without a terminal nothing is dropped but with
     --yes. With --metric only scores go that rs.import_scores stored; with the last of them goes the metric's column.

@@ -36,7 +36,9 @@ class ErrorReport:
 
 
 def report_error(error: BaseException) -> ErrorReport:
-    """The verdict on an error. The traceback of a fault goes to a log file, which the sentence names."""
+    """Return the sentence and the exit code for an error. For a fault of the program it writes the traceback to a log
+    file, which the sentence names.
+    """
     sentence = explain_user_error(error)
     if sentence is None:
         return ErrorReport(write_fault_log(error), FAULT)
@@ -44,7 +46,9 @@ def report_error(error: BaseException) -> ErrorReport:
 
 
 def explain_user_error(error: BaseException) -> str | None:
-    """One sentence for an error that is no fault of the program, else None."""
+    """Return one sentence for a mistake of the user or trouble of the machine, with the remedy; None for a fault of the
+    program.
+    """
     for cause in _list_causes(error):
         if getattr(cause, "plain", False):
             return str(cause)
@@ -64,7 +68,7 @@ def explain_user_error(error: BaseException) -> str | None:
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, its declared cause (`raise .. from`), the cause of the cause, and so on.
+    """Yield the error, its declared cause (`raise .. from`), the cause of the cause, and so on.
 
     An error that came up while another one was handled is an error of its own: contexts are not followed.
     """
@@ -77,7 +81,7 @@ def _list_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _list_shown_errors(error: BaseException) -> Iterator[BaseException]:
-    """Every error of the traceback that Python would print.
+    """Yield every error of the traceback that Python would print, the newest first.
 
     When a database goes away or a disk fills up, the clean-up fails too; its error has the real one only as context.
     """

@@ -23,7 +23,8 @@ MOST_LOGS = 100
 
 
 def write_fault_log(error: BaseException) -> str:
-    """Write the traceback of a fault into the home's folder `logs`, and return the sentence that names the file.
+    """Write the traceback of a fault to a new file in the home's folder `logs`, and return the sentence that names the
+    file.
 
     Where that folder cannot be written to, the file goes to the temporary folder; where neither can, the traceback
     follows the sentence.
@@ -49,7 +50,7 @@ def write_fault_log(error: BaseException) -> str:
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Remove the oldest logs of faults in a folder, so that MOST_LOGS stay: a page may fail at every request."""
+    """Remove the oldest fault logs of a folder, so that MOST_LOGS stay: a page may fail at every request."""
     with suppress(OSError):  # another process may remove the same ones
         for log in sorted(folder.glob("fault_*.log"), key=lambda log: log.stat().st_mtime_ns)[:-MOST_LOGS]:
             log.unlink(missing_ok=True)
@@ -63,7 +64,7 @@ def _list_log_folders() -> Iterator[Path]:
 
 
 def _format_fault(error: BaseException) -> str:
-    """The command, where it ran, and the traceback."""
+    """Return the text of a fault log: time, command, Python and platform, and the traceback."""
     lines = [
         f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
         f"command: {' '.join(sys.argv)}",

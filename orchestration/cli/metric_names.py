@@ -1,4 +1,4 @@
-"""The names of metrics that a command takes, checked against those that there are."""
+"""The names of metrics that a command takes, checked against the known ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def choose_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
-    """The chosen metrics and simple scores, or all that can be used where none is chosen. Opens the database then.
+    """Return the chosen metrics and simple scores without repeats, or all usable metrics where none is chosen. Raises
+    UsageError for an unknown name.
 
     UsageError for an unknown name.
     """
@@ -23,7 +24,9 @@ def choose_metrics(installation: Installation, chosen: list[str] | None) -> list
 
 
 def choose_dataset_metrics(installation: Installation, dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
-    """The chosen metrics of a dataset, those imported into it among them, or all; UsageError for one that it lacks."""
+    """Return the chosen metrics of a dataset without repeats, imported ones included; all where none is chosen. Raises
+    UsageError for a name that the dataset does not know.
+    """
     from db.scores.sample_scores import list_dataset_metrics as metrics_of
 
     with installation.engine.connect() as connection:

@@ -35,7 +35,7 @@ _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
 def escape_controls(text: str) -> str:
-    """The text, with a JSON escape for every character that a terminal would obey instead of show.
+    """Return the text with a JSON escape for every character that a terminal would obey instead of show.
 
     >>> print(escape_controls("a\\x1b[2Jb \\u202ec"))
     a\\u001b[2Jb \\u202ec
@@ -44,19 +44,23 @@ def escape_controls(text: str) -> str:
 
 
 def make_plain_text(text: str) -> Text:
-    """The text without markup and without characters that a terminal would obey."""
+    """Return a rich Text of exactly these characters, without markup; characters that a terminal would obey are
+    escaped.
+    """
     return Text(escape_controls(text))
 
 
 class SafeConsole(Console):
-    """A console that shows text of a dataset and never obeys it."""
+    """A rich console that escapes every character of a printed text that a terminal would obey."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         # No emoji: a caption that says ":dog:" says so.
         super().__init__(stderr=stderr, highlight=False, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Rich passes every string of a message or a table through this method."""
+        """Return rich's rendering of the text, with every character escaped that a terminal would obey. Rich calls it
+        for every string that it prints.
+        """
         return super().render_str(escape_controls(text), **options)
 
 
@@ -65,7 +69,9 @@ console = SafeConsole()
 
 @contextmanager
 def show_progress() -> Iterator[Callable[[str], None]]:
-    """A function that shows on standard error what is being done; a terminal shows the last line alone."""
+    """Yield a function that prints its sentence on standard error as progress: in place on a terminal, else as lines
+    now and then.
+    """
     with SafeConsole(stderr=True).status("") as status:
         if status.console.is_terminal:
             yield lambda line: status.update(escape_controls(escape(line)))
@@ -74,17 +80,18 @@ def show_progress() -> Iterator[Callable[[str], None]]:
 
 
 def print_error(sentence: str) -> None:
-    """Print a sentence on standard error; file names and captions that it quotes are shown and not obeyed."""
+    """Print a sentence on standard error, with every character escaped that a terminal would obey."""
     typer.echo(escape_controls(sentence), err=True)
 
 
 def print_json(value: Any) -> None:
-    """Print JSON on standard output; times and unknown types become text, and a terminal obeys none of it."""
+    """Print a value as indented JSON on standard output; times and unknown types become text."""
     typer.echo(escape_controls(json.dumps(value, ensure_ascii=False, indent=2, default=format_json_default)))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collection[str] = ()) -> None:
-    """Print rows as a table where it fits the terminal, else as records; without rows the sentence `empty`.
+    """Print rows as a table if it fits the terminal, else as records one below the other; without rows print the
+    sentence `empty`.
 
     right: columns that stand on the right as columns of numbers do, though they hold text.
     """
@@ -100,13 +107,14 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
 
 
 def print_plan(plan: Plan) -> None:
-    """Print what can be made of a dataset, a sentence a line."""
+    """Print the sentences of a plan on standard output, one a line."""
     for line in plan.format_lines():
         console.print(f"plan: {line}", markup=False, soft_wrap=True)
 
 
 def hide_connection_attempts() -> None:
-    """Hide what Dagster's storage, and the pool of its connections, say of a database that is gone.
+    """Silence the log lines of Dagster and SQLAlchemy about a database that is gone: the command's error reports it
+    once.
 
     They are six attempts of five lines per event, and a traceback where a lost connection goes back to the pool;
     the sentence of the error says it once, at the end.
@@ -120,7 +128,8 @@ def _is_no_attempt(record: logging.LogRecord) -> bool:
 
 
 def format_cell(value: Any) -> Text | None:
-    """A value as it is shown: numbers to four decimals, text on one line, lists and objects as JSON; None stays None.
+    """Return a value as a table cell: numbers with at most four decimals, text on one line, lists and objects as JSON;
+    None stays None.
 
     >>> [str(format_cell(value)) for value in (0.89251, Decimal("12.50"), 0.00001234, 7, " a  red\tcircle ", {"n": 1})]
     ['0.8925', '12.50', '1.234e-05', '7', 'a red circle', '{"n": 1}']
@@ -155,7 +164,9 @@ def _is_number(value: Any) -> bool:
 
 
 def format_json_default(value: Any) -> str:
-    """The text of a value that JSON does not know: times in ISO form, bytes in hexadecimal digits."""
+    """Return the text of a value that JSON does not know: times in ISO form, bytes in hexadecimal digits, anything else
+    by str.
+    """
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes | memoryview):

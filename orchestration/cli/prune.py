@@ -1,4 +1,4 @@
-"""The command prune: frees what nothing needs any more."""
+"""The command prune: deletes data that nothing needs any more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Delete it; without, only say what would be deleted.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what nothing needs any more: old runs and ticks of Dagster, vectors and judged pairs of retired scorers.
+    """List data that nothing needs: old runs and ticks of Dagster, evidence of retired scorers. With --yes delete it.
 
     Scores, their history and selections are never deleted.
     """

@@ -72,7 +72,7 @@ def rate(
 
 
 def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> DrawCache:
-    """Say what is known of a question so far; the draw serves the pages. Raises BadQuestion before they are served."""
+    """Print what is known about a question so far; return the draws, which the pages use. Raises BadQuestion."""
     from assets.agreement.question_state import compute_question_state
     from assets.agreement.questions import DrawCache
     from assets.datasets import require_dataset

@@ -1,4 +1,4 @@
-"""Reads the options of the command select into a recipe."""
+"""Turns the options of the command select into a recipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
 
 
 def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
-    """The recipe of the file that option `recipe` names, or of the other options by name.
+    """Return the recipe of the file that option `recipe` names, or the recipe that the other options give.
 
     Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
     """
@@ -52,7 +52,7 @@ def _parse_pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
 
 
 def _parse_pair(option: str, text: str) -> tuple[str, float | str]:
-    """NAME=VALUE, where a value that reads as a number is one."""
+    """Return (NAME, VALUE) of NAME=VALUE; a value that reads as a number is a float, any other a text."""
     from db.selection.recipes import SelectionError
 
     name, sign, value = text.rpartition("=")

@@ -1,4 +1,4 @@
-"""The command report: writes a page on a dataset."""
+"""The command report: writes a page about a dataset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page on a dataset: its systems, whether each metric agrees with people, and samples to look at."""
+    """Write a page about a dataset: its systems, whether each metric agrees with people, and samples to look at."""
     from assets.datasets import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 

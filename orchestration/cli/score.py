@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ScoringEngine(str, Enum):
-    """Where scores are computed."""
+    """The place where scores are computed: in this process, or by actors on Ray."""
 
     PROCESS = "process"
     RAY = "ray"
@@ -79,7 +79,7 @@ def score(
 
 
 def _describe_scope(dataset: str, shards: list[int] | None) -> str:
-    """The dataset, or the chosen shards of it."""
+    """Return the dataset's name, with the numbers of the chosen shards if there are any."""
     if not shards:
         return dataset
     return f"shard{'s' if len(shards) > 1 else ''} {', '.join(map(str, shards))} of {dataset}"

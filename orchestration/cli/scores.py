@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SampleKind(str, Enum):
-    """A kind of samples."""
+    """The two kinds of samples: captions, and question-answer pairs."""
 
     CAPTION = "caption"
     QA = "qa"
@@ -44,7 +44,7 @@ def scores(
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the scores of a dataset, best first; where there is no value, a mark stands for the status.
+    """List the scores of a dataset, best first; a mark in place of a value shows its status.
 
     A metric without any value is left out, with the reason.
     """
@@ -86,7 +86,8 @@ def scores(
 def _load_best_captions(
     connection: Connection, dataset: str, by: str, best: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The best captions, where question-answer pairs with values are among the best samples and captions have some too.
+    """Return the best captions if question-answer pairs with values are among the best samples and captions have values
+    too; else an empty list.
 
     One order of both would compare values of two scales.
     """

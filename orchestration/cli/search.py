@@ -1,4 +1,4 @@
-"""The command search: captions and frames by what they show."""
+"""The command search: finds captions and frames by what they show."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def search(
 
 
 def _format_hit(row: Mapping[str, Any], with_dataset: bool) -> dict[str, Any]:
-    """What of a row fits on a line or two."""
+    """Return the columns of a search hit that fit on a line or two."""
     from assets.reports.tables import shorten_text
 
     dataset = {"dataset": row["dataset"]} if with_dataset else {}

@@ -1,4 +1,4 @@
-"""The command select: freezes what a recipe takes, or shows it."""
+"""The command select: freezes what a recipe takes, or previews it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def select(
 
 @contextmanager
 def _raise_usage_error_without_size() -> Iterator[None]:
-    """Refuse options that do not say how much to take as other options that cannot be used, by exit code 2."""
+    """Turn SizeMissing into UsageError, so that options without a size end with exit code 2."""
     from db.selection.recipes import SizeMissing
     from orchestration.cli.refusals import UsageError
 

@@ -105,7 +105,7 @@ def diff(
 
 
 def _print_change(change: str, rows: Sequence[Difference]) -> None:
-    """A table for every reason of several samples, which is said once above it, and one for reasons of one sample."""
+    """Print one table for every reason that several samples share, below the reason, and one for all other samples."""
     counts = Counter(row.reason for row in rows)
     for why in dict.fromkeys(row.reason if counts[row.reason] > 1 else None for row in rows):
         alike = [row for row in rows if row.reason == why or (why is None and counts[row.reason] == 1)]
@@ -121,12 +121,13 @@ def _print_change(change: str, rows: Sequence[Difference]) -> None:
 
 
 def _format_size(n: int, n_eligible: int) -> str:
-    """How many samples a selection holds, and of how many eligible ones."""
+    """Return how many samples a selection holds, and of how many eligible ones."""
     return f"{n} of {n_eligible}"
 
 
 def format_recipe_file(found: Mapping[str, Any]) -> str:
-    """The recipe of a stored selection as a file of YAML, with comments. A terminal obeys nothing of it.
+    """Return the recipe of a stored selection as YAML, with its size, ties and score hash as comments before it.
+    Characters that a terminal would obey are escaped.
 
     Lines are as long as they are: one that is wrapped at the width of a terminal may be another recipe, or none.
     """
@@ -150,7 +151,7 @@ def format_recipe_file(found: Mapping[str, Any]) -> str:
 
 
 def _explain_encoder(spec: dict[str, Any]) -> Iterator[str]:
-    """What a recipe cannot say: whose vectors it compared."""
+    """Yield a line that names the encoder whose vectors the selection compared, if there was one."""
     if encoder := spec.get("encoder"):
         yield f"texts compared by {encoder['model_id']}, revision {encoder['revision'][:19]}"
 

@@ -1,4 +1,4 @@
-"""The command sql: runs a query as a role that may only read."""
+"""The command sql: runs a query by a role that may only read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a query as a role that may only read.
+    """Run a query by a role that may only read.
 
     Where to begin: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """

@@ -21,7 +21,7 @@ _NOTHING = Text("–", style="dim")
 
 @dataclass(frozen=True, slots=True)
 class PrintedColumn:
-    """A column as it is shown. is_number: it stands on the right, and none of its cells is folded."""
+    """The header of a printed column. is_number: the column is right-aligned, and none of its cells is folded."""
 
     name: Text
     is_number: bool
@@ -31,7 +31,9 @@ Cells = Sequence[Text | None]
 
 
 def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells], console: Console) -> int:
-    """Print the rows, a cell of None as a dash, and return how many there were."""
+    """Print rows as a table, or as records once one block of rows does not fit the console; return how many rows there
+    were. A cell of None prints as a dash.
+    """
     widths: list[int] | None = []
     n_shown = 0
     remaining = iter(rows)
@@ -52,7 +54,8 @@ def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells
 def compute_table_widths(
     fields: Sequence[PrintedColumn], rows: Sequence[Sequence[Text]], width: int, at_least: Sequence[int] = ()
 ) -> list[int] | None:
-    """The widths of the columns of a table of these rows, or None where it does not fit well.
+    """Return the width of every column, in characters, for a table of these rows; None if the table does not fit the
+    total width well.
 
     Numbers have all the room that they need; texts share what is left.
     at_least: widths that the columns have already.

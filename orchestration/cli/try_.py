@@ -1,4 +1,4 @@
-"""The command try: one's own clips, from a folder to a page, with everything that can be done as things are."""
+"""The command try: from a folder of the user's own videos to a page, with everything that can be computed as it is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def try_folder(
         str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: that of the folder).")
     ] = None,
 ) -> None:
-    """Do all that your own clips allow as they are: say the plan, ingest, describe, score, and write the page.
+    """Do all that your own videos allow as they are: print the plan, ingest, measure facts, score, and write the page.
 
     No reference and no model of yours is needed. A metric that can say nothing is left out, with what it lacks. The
     same command again goes on, and computes nothing twice.
@@ -69,7 +69,7 @@ def try_folder(
 
 
 def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
-    """Print about how long everything takes, unless an earlier try has done some of it."""
+    """Print about how long everything takes, unless the dataset exists already."""
     from assets.timing import estimate_time
     from db.manifest.datasets import list_datasets
 
@@ -83,7 +83,7 @@ def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
 
 
 def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
-    """Raise UsageError for a name that cannot be used, or that videos of another folder have."""
+    """Raise UsageError for a name that cannot be used, or a dataset that has videos of another folder."""
     from assets.datasets import BadDatasetName, check_dataset_name
     from db.manifest.datasets import find_first_video_uri
     from orchestration.cli.refusals import UsageError
@@ -121,7 +121,7 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
 
 
 def _require_samples(dataset: str, stored: Plan) -> None:
-    """Raise Refused where no sample is stored."""
+    """Raise RequestRefused if no sample is stored."""
     from orchestration.cli.refusals import RequestRefused
 
     if not stored.holdings.samples:
@@ -139,7 +139,7 @@ def _describe(installation: Installation, dataset: str) -> None:
 
 
 def _score(installation: Installation, dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
-    """Make the scores of every metric that can score what is stored; return the metrics with a value.
+    """Score with every metric that can score what is stored; return the metrics that have a value.
 
     stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
     """
@@ -182,7 +182,7 @@ def _report(installation: Installation, dataset: str) -> Path:
 
 
 def _print_samples(installation: Installation, dataset: str, n: int, metrics: Collection[str]) -> None:
-    """Print which columns have a number for all n samples, and the first samples with some of them."""
+    """Print which facts have a number for all n samples, and the first samples with some of their values."""
     from db.evidence.facts import compute_fact_spreads, load_first_samples
 
     with installation.engine.connect() as connection:
@@ -197,7 +197,7 @@ def _print_samples(installation: Installation, dataset: str, n: int, metrics: Co
 
 
 def _list_next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, str]:
-    """What to type next: look at everything, select, and see what further metrics need."""
+    """Return three commands to run next: show all facts, preview a selection, and show what further metrics need."""
     choice = f"--by {next(iter(metrics))}" if metrics else "--by words --choose random --seed 1"
     return (
         f"reelsieve facts --dataset {dataset}",

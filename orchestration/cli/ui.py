@@ -1,4 +1,4 @@
-"""The command ui: Dagster's web interface on this machine."""
+"""The command ui: serves Dagster's web interface on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reelsieve score --engine ray`: the runs of this process with their steps taken by actors."""
+"""`reelsieve score --engine ray`: runs of this process whose steps are computed by actors on Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def run_scoring_on_ray(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """As `orchestration.launch.run_scoring`, with actors at work.
+    """Score the pending samples of a dataset as `orchestration.launch.run_scoring` does, and yield the same, but
+    compute the steps by actors on Ray.
 
     Raises RayMissing, NoCluster, BadSize and SightDiffers too.
     """
@@ -42,7 +43,7 @@ def run_scoring_on_ray(
 
 
 class _ActorCrew:
-    """Takes the steps of runs, each shard by an actor. Joins or starts the cluster when the first step comes."""
+    """Computes the steps of runs by actors, one shard each. The first step joins or starts the cluster."""
 
     def __init__(self, installation: Installation, metrics: Sequence[str], stack: ExitStack) -> None:
         self._installation, self._metrics, self._stack = installation, metrics, stack

@@ -1,4 +1,6 @@
-"""Warm actors of one size: each has one step at a time, and one that died is replaced."""
+"""A pool of Ray actors of one size, whose models stay loaded; every actor computes one step at a time, and a dead one
+is replaced.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,26 @@ TRIES = 3
 
 
 class WorkIdentityDiffers(RuntimeError):
-    """An actor's machine has another database, other settings or another version."""
+    """Raised when an actor's machine has another database, other settings or another version than this command."""
 
     plain = True
 
 
 class NoActors(RuntimeError):
-    """Actors end before they can begin; the message has the reason that Ray gives."""
+    """Raised when actors end before they can begin; the message has the reason that Ray gives."""
 
     plain = True
 
 
 class RayActorPool:
-    """Actors that take the steps of one run after the other. The end of the connection to Ray ends them."""
+    """Ray actors of one size that compute the steps of a run and keep their models loaded. They end with the connection
+    to Ray.
+    """
 
     def __init__(self, size: PoolSize, concerns: tuple[Dataset, Sequence[str]], work_identity: str) -> None:
-        """concerns: the dataset and the metrics. sight: the sight on these that every actor must have."""
+        """Start no actor yet. concerns: the dataset and the metrics. work_identity: the identity of work on these that
+        every actor must report.
+        """
         self._size, self._concerns, self._sight = size, concerns, work_identity
         self._n_in_vain = 0
         self._idle: list[Any] = []
@@ -48,7 +54,8 @@ class RayActorPool:
         self._working: dict[Any, tuple[Any, Step]] = {}
 
     def compute_steps(self, steps: Sequence[Step], tell: LineWriter) -> Iterator[list[tuple[str, Any]]]:
-        """Have steps of one shard each taken; yields the results of each when it ends, in any order.
+        """Compute steps of one shard each by actors; yield every step's list of (key, result) when it ends, in any
+        order.
 
         Raises the error of a step at once, SightDiffers, NoActors, and at the end GivenUp.
         """
@@ -86,7 +93,7 @@ class RayActorPool:
             )
 
     def _hand_out(self, left: deque[Step]) -> None:
-        """Give steps to idle actors, and start as many as lack."""
+        """Give steps to idle actors, and start actors for the remaining steps, up to the pool's size."""
         actor: Any
         while left and self._idle:
             actor, step = self._idle.pop(), left.popleft()
@@ -98,7 +105,7 @@ class RayActorPool:
             self._starting[actor.sight.remote(*self._concerns)] = actor
 
     def _wait_for_futures(self, tell: LineWriter) -> list[Any]:
-        """Wait until an actor has begun, has ended a step, or has died."""
+        """Return the futures of actors that have begun, ended a step or died; wait until there is one."""
         futures, since = [*self._starting, *self._working], time.monotonic()
         while not (ready := ray.wait(futures, timeout=PATIENCE_S)[0]):
             if not self._working:
@@ -107,7 +114,7 @@ class RayActorPool:
         return list(ready)
 
     def _begin(self, actor: Any, future: Any, tell: LineWriter) -> None:
-        """Make a started actor an idle one. Raises the error of its sight, SightDiffers and NoActors."""
+        """Make a started actor an idle one. Raises its error, WorkIdentityDiffers and NoActors."""
         try:
             place, sight = ray.get(future)
         except RayTaskError as error:

@@ -1,4 +1,4 @@
-"""Which actors a run on Ray gets, from the machines, the metrics and the settings; knows no Ray."""
+"""How many actors a run on Ray gets, computed from the machines, the metrics and the settings. Needs no Ray."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from assets.scores.registry import list_source_classes
 
 
 class ActorSizeError(ValueError):
-    """No machine has room for an actor of the size that settings name."""
+    """Raised when no machine has room for an actor of the size that the settings ask for."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a machine of the cluster offers."""
+    """The numbers of cores and GPUs of one machine of the cluster."""
 
     cpus: float
     gpus: float = 0.0
@@ -26,7 +26,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """How many actors, and how many cores and GPUs each takes of its machine."""
+    """A number of actors, and the cores and GPUs (or part of a GPU) that every one of them takes of its machine."""
 
     n: int
     cpus: float
@@ -34,7 +34,7 @@ class PoolSize:
 
 
 class ActorSettings(Protocol):
-    """The settings that sizes follow from; None is as many as fit."""
+    """The settings that pool sizes are computed from. A number of actors of None means as many as fit."""
 
     ray_actors: int | None
     ray_cpus: float
@@ -45,7 +45,8 @@ class ActorSettings(Protocol):
 def choose_pool_sizes(
     machines: Sequence[Machine], metrics: Iterable[str], settings: ActorSettings
 ) -> dict[str, PoolSize]:
-    """The actors without a GPU ("cpu") and with one ("gpu"). Where there is one kind alone, it does all.
+    """Return the size of the pool without GPUs ("cpu") and of the pool with GPUs ("gpu"); a pool without actors is left
+    out. Raises ActorSizeError.
 
     An actor has one process and loads a model once, whichever metrics need it. So by default a GPU is one actor's, and
     half a GPU for each means two copies of the models on it. Metrics without models get no GPU. Where a GPU's actors
@@ -87,7 +88,7 @@ def _check_gpus(machines: Sequence[Machine], fitting: Sequence[int], settings: A
 
 
 def _count_actors_on_gpus(gpus: float, each: float) -> int:
-    """How many actors GPUs have room for: an actor's part lies on one GPU."""
+    """Return how many actors the GPUs have room for; an actor's part lies on one GPU."""
     return int(gpus) * _count_parts(1, each) if each < 1 else _count_parts(gpus, each)
 
 

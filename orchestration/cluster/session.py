@@ -1,4 +1,4 @@
-"""The connection to Ray: to the cluster of RAY_ADDRESS, else to one of this machine that ends with the command."""
+"""The connection to Ray: to the cluster of RAY_ADDRESS, else to one on this machine that ends with the command."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ KNOCK_S = 10.0
 
 
 class RayMissing(RuntimeError):
-    """The package ray is not installed."""
+    """Raised when the package ray is not installed."""
 
     plain = True
 
 
 class NoCluster(RuntimeError):
-    """RAY_ADDRESS leads to no cluster."""
+    """Raised when no Ray cluster answers at RAY_ADDRESS."""
 
     plain = True
 
 
 def check_ray_installed() -> None:
-    """Raise RayMissing where Ray is not installed. Does not import it."""
+    """Raise RayMissing if the package ray is not installed. Does not import it."""
     if importlib.util.find_spec("ray") is None:
         raise RayMissing("Ray is not installed: pip install 'reelsieve[ray]'")
 
 
 @contextmanager
 def connect_to_ray(cpus: float) -> Iterator[None]:
-    """Join the cluster of RAY_ADDRESS, or start one of this machine with at least so many cores for actors.
+    """Connect this process to the cluster of RAY_ADDRESS until the block ends, or start one on this machine with at
+    least so many cores. Raises NoCluster.
 
     The latter listens on loopback alone, asks for a token, has no dashboard and reports nothing to anybody. Raises
     NoCluster.
@@ -83,7 +84,7 @@ def _create_session_folder() -> TemporaryDirectory[str]:
 
 
 def _check_address(address: str) -> None:
-    """Raise NoCluster where nobody listens, which Ray would try for minutes."""
+    """Raise NoCluster if nothing listens at the address; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), KNOCK_S).close()

@@ -1,4 +1,6 @@
-"""The pages of `reelsieve look`: what the database says, as HTML. An address says all that a page shows."""
+"""The pages of `reelsieve look`: samples, videos and selections of the database as HTML. An address holds the whole
+state of its page.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +57,18 @@ from orchestration.look.view import (
 
 
 class RowIdConvertor(Convertor[int]):
-    """The number of a row in a path. Python reads no number of thousands of digits: one too long for a row is 2^63."""
+    """Starlette's convertor for the number of a database row in a path; a number of more than 30 digits becomes 2^63,
+    which no row has.
+    """
 
     regex = "[0-9]+"
 
     def convert(self, value: str) -> int:
-        """Read the number."""
+        """Return the number of these digits, or 2^63 for more than 30 digits."""
         return int(value) if len(value) <= 30 else 2**63
 
     def to_string(self, value: int) -> str:
-        """Write the number."""
+        """Return the digits of the number."""
         return str(value)
 
 
@@ -82,7 +86,7 @@ FOR_A_DAY = {"Cache-Control": "private, max-age=86400"}
 
 @dataclass(frozen=True)
 class LookPages:
-    """What the pages rest on.
+    """The pages below /look, as methods from a request to a response; each reads the database of one installation.
 
     make_scorers: of all metrics. has_lineage: whether Dagster serves beside. draws: those that are made already.
     """
@@ -95,11 +99,11 @@ class LookPages:
 
     @cached_property
     def scorers(self) -> Mapping[str, Scorer]:
-        """One scorer for each metric; the models behind them load when they are first used, and here none is."""
+        """One scorer for every metric, by name, made at the first access; their models are not loaded."""
         return self.make_scorers()
 
     def make_app(self) -> ASGIApp:
-        """The pages below /look, as an ASGI application."""
+        """Return the ASGI application that serves all pages below /look, those for rating and labelling included."""
         own = "/look/{dataset}"
         pages = {
             "/look": self.render_datasets,
@@ -121,37 +125,39 @@ class LookPages:
         return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
 
     def require_dataset(self, request: Request) -> Dataset:
-        """The dataset that the address names. Raises UnknownDataset."""
+        """Return the dataset that the request's address names. Raises UnknownDataset."""
         return require_dataset(self.engine, request.path_params["dataset"])
 
     @contextmanager
     def _open_view(self, request: Request) -> Iterator[tuple[PageView, QueryContext]]:
-        """The view of an address, and what its statements rest on, in one transaction."""
+        """Yield the view that the address describes and the ground for its SQL, in one transaction."""
         # Looked up before: whoever held a connection and waited for a second one could wait for ever.
         dataset = self.require_dataset(request)
         with self.engine.connect() as connection, connection.begin():
             yield self._load_view(connection, request, dataset)
 
     def _load_view(self, connection: Connection, request: Request, dataset: Dataset) -> tuple[PageView, QueryContext]:
-        bare = prepare_query(connection, PageView().build_sight(dataset))
+        bare = prepare_query(connection, PageView().build_sample_query(dataset))
         shown = [metric for metric in bare.metrics if metric not in SIMPLE_SCORES]
         scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
         view = PageView.parse(request.query_params, scored)
-        return view, QueryContext(connection, view.build_sight(dataset), bare.metrics, bare.scorers)
+        return view, QueryContext(connection, view.build_sample_query(dataset), bare.metrics, bare.scorers)
 
     # Pages.
 
     def render_datasets(self, request: Request) -> Response:
-        """All datasets."""
+        """Return the page with all datasets and their numbers of samples."""
         with self.engine.connect() as connection:
             found = [
-                (each.name, count_samples(prepare_query(connection, PageView().build_sight(each))))
+                (each.name, count_samples(prepare_query(connection, PageView().build_sample_query(each))))
                 for each in list_datasets(connection)
             ]
         return render_look_page("datasets.html", datasets=found)
 
     def render_grid(self, request: Request) -> Response:
-        """The cards of a page. A condition that does not hold is told beside its field, and everything else stays."""
+        """Return the page with a grid of sample cards. A condition that cannot be used gives status 400, with the
+        reason next to its field and no cards.
+        """
         with self._open_view(request) as (view, on):
             columns = list_suggested_columns(on)
             said: dict[str, Any] = {
@@ -179,7 +185,9 @@ class LookPages:
         return {"most": MOST_COUNTED, "uncounted": UNIQUE_COLUMNS, "has_lineage": self.has_lineage}
 
     def render_histogram(self, request: Request) -> Response:
-        """The values of a column under the view's other conditions, as a part of a page."""
+        """Return a part of a page: the histogram of a column under the view's other conditions, or the counts of its
+        values where they are no numbers.
+        """
         column = request.query_params.get("column", "")
         with self._open_view(request) as (view, on):
             found = count_values(on, column)
@@ -198,7 +206,9 @@ class LookPages:
         )
 
     def render_sample(self, request: Request) -> Response:
-        """One sample with all that is known of it."""
+        """Return the page of one sample: video, references, ratings, facts, history, and every score with its
+        explanation. Raises PageNotFound.
+        """
         dataset, sample_id = self.require_dataset(request), request.path_params["sample_id"]
         with self._open_view(request) as (view, on):
             row = next(iter(load_rows(on, [sample_id] if sample_id < 2**63 else [])), None)
@@ -229,7 +239,9 @@ class LookPages:
         )
 
     def _explain_score(self, dataset: Dataset, metric: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A score of a sample, and why."""
+        """Return a score of a sample with its explanation and links for the template; without a score where it cannot
+        be explained here.
+        """
         try:
             # One at a time: each takes several connections, and scorers are made for one thread.
             with self.explain_lock:
@@ -248,7 +260,7 @@ class LookPages:
         return {"metric": metric, "found": found, "explanation": found.explanation, "links": drawn}
 
     def render_video(self, request: Request) -> Response:
-        """All samples of a video side by side."""
+        """Return the page with all samples of a video side by side. Raises PageNotFound."""
         dataset, video_id = self.require_dataset(request), request.path_params["video_id"]
         with self._open_view(request) as (view, on):
             video = self._require_video(on.connection, dataset, video_id)
@@ -264,24 +276,26 @@ class LookPages:
         return render_look_page("video.html", **(said | self._list_common_values() | _list_video_values(video)))
 
     def _require_video(self, connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
-        """A video of a dataset. Raises NotFound."""
+        """Return the columns of a video of a dataset. Raises PageNotFound."""
         found = find_video(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
         if found is None:
             raise PageNotFound(f"dataset {dataset.name} has no video of this address: it was dropped, or never there")
         return found
 
     def send_video_file(self, request: Request) -> Response:
-        """The file of a video."""
+        """Return a response that sends the video file, or the range of it that the request asks for. Raises NoPicture
+        if there is none.
+        """
         return VideoFileResponse(self._require_asked_video(request), FOR_A_DAY)  # type: ignore[return-value]  # an ASGI application
 
     def send_frame_sheet(self, request: Request) -> Response:
-        """A sheet of frames of a video."""
+        """Return a JPEG response with some frames of a video on one sheet. Raises NoPicture if there is none."""
         return Response(
             render_frame_sheet(self._require_asked_video(request)), media_type="image/jpeg", headers=FOR_A_DAY
         )
 
     def _require_asked_video(self, request: Request) -> dict[str, Any]:
-        """The video that an address names; while its file is read no connection is held."""
+        """Return the columns of the video that an address names; no connection is held while its file is read."""
         dataset = self.require_dataset(request)
         with self.engine.connect() as connection:
             return self._require_video(connection, dataset, request.path_params["video_id"])
@@ -289,7 +303,9 @@ class LookPages:
     # What one sees, as a selection and as SQL.
 
     def render_selection(self, request: Request) -> Response:
-        """The recipe that takes what is seen, and what it takes; nothing is frozen."""
+        """Return the page that previews the selection of all samples of the view: its recipe and what it would take.
+        Nothing is frozen.
+        """
         dataset, recipe, view = self._build_recipe(request)
         seen = preview_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         command = ["reelsieve", "select", "--dataset", dataset.name, "--by", *recipe.by, "--keep", "1"]
@@ -304,7 +320,7 @@ class LookPages:
         )
 
     def freeze_selection(self, request: Request) -> Response:
-        """Freeze it."""
+        """Freeze the selection of all samples of the view, and return its number and size in a sentence, as JSON."""
         dataset, recipe, _ = self._build_recipe(request)
         made = make_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         known = "" if made.is_new else ", made before and unchanged"
@@ -312,7 +328,9 @@ class LookPages:
         return JSONResponse({"told": f"selection {made.selection_id} has {made.n:,} samples{known}: {export}"})
 
     def _build_recipe(self, request: Request) -> tuple[Dataset, Recipe, PageView]:
-        """What takes all that a view shows, best first where it is in the order of a number."""
+        """Return the dataset, a recipe that takes all samples of the view, and the view; the order of a numeric column
+        ranks, else the length of the text.
+        """
         with self._open_view(request) as (view, on):
             rows, _ = load_page(on, None, 1)
             by = view.sort if view.sort and has_number_values(on, view.sort) else "n_characters"
@@ -324,7 +342,7 @@ class LookPages:
         return on.query.dataset, Recipe(**said, kind="all" if len(kinds) > 1 else None), view
 
     def render_sql(self, request: Request) -> Response:
-        """The statement that gives the same samples."""
+        """Return the page with an SQL statement that gives the samples of the view."""
         with self._open_view(request) as (view, on):
             statement = build_sql(on)
         command = shlex.join(["reelsieve", "sql", statement])
@@ -334,7 +352,7 @@ class LookPages:
 
 
 def _list_video_values(video: Mapping[str, Any]) -> dict[str, Any]:
-    """What a page says of a video."""
+    """Return a template's values about a video: its columns, and the reason if it has no file to show."""
     return {"video": video, "no_file": explain_missing_file(video)}
 
 

@@ -1,4 +1,4 @@
-"""The pages of `reelsieve rate --keypoints`: does the caption state this fact?"""
+"""The pages of `reelsieve rate --keypoints`, where people say whether a caption states a keypoint."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ ANSWERS = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class LabelSession:
-    """What the address of a page says. skipped: ids of keypoint and caption that are left for later."""
+    """The state of a labelling page, as its address holds it: the rater, and the (keypoint, sample) ids that the rater
+    skipped.
+    """
 
     rater: LabelRater
     skipped: tuple[tuple[int, int], ...] = ()
 
     def format_query(self, *, skip: KeypointQuestion | None = None, with_skipped: bool = True) -> str:
-        """The part of the address behind the path; skip: what else to skip."""
+        """Return the query string of an address with this state, `?` included; `skip` adds one skipped keypoint."""
         skipped = (*(self.skipped if with_skipped else ()), *([] if skip is None else [skip[:2]]))
         said = [("rater", self.rater.name), ("seed", str(self.rater.seed))]
         return f"?{urlencode([*said, *(('skip', f'{k}-{s}') for k, s in skipped)])}"
@@ -41,12 +43,12 @@ class LabelSession:
 
 @dataclass(frozen=True, slots=True)
 class LabelPages:
-    """The pages where people label keypoints."""
+    """The pages where people label keypoints, as methods from a request to a response."""
 
     engine: Engine
 
     def list_routes(self, own: str) -> list[Route]:
-        """Where they stand, below the path of a dataset's pages."""
+        """Return the routes of the labelling pages, below this path of a dataset."""
         return [
             Route(f"{own}/rate/facts", catch_page_errors(self.render_fact)),
             Route(f"{own}/rate/facts", catch_page_errors(self.accept_answer), methods=["POST"]),
@@ -54,7 +56,9 @@ class LabelPages:
         ]
 
     def render_fact(self, request: Request) -> Response:
-        """The next keypoint; without a rater, the question who labels."""
+        """Return the page with the next keypoint to label and its caption and video; without a rater's name, the page
+        that asks for it.
+        """
         session = self._parse_session(request, named=False)
         dataset = session.rater.dataset
         if not session.rater.name:
@@ -68,7 +72,9 @@ class LabelPages:
         return render_look_page("facts.html", dataset=dataset.name, session=session, fact=fact, n=n, **shown)
 
     def accept_answer(self, request: Request) -> Response:
-        """Store a label."""
+        """Store the label that the address holds and report as JSON that it is stored; status 409 if it was labelled,
+        changed or dropped meanwhile. Raises BadAnswer.
+        """
         session, said = self._parse_session(request), request.query_params
         covered, ids = ANSWERS.get(said.get("answer", "")), (said.get("keypoint", ""), said.get("sample", ""))
         if covered is None:
@@ -80,14 +86,14 @@ class LabelPages:
         return build_change_response(is_stored, "stored", why)
 
     def undo_answer(self, request: Request) -> Response:
-        """Take the rater's last label back."""
+        """Delete the rater's last label and report that as JSON; status 409 if there is none."""
         rater = self._parse_session(request).rater
         with self.engine.begin() as connection:
             is_gone = delete_last_label(connection, rater)
         return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
 
     def _parse_session(self, request: Request, *, named: bool = True) -> LabelSession:
-        """The session of an address. Raises BadAnswer."""
+        """Return the state that an address holds. Raises BadAnswer."""
         dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         rater = LabelRater(dataset, said.get("rater", ""), parse_whole_number(said.get("seed", "0")))
         if named or rater.name:

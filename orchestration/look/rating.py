@@ -1,4 +1,4 @@
-"""The pages of `reelsieve rate`: one caption at a time, or two side by side, blind to systems and scores."""
+"""The pages of `reelsieve rate`: one caption at a time, or two side by side, without systems and scores."""
 
 from __future__ import annotations
 
@@ -53,14 +53,15 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class BadAnswer(ValueError):
-    """What cannot be taken for a rating; the message says why and what to do."""
+    """Raised when an address holds no valid answer, rater or aspect; the message gives the reason and the remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class RatingSession:
-    """What the address of a rating page says. scale: None for pairs. skipped: what is left for later.
+    """The state of a rating page, as its address holds it: rater, aspect, scale, skipped captions, and the question to
+    settle.
 
     to_settle: the question that captions are drawn for; "" for a random order.
     """
@@ -72,11 +73,12 @@ class RatingSession:
 
     @property
     def answers(self) -> Mapping[str, float]:
-        """The answers that can be given, and what they are worth."""
+        """Every answer that can be given with its value: ratings from 1 to 5 on a scale, or 1, 0 and -1 for pairs."""
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
-        """The part of the address behind the path; skip: what else to skip."""
+        """Return the query string of an address with this state, `?` included; `skip` adds one skipped caption or pair.
+        """
         rater = self.rater
         said = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
         said.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
@@ -86,20 +88,22 @@ class RatingSession:
         return f"?{urlencode([*said, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
 
     def format_answer_query(self, items: Sequence[CaptionToRate]) -> str:
-        """What an address adds to say which captions an answer is about."""
+        """Return the query string of the address that takes an answer about these captions: the state, and ids and text
+        hashes of the captions.
+        """
         said = [(name, text) for each in items for name, text in _list_item_fields(each)]
         return f"{self.format_query()}&{urlencode(said)}"
 
 
 @dataclass(frozen=True, slots=True)
 class RatePages:
-    """The pages where people rate."""
+    """The pages where people rate captions, as methods from a request to a response."""
 
     engine: Engine
     draws: DrawCache
 
     def list_routes(self, own: str) -> list[Route]:
-        """Where they stand, below the path of a dataset's pages."""
+        """Return the routes of the rating pages, below this path of a dataset."""
         return [
             Route(f"{own}/rate", catch_page_errors(self.render_item)),
             Route(f"{own}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
@@ -108,7 +112,9 @@ class RatePages:
         ]
 
     def render_item(self, request: Request) -> Response:
-        """The next caption or two; without a rater or an aspect, the question who rates what."""
+        """Return the page with the next caption, or the next two, to rate; without a rater's name or an aspect, the
+        page that asks for them.
+        """
         dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         if not said.get("rater") or not said.get("aspect"):
             return render_look_page("rater.html", dataset=dataset.name, said=said, scales=SCALES)
@@ -129,7 +135,9 @@ class RatePages:
         )
 
     def render_progress(self, request: Request) -> Response:
-        """How far the metrics agree with people so far, as a part of a page."""
+        """Return a part of a page: how closely the metrics agree with people so far, and how many more ratings are
+        needed.
+        """
         dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         # One state of the database, in one transaction.
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
@@ -138,7 +146,9 @@ class RatePages:
         return render_look_page("progress.html", found=found, aspect=rater.aspect)
 
     def accept_answer(self, request: Request) -> Response:
-        """Store an answer."""
+        """Store the rating or preference that the address holds and report as JSON that it is stored; status 409 if it
+        was answered, changed or dropped meanwhile. Raises BadAnswer.
+        """
         dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
             session = _parse_session(connection, dataset, said)
@@ -160,12 +170,12 @@ class RatePages:
         return build_change_response(is_stored, "stored", why)
 
     def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
-        """The draw of a session; None for a random order. Raises BadQuestion."""
+        """Return the draw of captions for the question of a session; None for a random order. Raises BadQuestion."""
         rater = session.rater
         return self.draws.load(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
 
     def undo_answer(self, request: Request) -> Response:
-        """Take the rater's last answer back."""
+        """Delete the rater's last answer about this aspect and report that as JSON; status 409 if there is none."""
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.begin() as connection:
             is_gone = delete_last_answer(connection, _parse_session(connection, dataset, request.query_params).rater)
@@ -173,7 +183,7 @@ class RatePages:
 
 
 def _parse_session(connection: Connection, dataset: Dataset, said: QueryParams) -> RatingSession:
-    """The session of an address. Raises BadAnswer, also where this aspect was rated on another scale."""
+    """Return the state that an address holds. Raises BadAnswer, also if this aspect was rated on another scale."""
     pairs = said.get("pairs") == "1"
     rater = Rater(
         dataset, said.get("rater", ""), said.get("aspect", ""), parse_whole_number(said.get("seed", "0")), pairs
@@ -200,7 +210,7 @@ def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:
 
 
 def _parse_answered_captions(said: QueryParams) -> list[tuple[int, bytes]]:
-    """The captions that an answer is about: ids and hashes of texts. Raises BadAnswer."""
+    """Return (sample id, hash of its text) for every caption that an answer is about. Raises BadAnswer."""
     ids, digests = [parse_whole_number(text) for text in said.getlist("sample")], said.getlist("text")
     if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):
         raise BadAnswer("this answer is about no caption: open the page again")
@@ -208,7 +218,9 @@ def _parse_answered_captions(said: QueryParams) -> list[tuple[int, bytes]]:
 
 
 def load_caption_context(connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
-    """What people see beside captions: the video, or where it has no file its references."""
+    """Return a template's values about the video of a caption: its columns, the reason if it has no file, and then its
+    references.
+    """
     video = find_video(connection, dataset.dataset_id, video_id)
     assert video is not None, "a foreign key says that every sample has one"
     reason = explain_missing_file(video)
@@ -217,7 +229,7 @@ def load_caption_context(connection: Connection, dataset: Dataset, video_id: int
 
 
 def check_names(rater: str, aspect: str) -> None:
-    """Raise BadAnswer for a rater or an aspect that no manifest could name."""
+    """Raise BadAnswer for a rater or an aspect that a manifest would not allow."""
     names = {"rater": rater, "aspect": aspect}
     if refused := find_fault(names):
         raise BadAnswer(refused.reason)
@@ -229,7 +241,7 @@ def check_names(rater: str, aspect: str) -> None:
 
 
 def parse_whole_number(text: str) -> int:
-    """A number of an address. Raises BadAnswer."""
+    """Return the number of these digits, below 2^63. Raises BadAnswer for any other text."""
     if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
         raise BadAnswer(f"{text[:40]!r} is no whole number of the address: open the page again")
     return int(text)

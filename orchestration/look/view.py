@@ -1,4 +1,4 @@
-"""What somebody looks at, as the address of a page says it: so that an address can be kept and sent."""
+"""The state of a look page, as its address holds it, so that an address can be kept and sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from db.selection.filters import list_column_names
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """The state of a page.
+    """The state of a look page: conditions, order, shown columns, and the row after which the page begins.
 
     where: a condition of the filter language. only: further ones, each by a brush on one column. sort: a column, ""
     for the order of ingest. show: the columns that cards and histograms have. after: where the page begins.
@@ -38,7 +38,9 @@ class PageView:
 
     @classmethod
     def parse(cls, said: QueryParams, metrics: Sequence[str]) -> PageView:
-        """The view of an address. Without columns it shows the metrics; without an order, the best by the first."""
+        """Return the view that the parameters of an address describe. Without columns it shows the metrics; without an
+        order, the first metric's best come first.
+        """
         show = said.getlist("show") if "show" in said else metrics
         return cls(
             where=said.get("where", "").strip(),
@@ -50,7 +52,7 @@ class PageView:
         )
 
     def format_query(self, **changes: Any) -> str:
-        """The part of the address behind the path, after changes; a change of what is seen begins at the first page."""
+        """Return the query string of this view after changes, `?` included. A changed view begins at its first page."""
         said = replace(self, **{"after": "", **changes})
         # One empty name says that no column is shown, where nothing would stand for all metrics.
         pairs = [("where", said.where)] if said.where else []
@@ -61,24 +63,29 @@ class PageView:
         return f"?{urlencode(pairs)}"
 
     def list_other_conditions(self, column: str) -> tuple[str, ...]:
-        """The conditions of brushes on other columns."""
+        """Return the conditions that were set by a click on a histogram, except those on this column."""
         return tuple(text for text in self.only if list_column_names(text) != {column.lower()})
 
     def format_query_without(self, condition: str) -> str:
-        """The query without this brush."""
+        """Return the query string of this view without one condition that was set on a histogram."""
         return self.format_query(only=tuple(text for text in self.only if text != condition))
 
     def format_query_with_condition(self, column: str, condition: str) -> str:
-        """The query with this condition on the column in place of what was brushed there."""
+        """Return the query string of this view with this condition on the column, in place of an earlier one from its
+        histogram.
+        """
         return self.format_query(only=(*self.list_other_conditions(column), condition))
 
-    def build_sight(self, dataset: Dataset) -> SampleQuery:
-        """What the database is asked."""
+    def build_sample_query(self, dataset: Dataset) -> SampleQuery:
+        """Return the query of this view for the database: the dataset, all conditions, the order and the shown columns.
+        """
         conditions = tuple(filter(None, (self.where, *self.only)))
         return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show)
 
     def parse_place(self) -> PageEnd | None:
-        """Where the page begins. Raises FilterError where the address says nothing that can be such a place."""
+        """Return the value and sample id after which the page begins; None for the first page. Raises FilterError for a
+        text that is no such place.
+        """
         if not self.after:
             return None
         try:
@@ -94,18 +101,18 @@ class PageView:
 
     @property
     def condition(self) -> str:
-        """All conditions as one."""
+        """All conditions joined with "and", in the language of filters; an empty text without any."""
         parts = list(filter(None, (self.where, *self.only)))
         return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
 
 
 def format_place(place: PageEnd) -> str:
-    """A place as an address has it."""
+    """Return a place between two rows as JSON for an address: value and sample id."""
     return json.dumps([place.value, place.sample_id])
 
 
 def quote_column(column: str) -> str:
-    """The name of a column as a condition has it.
+    """Return the column's name as the language of filters writes it: in double quotes unless it is a plain identifier.
 
     >>> quote_column("vcs"), quote_column("extra_my year")
     ('vcs', '"extra_my year"')
@@ -114,7 +121,7 @@ def quote_column(column: str) -> str:
 
 
 def format_equality(column: str, value: str | bool | None) -> str:
-    """The condition that a column has this value.
+    """Return a condition in the language of filters: the column has this value, or is null for None.
 
     >>> format_equality("system", "o'brien"), equals("has_sound", True), equals("language", None)
     ("system = 'o''brien'", 'has_sound = true', 'language is null')
@@ -127,7 +134,9 @@ def format_equality(column: str, value: str | bool | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistogramBar:
-    """A bar of a histogram in a drawing of 240 times 60: its place, and the heights of all and of what is kept."""
+    """One bar of a histogram drawn in 240 by 60 units: its place, the heights of all and of kept samples, its limits as
+    text, and its tooltip.
+    """
 
     x: float
     width: float
@@ -139,7 +148,9 @@ class HistogramBar:
 
 
 def build_histogram_bars(found: Histogram) -> list[HistogramBar]:
-    """The bars of a histogram. The least of them can be seen."""
+    """Return the bars of a histogram from left to right; a bar with any sample is at least 1 unit high. No counts give
+    an empty list.
+    """
     width, most = 240 / max(1, len(found.counts)), max(found.counts, default=1)
     drawn = []
     for place, (n, kept) in enumerate(zip(found.counts, found.kept, strict=True)):
@@ -152,7 +163,8 @@ def build_histogram_bars(found: Histogram) -> list[HistogramBar]:
 
 @dataclass(frozen=True, slots=True)
 class SentenceLink:
-    """A line from a sentence of the caption to the one of the reference that it meets; whether the order breaks there.
+    """A line from a sentence of the caption to the sentence of the reference that it matches, and whether the order
+    breaks there. Sentences count from 1.
 
     Both are counted from 1.
     """
@@ -164,7 +176,9 @@ class SentenceLink:
 
 
 def build_sentence_links(rows: Sequence[Any]) -> list[SentenceLink]:
-    """The lines of an explanation whose rows join two texts, as that of VCS; none of others."""
+    """Return the links between the sentences of two texts that the rows of a VCS explanation list; an empty list for
+    other explanations.
+    """
     if not rows or "meets in the reference" not in rows[0]:
         return []
     found = []

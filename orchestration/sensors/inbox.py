@@ -1,4 +1,4 @@
-"""Ingests the folders of the inbox, again whenever a file in one of them changed."""
+"""The sensor that ingests the folders of the inbox, again when a file in one of them changed."""
 
 import os
 import time
@@ -34,7 +34,9 @@ FOLDER_STATE_TAG = ".dagster/reelsieve_inbox"
 def inbox(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Ask for an ingest of every folder in the inbox that changed since it was last ingested, or failed to be."""
+    """Yield a run request for every inbox folder that changed since its last ingest or whose ingest failed, or a skip
+    reason. A folder that changed in the last 10 seconds waits.
+    """
     close_dead_runs(context.instance, curation.engine.url)
     asked = False
     for folder in sorted(path for path in curation.create_folder("inbox").iterdir() if path.is_dir()):
@@ -70,7 +72,8 @@ def inbox(
 
 
 def compute_folder_state(folder: Path) -> tuple[str, float]:
-    """A digest that changes with any file below a folder, and when the last of them changed in seconds of the epoch.
+    """Return a digest of names, sizes and times of all files below a folder, and the time of the last change in seconds
+    since the epoch. Raises ManifestError for a folder that is no manifest.
 
     Media count like tables: a row whose file came too late was refused, and the next ingest accepts it. Names, sizes
     and times go in, no content. Raises ManifestError when the folder is no manifest.
@@ -84,7 +87,9 @@ def compute_folder_state(folder: Path) -> tuple[str, float]:
 
 
 def _list_files(folder: Path) -> Iterator[tuple[str, int, int]]:
-    """Path in the folder, size in bytes and time of change in nanoseconds of every file; some may vanish meanwhile."""
+    """Yield path in the folder, size in bytes and time of change in nanoseconds of every file; files that vanish
+    meanwhile are left out.
+    """
     for where, _, names in os.walk(folder):
         for name in names:
             path = Path(where, name)

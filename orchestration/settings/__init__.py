@@ -1,4 +1,4 @@
-"""Settings of this installation: from the environment, and behind it from one file `reelsieve.toml` with profiles."""
+"""Settings of this installation: from the environment, then from settings files with profiles, then defaults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _LIKENESS = 0.8
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """The settings of the installation and of every metric, read once per process.
+    """Return the settings of the installation and of every metric, read once per process. Values of settings files
+    become environment variables of this process.
 
     Values of the settings file become variables of this process and of those that it starts. Raises SettingsError for a
     value that cannot be used and for a name that nothing reads. Warns of the broken metrics of installed packages.
@@ -53,13 +54,15 @@ def _warn_of_broken() -> None:
 
 
 def list_known_variables(found: Settings) -> set[str]:
-    """Every variable of ours that something reads. found: the settings, which name the variables that hold keys."""
+    """Return the names of all environment variables that Reelsieve reads, including those that the settings name as
+    holders of keys.
+    """
     keys = {str(key).upper() for name, key in found if name.endswith("_key_variable")}
     return {*map(format_variable_name, list_setting_fields()), *_OTHERS, *keys}
 
 
 def _list_own_variables(names: Iterable[str]) -> list[str]:
-    """The variables that begin with our prefix, or with a word so like it that it must be misspelt."""
+    """Return the variables that begin with our prefix, or with a word so similar that it must be misspelt."""
     return [
         name
         for name in names
@@ -69,7 +72,7 @@ def _list_own_variables(names: Iterable[str]) -> list[str]:
 
 
 def _explain_unread(name: str, known: Collection[str]) -> str:
-    """What is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
+    """Return what is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
     # All begin alike: what follows tells them apart.
     meant = {variable.removeprefix(PREFIX): variable for variable in (*known, "CURATION_DB_URL")}
     said = find_similar_name(name.partition("_")[2], meant)

@@ -1,4 +1,4 @@
-"""Settings files: which ones count, and their values.
+"""Settings files: which ones count, whether they are trusted, and their values.
 
 Keys are names of settings, and a table [profile.NAME] holds some for one purpose.
 """
@@ -42,7 +42,7 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings file as it was read once: what is trusted is what is parsed."""
+    """A settings file as it was read once, so that the content that is trusted is the content that is used."""
 
     path: Path
     content: bytes
@@ -50,7 +50,9 @@ class SettingsFile:
 
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
-        """Its keys by table: of the file itself under the empty name, and of every profile under its own."""
+        """The parsed settings by table: those of the file itself under the empty name, and those of every profile under
+        its name. Raises SettingsError for a file that is no TOML.
+        """
         values = _parse(self.path, self.content)
         profiles = values.pop(PROFILE, {})
         if not isinstance(profiles, dict) or not all(isinstance(table, dict) for table in profiles.values()):
@@ -58,7 +60,8 @@ class SettingsFile:
         return {"": values, **profiles}
 
     def list_values_needing_trust(self) -> dict[str, Any]:
-        """The values that count only in a file of the user's own or in a trusted one, by key with its table.
+        """Return the values that count only in the user's own file or in a trusted one, by "[profile.NAME] key"; empty
+        if the file is harmless.
 
         Raises SettingsError for a file with a mistake.
         """
@@ -73,13 +76,16 @@ class SettingsFile:
 
 
 def own_settings_path() -> Path | None:
-    """Return the settings file of this account, which counts in every folder and may not exist."""
+    """Return the path of this account's settings file, which counts in every folder and may not exist; None without a
+    folder for it.
+    """
     folder = find_config_folder()
     return folder / SETTINGS_FILE if folder else None
 
 
 def find_settings_file() -> Path | None:
-    """The file of the current folder or the nearest one above, else the file in the home folder; None without any.
+    """Return the settings file of the current folder or the nearest one above, else the one in the home folder; None if
+    there is none. Raises SettingsError if both exist.
 
     Raises SettingsError where both are there: a person could not tell which one counts.
     """
@@ -94,7 +100,9 @@ def find_settings_file() -> Path | None:
 
 
 def read_settings_file(path: Path) -> SettingsFile:
-    """Read a settings file. Raises SettingsError for one that cannot be read, or that is too long to be one."""
+    """Return the content and owner of a settings file. Raises SettingsError for one that cannot be read or is longer
+    than 64 KiB.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(LONGEST_FILE + 1)
@@ -107,13 +115,13 @@ def read_settings_file(path: Path) -> SettingsFile:
 
 
 def is_home_chosen_by_user(chosen: Settings) -> bool:
-    """Whether the user named the home folder of these settings in the environment or in a file of their own."""
+    """Whether the user named the home folder of these settings, in the environment or in their own settings file."""
     place = find_setting_place(format_variable_name("home"))
     return chosen.is_home_named and (place is None or place.startswith(f"{own_settings_path()}: "))
 
 
 def _find_home_folder() -> Path:
-    """The home folder as the environment, the user's own file or the current folder has it."""
+    """Return the home folder that the environment, the user's own file or the current folder names."""
     named = _read_home_variable()
     if not named and (own := _read_own_values()):
         named = own[0].get(format_variable_name("home"), ("", ""))[0]
@@ -121,7 +129,7 @@ def _find_home_folder() -> Path:
 
 
 def _read_home_variable() -> str | None:
-    """The home that the environment names, and no settings file by it."""
+    """Return the home that the environment itself names, and no settings file through it; None without one."""
     variable = format_variable_name("home")
     return os.environ.get(variable) if find_setting_place(variable) is None else None
 
@@ -130,7 +138,7 @@ Values = dict[str, tuple[str, str]]
 
 
 def _read_own_values() -> tuple[Values, dict[str, Values]] | None:
-    """The values of the user's own file, and those of its profiles."""
+    """Return the values of the user's own file and those of its profiles; None without a file."""
     path = own_settings_path()
     # Not by the path's own method, which fails where the account may not look.
     if path is None or not os.path.isfile(path):
@@ -142,7 +150,9 @@ def _read_own_values() -> tuple[Values, dict[str, Values]] | None:
 
 
 def read_settings_values() -> Values:
-    """By variable, its text and its place: of the chosen profile before the others, of a folder before the user's."""
+    """Return (text, place) of every setting in the settings files and the chosen profile, by variable. The profile
+    comes before other values, and a folder's file before the user's own.
+    """
     chosen, path = os.environ.get(format_variable_name(PROFILE), ""), find_settings_file()
     # All profiles are looked at, so that a mistake does not wait for the day when one is chosen.
     read = [values for values in (_read_own_values(), _read_folder_values(path) if path else None) if values]
@@ -162,7 +172,9 @@ def read_settings_values() -> Values:
 
 
 def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
-    """The values of a file that came with a folder, perhaps somebody else's. Raises SettingsError for what may harm."""
+    """Return the values of a file that came with a folder, perhaps from somebody else. Raises SettingsError if it sets
+    what only a trusted file may.
+    """
     file, quoted = read_settings_file(path), shlex.quote(str(path))
     values = _parse_values(file)
     home = _find_home_folder()
@@ -183,7 +195,7 @@ def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
 
 
 def _list_profile_values(chosen: str) -> dict[str, tuple[str, str]]:
-    """The values of a profile that Reelsieve brings; nothing for another one."""
+    """Return the values of a built-in profile by variable; empty for another name."""
     if chosen not in PROFILES:
         return {}
     defaults = {name: field.default for name, field in list_setting_fields().items() if name in PROFILE_SETTINGS}
@@ -204,7 +216,7 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def _find_faulty_line(text: str, kind: type[Exception]) -> int:
-    """The line at which the reader gives up with an error of this kind, which none but the rest of the file mends."""
+    """Return the line at which the reader fails with an error of this kind, which no later line mends."""
     lines = text.splitlines(keepends=True)
 
     def fails(n_lines: int) -> bool:
@@ -220,7 +232,7 @@ def _find_faulty_line(text: str, kind: type[Exception]) -> int:
 
 
 def _parse_values(file: SettingsFile) -> tuple[Values, dict[str, Values]]:
-    """The values of a file, and those of its profiles."""
+    """Return the values of a file, and those of its profiles by name."""
     plain, *profiles = file.tables.items()
     return _format_values(file.path, *plain), {name: _format_values(file.path, name, table) for name, table in profiles}
 
@@ -230,7 +242,7 @@ def _format_table_prefix(table: str) -> str:
 
 
 def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
-    """By variable, the text of the key's value and its place."""
+    """Return (text, place) of every key by variable. Raises SettingsError for an unknown key."""
     known = list_setting_fields()
     found = {}
     for key, value in values.items():
@@ -252,7 +264,7 @@ def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
 
 
 def _shorten(key: str) -> str:
-    """A key as a sentence shows it, however long it is and whatever letters it has."""
+    """Return a key as a sentence shows it: printable, and of limited length."""
     shown = key if key.isprintable() else ascii(key)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}.."
 
@@ -270,7 +282,7 @@ def _refuse_password(place: str, url: str) -> None:
 
 
 def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str:
-    """The value as a variable has it; a path of the file stands beside the file."""
+    """Return the value as its variable has it; a relative path counts from the folder of the file."""
     if isinstance(value, str):
         text = str(folder / Path(value).expanduser()) if field.annotation in (Path, Path | None) else value
     elif _is_deep(value):
@@ -287,7 +299,7 @@ def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether lists and tables stand in one another deeper than any setting needs."""
+    """Whether lists and tables are nested deeper than any setting needs."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [

@@ -1,4 +1,4 @@
-"""Which values anybody's settings file may set, and which only a file that its user trusts."""
+"""Which values anybody's settings file may set, and which only a file that the user trusts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _MONEY_SETTINGS = {"chat_budget", "chat_prices"}
 
 
 def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
-    """Whether anybody's file may set it: a number, a switch, a choice from a list, or a model by its public name.
+    """Whether a settings file of anybody may give this value to the setting: a number, a switch, a choice from a list,
+    or a model by its public name. False for everything about money.
 
     All else may name a server, a key, a file, a folder, a command or somebody's money.
     """
@@ -32,7 +33,7 @@ def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
 
 
 def _list_value_types(annotation: Any) -> Iterator[type]:
-    """The types of the values that an annotation allows; a choice from a list has none, and neither have keys."""
+    """Yield the types of the values that an annotation allows; keys of mappings, and choices from a list, have none."""
     if (origin := get_origin(annotation)) is None:
         yield annotation
     elif origin is Annotated:

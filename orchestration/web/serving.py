@@ -1,4 +1,4 @@
-"""Dagster's web server with its daemon and a code server for both, as `dagster dev` runs them, behind the guard."""
+"""Dagster's web server with its daemon and a code server for both, behind the guard, as `dagster dev` runs them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ NO_HOST = "guarded.invalid"
 
 
 class NotGuarded(RuntimeError):
-    """This version of Dagster's web server cannot be guarded."""
+    """Raised when this version of Dagster's web server cannot be put behind the guard."""
 
 
 def serve_interface(installation: Installation, port: int) -> None:
-    """Serve the interface on 127.0.0.1 for ever. It returns when another process ends, and one line says so.
+    """Serve Dagster's web interface and the look pages on 127.0.0.1 until a signal comes or another of its processes
+    ends; then one printed line names that process.
 
     From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
     """
@@ -93,7 +94,7 @@ def _host_behind_guard(
     context: Any,
     *_: Any,
 ) -> None:
-    """Serve behind the guard until another process ends; in the place of Dagster's own function.
+    """Serve behind the guard until another process ends. Called in place of Dagster's own function.
 
     context: Dagster's sight of the code server.
     """
@@ -120,7 +121,7 @@ def _host_behind_guard(
 
 
 def _wait_for(socket_file: Path, code: subprocess.Popen[bytes]) -> None:
-    """Wait until the code server answers, which it does once it has loaded the definitions, or has ended."""
+    """Wait until the code server answers, which it does once it has loaded the definitions, or until it has ended."""
     while code.poll() is None:
         with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
             client.connect(str(socket_file))
