@@ -94,14 +94,16 @@ def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
 def build_demo_questions(clip: DemoClip) -> tuple[DemoQuestion, ...]:
     """Return four questions with answers: about the background, one event, the camera and the ending."""
     rng = Random(f"questions/{clip.seed}")
-    told = describe_clip(clip, "faithful")
-    camera = [s for s in told if s.statements[0].dimension == "camera_state"]
-    acted = [s for s in told if s.statements[0].dimension == "segment_detail" and s.statements[0].kind not in UNTIMED]
-    event, ending = rng.choice(acted), told[-1]
-    asked = f"What happens {(event.start_s + event.end_s) / 2:.1f} seconds into the clip?"
+    sentences = describe_clip(clip, "faithful")
+    camera = [s for s in sentences if s.statements[0].dimension == "camera_state"]
+    acts = [
+        s for s in sentences if s.statements[0].dimension == "segment_detail" and s.statements[0].kind not in UNTIMED
+    ]
+    event, ending = rng.choice(acts), sentences[-1]
+    timed_question = f"What happens {(event.start_s + event.end_s) / 2:.1f} seconds into the clip?"
     return (
-        DemoQuestion("What does the background look like?", told[0].text, clip.pattern.split()[-1]),
-        DemoQuestion(asked, event.text, event.statements[0].named_looks[0].shape),
+        DemoQuestion("What does the background look like?", sentences[0].text, clip.pattern.split()[-1]),
+        DemoQuestion(timed_question, event.text, event.statements[0].named_looks[0].shape),
         DemoQuestion("How does the camera behave?", " ".join(s.text for s in camera), "camera"),
         DemoQuestion("What is in view at the end?", ending.text, ending.statements[0].named_looks[0].shape),
     )

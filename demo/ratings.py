@@ -29,11 +29,11 @@ def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
     """
     true = [moment.statement for moment in clip.list_moments()]
     claimed = candidate.statements
-    told = [place for place in candidate.positions if place is not None]
-    pairs = list(combinations(told, 2))
+    places = [place for place in candidate.positions if place is not None]
+    pairs = list(combinations(places, 2))
     in_order = sum(first < second for first, second in pairs) / len(pairs) if pairs else 0.5
-    share_of_clip = len(told) / len(describe_clip(clip, "faithful"))
-    share_of_text = len(told) / len(candidate.positions)
+    share_of_clip = len(places) / len(describe_clip(clip, "faithful"))
+    share_of_text = len(places) / len(candidate.positions)
     return {
         "coverage": sum(fact in claimed for fact in true) / len(true),
         "factuality": sum(fact in true for fact in claimed) / len(claimed),

@@ -168,15 +168,15 @@ def _build_resting_sprites(scene: Scene, skip: int | None = None) -> list[Sprite
 
 
 def _camera(event: Event, progress: float) -> Camera:
-    one, two, way = event.before.camera, event.after.camera, _ease(progress)
+    start, end, way = event.before.camera, event.after.camera, _ease(progress)
     shake = 4 * math.sin(10 * math.pi * progress) if event.statement.kind == "camera_shakes" else 0.0
-    zoom = one.zoom * (two.zoom / one.zoom) ** way
-    return Camera(_mix(one.x, two.x, way) + shake / zoom, _mix(one.y, two.y, way) - 0.6 * shake / zoom, zoom)
+    zoom = start.zoom * (end.zoom / start.zoom) ** way
+    return Camera(_mix(start.x, end.x, way) + shake / zoom, _mix(start.y, end.y, way) - 0.6 * shake / zoom, zoom)
 
 
 def _build_acting_sprites(event: Event, progress: float) -> list[Sprite]:
     assert event.actor is not None
-    kind, one, two = event.statement.kind, event.before.actors[event.actor], event.after.actors[event.actor]
+    kind, start, end = event.statement.kind, event.before.actors[event.actor], event.after.actors[event.actor]
     alpha, rotation = 1.0, 0.0
     if kind == "blinks" and progress * event.statement.number % 1 > 0.5:
         return []
@@ -185,17 +185,17 @@ def _build_acting_sprites(event: Event, progress: float) -> list[Sprite]:
     if kind == "spins":
         rotation = -2 * math.pi * _ease(progress)
     way = min(1.0, progress / 0.45) if kind == "stops" else progress if kind == "crosses" else _ease(progress)
-    dx, dy = _compute_detour(event, one, progress)
+    dx, dy = _compute_detour(event, start, progress)
     pose = Actor(
-        one.shape,
-        one.colour,
-        x=_mix(one.x, two.x, way) + dx,
-        y=_mix(one.y, two.y, way) + dy,
-        radius=_mix(one.radius, two.radius, way),
-        spread=_mix(one.spread, two.spread, way),
+        start.shape,
+        start.colour,
+        x=_mix(start.x, end.x, way) + dx,
+        y=_mix(start.y, end.y, way) + dy,
+        radius=_mix(start.radius, end.radius, way),
+        spread=_mix(start.spread, end.spread, way),
     )
-    colour = tuple(_mix(a, b, way) for a, b in zip(COLOURS[one.colour], COLOURS[two.colour], strict=True))
-    return _build_pieces(max(one.count, two.count), pose, colour, rotation, alpha)
+    colour = tuple(_mix(a, b, way) for a, b in zip(COLOURS[start.colour], COLOURS[end.colour], strict=True))
+    return _build_pieces(max(start.count, end.count), pose, colour, rotation, alpha)
 
 
 def _compute_detour(event: Event, actor: Actor, progress: float) -> tuple[float, float]:

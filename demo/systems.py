@@ -106,15 +106,15 @@ def draw_scattered_order(n: int, rng: Random) -> list[int]:
 def _brief(faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
     events = [i for i, s in enumerate(faithful) if s.statements[0].dimension == "segment_detail"][:-1]
     half = len(events) // 2
-    one, two = rng.choice(events[:half]), rng.choice(events[half:])
-    first, second = faithful[one].text, faithful[two].text
+    first_index, second_index = rng.choice(events[:half]), rng.choice(events[half:])
+    first, second = faithful[first_index].text, faithful[second_index].text
     joined = replace(
-        faithful[one],
+        faithful[first_index],
         text=f"{first.removesuffix('.')}, and later {second[0].lower()}{second[1:]}",
-        statements=faithful[one].statements + faithful[two].statements,
-        end_s=faithful[two].end_s,
+        statements=faithful[first_index].statements + faithful[second_index].statements,
+        end_s=faithful[second_index].end_s,
     )
-    return Candidate("sys_brief", (faithful[0], joined), (0, one, two))
+    return Candidate("sys_brief", (faithful[0], joined), (0, first_index, second_index))
 
 
 def _hallucinating(clip: DemoClip, faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
@@ -130,8 +130,8 @@ def _hallucinating(clip: DemoClip, faithful: tuple[Sentence, ...], rng: Random) 
         fitting = next(group for group in waiting if _replaces(group, true))
         waiting.remove(fitting)
         sentences[index] = replace(faithful[index], statements=fitting, text=format_sentence(fitting, "faithful", rng))
-    told = tuple(None if i in false else i for i in range(len(faithful)))
-    return Candidate("sys_hallucinating", tuple(sentences), told)
+    positions = tuple(None if i in false else i for i in range(len(faithful)))
+    return Candidate("sys_hallucinating", tuple(sentences), positions)
 
 
 def _strange_facts(clip: DemoClip, rng: Random) -> Iterator[tuple[ClipStatement, ...]]:

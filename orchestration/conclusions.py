@@ -27,8 +27,8 @@ def compute_newest_id(ids_by_asset: list[dict[str, int]], dataset: Dataset, *, a
     greatest ids. An asset that was never materialised for the dataset counts as 0.
     """
     partitions = [dataset.name, *list_shard_keys(dataset)]
-    each = [max((of_asset[key] for key in partitions if key in of_asset), default=0) for of_asset in ids_by_asset]
-    return max(each) if any_asset else min(each)
+    newest_ids = [max((ids[key] for key in partitions if key in ids), default=0) for ids in ids_by_asset]
+    return max(newest_ids) if any_asset else min(newest_ids)
 
 
 def load_current_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
@@ -46,13 +46,13 @@ def load_current_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> 
     results = [*CONCLUSION_ASSETS, SUBSET_ASSET]
     if compute_newest_id(load_newest_materialization_ids(instance, results), dataset, any_asset=False) <= scored:
         return None
-    found = {asset: _load_metadata(instance, asset, dataset.name) for asset in results}
-    paths = [Path(values["path"]) for values in found.values() if "path" in values]
-    return found if all(path.is_file() for path in paths) else None
+    metadata = {asset: _load_metadata(instance, asset, dataset.name) for asset in results}
+    paths = [Path(values["path"]) for values in metadata.values() if "path" in values]
+    return metadata if all(path.is_file() for path in paths) else None
 
 
 def _load_metadata(instance: dg.DagsterInstance, asset: str, partition: str) -> dict[str, Any]:
-    wanted = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
-    (record,) = instance.fetch_materializations(wanted, limit=1).records
-    made = record.asset_materialization
-    return {} if made is None else {name: value.value for name, value in made.metadata.items()}
+    filter_ = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
+    (record,) = instance.fetch_materializations(filter_, limit=1).records
+    materialization = record.asset_materialization
+    return {} if materialization is None else {name: value.value for name, value in materialization.metadata.items()}

@@ -40,13 +40,13 @@ def curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
 
     For a run that Dagster started it holds the run's lease until the process ends. A command holds that itself.
     """
-    run, found = context.run, get_installation().curation
+    run, curation = context.run, get_installation().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:
         reuse_connections(context.instance)
-        hold_run_lease(context.instance, found.engine.url, run.run_id)
-        found.results = RunResults()
-    with hold_run_datasets(found, context):
-        yield found
+        hold_run_lease(context.instance, curation.engine.url, run.run_id)
+        curation.results = RunResults()
+    with hold_run_datasets(curation, context):
+        yield curation
 
 
 def build_dataset_definitions() -> dg.Definitions:

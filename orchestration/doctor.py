@@ -47,10 +47,12 @@ def run_doctor_checks(installation: Installation) -> list[CheckResult]:
     """Run every check of `reelsieve doctor` and return their results in the order in which a newcomer would fix them,
     broken metrics first. Loads every model once and starts the database server.
     """
-    found = [_run_check(name, check) for name, check in _list_checks(installation).items()]
+    results = [_run_check(name, check) for name, check in _list_checks(installation).items()]
     # Some turn out to be broken when they are made, or when the database is opened.
     broken = [*BROKEN, *installation.curation.broken_metrics.values()]
-    return [CheckResult(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken] + found
+    return [
+        CheckResult(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken
+    ] + results
 
 
 def _list_checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
@@ -86,7 +88,7 @@ def _python() -> tuple[bool, str]:
 
 
 def _packages() -> tuple[bool, str]:
-    wanted = [
+    names = [
         "av",
         "dagster_postgres",
         "matplotlib",
@@ -96,7 +98,7 @@ def _packages() -> tuple[bool, str]:
         "sentencex",
         "torch",
     ]
-    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     return not missing, f"not installed: {', '.join(missing)}; run make setup" if missing else "all installed"
 
 

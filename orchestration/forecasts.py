@@ -22,12 +22,13 @@ def forecast_scoring(
     """Return rows for the command: for every metric the number of pending samples, and the requests, tokens and money
     at most for every role and model that costs. A metric without such models has one row without them.
     """
-    found = require_dataset(installation.engine, dataset)
-    chosen = choose_shards(found, shards).values()
+    stored_dataset = require_dataset(installation.engine, dataset)
+    chosen = choose_shards(stored_dataset, shards).values()
     rows = []
     for metric in metrics:
         forecasts = [
-            forecast_shard(installation.engine, installation.curation.scorers[metric], found, shard) for shard in chosen
+            forecast_shard(installation.engine, installation.curation.scorers[metric], stored_dataset, shard)
+            for shard in chosen
         ]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
         for _, parts in forecasts:
@@ -45,10 +46,12 @@ def explain_unscorable_metrics(
     """Yield (metric, sentence) for every metric that is already known to be unable to score any sample of the dataset's
     chosen shards; the sentence names the reason.
     """
-    found = require_dataset(installation.engine, dataset)
-    chosen = choose_shards(found, shards).values()
+    stored_dataset = require_dataset(installation.engine, dataset)
+    chosen = choose_shards(stored_dataset, shards).values()
     for metric in metrics:
-        if reasons := count_shard_refusals(installation.engine, installation.curation.scorers[metric], found, chosen):
+        if reasons := count_shard_refusals(
+            installation.engine, installation.curation.scorers[metric], stored_dataset, chosen
+        ):
             n, why = format_refusals(reasons)
             cannot = f"can score none of the {n:,} samples" if n > 1 else "cannot score the only sample"
             yield metric, f"{metric} {cannot}: {why}"
@@ -77,12 +80,12 @@ def load_dataset_plan(installation: Installation, dataset: str, metrics: Collect
     """Return the plan for a stored dataset: what each metric (default: every usable one) can compute or lacks. Raises
     UnknownDataset.
     """
-    found = require_dataset(installation.engine, dataset)
+    stored_dataset = require_dataset(installation.engine, dataset)
     with installation.engine.connect() as connection:
         return build_holdings_plan(
             installation,
             load_dataset_holdings(
-                connection, found, list_scorer_inputs(_choose_scorers(installation, metrics).values())
+                connection, stored_dataset, list_scorer_inputs(_choose_scorers(installation, metrics).values())
             ),
             metrics,
         )

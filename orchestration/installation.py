@@ -70,8 +70,7 @@ class Installation:
         return find_or_start_server(home, self.settings.database_url)
 
     def find_database_url(self) -> URL | None:
-        """Return the URL of the curation database if this process has asked for it before, else None. Starts nothing.
-        """
+        """Return the URL of the curation database if this process has asked for it before, else None. Starts nothing."""
         return self.__dict__.get("database_url")
 
     def has_database(self) -> bool:
@@ -120,14 +119,14 @@ class Installation:
         """
         from assets.sources.pool import MODEL_POOL
 
-        found = self._make_instance()
-        reuse_connections(found)
-        storage = found.event_log_storage
+        instance = self._make_instance()
+        reuse_connections(instance)
+        storage = instance.event_log_storage
         # Two processes that make the pool at once would make one of them fail.
         with hold_lease(build_sibling_url(self.database_url, DAGSTER), "storage"):
             if MODEL_POOL not in storage.get_concurrency_keys():
                 storage.initialize_concurrency_limit_to_default(MODEL_POOL)
-        return found
+        return instance
 
     def build_dagster_environment(self) -> dict[str, str]:
         """Return the environment variables that Dagster's own programs need for this home, by name. Creates the home's

@@ -67,39 +67,39 @@ def run_scoring(
     the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
     shards that failed.
     """
-    with hold_dataset(installation.engine, dataset) as found:
-        yield from _score_shards(installation, found, metrics, options or {}, shards)
+    with hold_dataset(installation.engine, dataset) as stored_dataset:
+        yield from _score_shards(installation, stored_dataset, metrics, options or {}, shards)
 
 
 def _score_shards(
     installation: Installation,
-    found: Dataset,
+    dataset: Dataset,
     metrics: Sequence[str],
     options: Mapping[str, bool],
     shards: Collection[int] | None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    chosen = choose_shards(found, shards)
-    register_partitions(installation.instance, found)
+    chosen = choose_shards(dataset, shards)
+    register_partitions(installation.instance, dataset)
     close_dead_runs(installation.instance, installation.database_url)
     config = build_run_config(metrics, options)
     known = installation.instance.get_dynamic_partitions(str(SHARDS.name))
-    incomplete = set() if options else _load_outstanding_shards(installation, found, metrics)
+    incomplete = set() if options else _load_outstanding_shards(installation, dataset, metrics)
     wanted = {
         key: n
-        for key, n in _count_wanted_samples(installation, found, metrics, incomplete, known).items()
+        for key, n in _count_wanted_samples(installation, dataset, metrics, incomplete, known).items()
         if key in chosen
     }
     results = RunResults()
     for keys in group_shards_into_runs(known, chosen, wanted):
-        _run_scoring_job(installation, found, keys, config, metrics, results)
+        _run_scoring_job(installation, dataset, keys, config, metrics, results)
         for key in keys:
             scores = {
                 metric: results.find_scores(metric, key) for metric in [*metrics, *list_accompanying_scores(metrics)]
             }
             # Where nothing was left of what was pending, another command did it.
-            has_scored = any(each.n_pending for each in scores.values() if each)
+            has_scored = any(result.n_pending for result in scores.values() if result)
             if key not in results.collect_errors() and (has_scored or wanted.get(key) == 0):
-                yield key, {metric: each.n_written if (each := scores[metric]) else 0 for metric in metrics}
+                yield key, {metric: result.n_written if (result := scores[metric]) else 0 for metric in metrics}
     if error := results.build_error():
         raise error
 
@@ -214,9 +214,9 @@ def run_facts(installation: Installation, dataset: str) -> dict[str, int]:
     Simple scores that need no model are made along.
     """
     results = RunResults()
-    with hold_dataset(installation.engine, dataset) as found:
-        register_partitions(installation.instance, found)
-        keys = list_shard_keys(found)
+    with hold_dataset(installation.engine, dataset) as stored_dataset:
+        register_partitions(installation.instance, stored_dataset)
+        keys = list_shard_keys(stored_dataset)
         run_job(installation, "facts_job", keys[0], {}, MODEL_FREE_ASSETS, keys[-1], results)
     return {asset: results.find_report(asset, int) or 0 for asset in FACT_ASSETS}
 
@@ -240,12 +240,12 @@ def run_calibration(
     asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
     scorer = installation.curation.scorers[metric]
     chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
-    with hold_dataset(installation.engine, dataset) as found:
+    with hold_dataset(installation.engine, dataset) as stored_dataset:
         if judge:
             cast(ECSScorer, scorer).labeller.check_judge()
-        register_partitions(installation.instance, found)
-        keys = list_shard_keys(found)
-        if outstanding := sorted(list_incomplete_shards(installation.engine, scorer, found)):
+        register_partitions(installation.instance, stored_dataset)
+        keys = list_shard_keys(stored_dataset)
+        if outstanding := sorted(list_incomplete_shards(installation.engine, scorer, stored_dataset)):
             run_job(
                 installation,
                 "scoring_job",

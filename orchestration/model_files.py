@@ -82,18 +82,18 @@ def _inspect_model(setting: str, values: Mapping[str, str]) -> ConfiguredModel:
         preset = PRESETS.get(url)
         return ConfiguredModel(**facts, revision=revision, state="at a server", place=(preset and preset.url) or url)
     try:
-        found = _find_model_files(setting, value, checkpoint)
+        files = _find_model_files(setting, value, checkpoint)
     except (ModelNotFound, ImportError, ValueError, OSError) as error:
         # ValueError: broken JSON, and an architecture that open_clip does not know.
         return ConfiguredModel(**facts, revision=None, state="missing", place="", missing=(value,), remedy=str(error))
     return ConfiguredModel(
         **facts,
-        revision=found.revision,
-        state="missing" if found.missing else "complete",
-        place=str(found.folder),
-        gb=round(found.n_bytes / 1e9, 3),
-        missing=found.missing,
-        remedy=found.remedy if found.missing else None,
+        revision=files.revision,
+        state="missing" if files.missing else "complete",
+        place=str(files.folder),
+        gb=round(files.n_bytes / 1e9, 3),
+        missing=files.missing,
+        remedy=files.remedy if files.missing else None,
     )
 
 

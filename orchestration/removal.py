@@ -193,8 +193,8 @@ def _copy_materializations(
         for key, number in storage.get_latest_storage_id_by_partition(asset, made, set(partitions)).items()
     }
     for number in sorted(newest):
-        wanted = dg.AssetRecordsFilter(asset_key=newest[number], storage_ids=[number])
-        for record in instance.fetch_materializations(wanted, limit=1).records:
+        filter_ = dg.AssetRecordsFilter(asset_key=newest[number], storage_ids=[number])
+        for record in instance.fetch_materializations(filter_, limit=1).records:
             event = record.asset_materialization
             if event is not None and event.partition in partitions:
                 yield dg.AssetMaterialization(

@@ -28,13 +28,13 @@ def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted
     >>> group_shards_into_runs(["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"], wanted=["a:0", "a:2", "b:0"])
     [['a:0', 'a:1', 'a:2'], ['b:0']]
     """
-    found = []
+    runs = []
     for (_, is_chosen), keys in groupby(known, key=lambda key: (key.rpartition(":")[0], key in chosen)):
         together = list(keys)
         places = [place for place, key in enumerate(together) if key in wanted]
         if is_chosen and places:
-            found.append(together[places[0] : places[-1] + 1])
-    return found
+            runs.append(together[places[0] : places[-1] + 1])
+    return runs
 
 
 def list_busy_datasets(instance: dg.DagsterInstance) -> set[str]:

@@ -56,13 +56,16 @@ def load_prunable_data(installation: Installation, days: int) -> PrunableData:
     with storage.connect() as connection:
         for what, query in _SIZES.items():
             names = {"runs": runs, "before": before.replace(tzinfo=None)}
-            wanted = {name: value for name, value in names.items() if f":{name}" in query}
-            n, n_bytes = connection.execute(sa.text(query), wanted).one()
+            parameters = {name: value for name, value in names.items() if f":{name}" in query}
+            n, n_bytes = connection.execute(sa.text(query), parameters).one()
             rows.append({"what": f"Dagster's {what}, older than {days} days", "rows": n, "bytes": n_bytes})
     storage.dispose()
     with installation.engine.connect() as connection:
         evidence = list_unneeded_evidence(connection, _list_used_models(installation))
-    rows += [{"what": f"{each.table} of {each.model}", "rows": each.rows, "bytes": each.bytes} for each in evidence]
+    rows += [
+        {"what": f"{unneeded.table} of {unneeded.model}", "rows": unneeded.rows, "bytes": unneeded.bytes}
+        for unneeded in evidence
+    ]
     return PrunableData(runs, before, evidence, [row for row in rows if row["rows"]])
 
 
@@ -113,14 +116,14 @@ def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list
 
 def _list_used_models(installation: Installation) -> set[tuple[str, str]]:
     """Name and revision of the models that the present settings name, as far as they can be found."""
-    found: set[tuple[str, str]] = set()
+    models: set[tuple[str, str]] = set()
     for scorer in installation.curation.scorers.values():
         with suppress(ModelNotFound):
-            found |= set(_list_identities(scorer.models()))
+            models |= set(_list_identities(scorer.models()))
         for source in walk_sources(scorer.sources):
             with suppress(ModelNotFound):
-                found.add((source.model.model_id, source.model.revision))
-    return found
+                models.add((source.model.model_id, source.model.revision))
+    return models
 
 
 def _list_identities(models: object) -> Iterator[tuple[str, str]]:

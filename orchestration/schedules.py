@@ -29,14 +29,14 @@ def score_missing(
     close_dead_runs(context.instance, curation.engine.url)
     # Before the scores are looked at: a run that ends in between has then scored its shards.
     busy = list_busy_datasets(context.instance)
-    wanted = _count_pending_samples(curation)
-    free = [key for key in wanted if key.rpartition(":")[0] not in busy]
+    pending = _count_pending_samples(curation)
+    free = [key for key in pending if key.rpartition(":")[0] not in busy]
     known = context.instance.get_dynamic_partitions(str(SHARDS.name))
     for shards in group_shards_into_runs(known, known, free):
         yield dg.RunRequest(run_key=f"{shards[0]} to {shards[-1]}", tags=build_range_tags(shards[0], shards[-1]))
-    if wanted and not free:
-        yield dg.SkipReason(f"{len(wanted)} shards wait for runs of their datasets to end")
-    if not wanted:
+    if pending and not free:
+        yield dg.SkipReason(f"{len(pending)} shards wait for runs of their datasets to end")
+    if not pending:
         yield dg.SkipReason("every sample of every dataset is scored")
 
 

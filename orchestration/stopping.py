@@ -63,8 +63,8 @@ class StopSignals:
         self._is_raised = True  # too late for an interrupt
         number = self.find_signal()
         if number is None:
-            for each in SIGNALS:
-                signal.signal(each, signal.SIG_DFL)
+            for stop_signal in SIGNALS:
+                signal.signal(stop_signal, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
             self._writer.close()
             os.close(self._stderr)

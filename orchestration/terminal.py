@@ -33,8 +33,7 @@ def print_warning(sentence: str) -> None:
 
 
 def warn_of_broken_metrics(metrics: Iterable[BrokenMetric]) -> None:
-    """Print on standard error that these metrics of installed packages are left out, with the remedy for each of them.
-    """
+    """Print on standard error that these metrics of installed packages are left out, with the remedy for each of them."""
     these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in metrics)
     print_warning(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
 

@@ -49,10 +49,10 @@ def _refuse_other_rooms() -> None:
         return  # installed from a wheel, see building.py
     for room in ("assets", "db", "demo", "metrics_core", "orchestration"):
         spec = find_spec(room)
-        found = Path(spec.origin or "").resolve().parent if spec else None
-        if found != here.parent / room:
+        folder = Path(spec.origin or "").resolve().parent if spec else None
+        if folder != here.parent / room:
             raise ImportError(
-                f"the package {room!r} in {found.parent if found else 'no folder'} stands before that of Reelsieve: "
+                f"the package {room!r} in {folder.parent if folder else 'no folder'} stands before that of Reelsieve: "
                 "rename it, or install Reelsieve from a wheel, which has no such names"
             )
 

@@ -78,9 +78,9 @@ def qualify_room_names(source: str, inside: Path) -> str:
 def _qualify_names(text: str, inside: Path) -> str:
     """Return the text with the full name of every module that is in the folder."""
 
-    def in_full(match: re.Match[str]) -> str:
+    def qualify(match: re.Match[str]) -> str:
         path = inside.joinpath(*match[0].split("."))
         is_module = path.is_dir() or path.with_suffix(".py").is_file()
         return f"{INSIDE}.{match[0]}" if is_module else match[0]
 
-    return _DOTTED.sub(in_full, text)
+    return _DOTTED.sub(qualify, text)

@@ -33,10 +33,10 @@ def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curatio
 
     Whether their run lives, the other Dagster watches itself.
     """
-    found = get_installation().curation
-    found.results = RunResults()
-    with hold_run_datasets(found, context):
-        yield found
+    curation = get_installation().curation
+    curation.results = RunResults()
+    with hold_run_datasets(curation, context):
+        yield curation
 
 
 @raise_reelsieve_errors
@@ -58,8 +58,8 @@ def definitions(*yours: dg.Definitions) -> dg.Definitions:
     reelsieve.ReelsieveError: asset video is yours and Reelsieve's: rename yours, or give it a key prefix
     """
     ours = build_dataset_definitions()
-    for each in yours:
-        _refuse_equal_names(each, ours)
+    for your_definitions in yours:
+        _refuse_equal_names(your_definitions, ours)
     return dg.Definitions.merge(*yours, ours, dg.Definitions(resources={CURATION: guest_curation_resource}))
 
 
@@ -77,19 +77,19 @@ def _refuse_equal_names(yours: dg.Definitions, ours: dg.Definitions) -> None:
             raise ReelsieveError(f"{kind} {both[0]} is yours and Reelsieve's: {remedy}")
 
 
-def _list_asset_keys(of: dg.Definitions) -> Iterable[str]:
-    for each in of.assets or ():
-        if isinstance(each, dg.AssetsDefinition):
-            yield from (key.to_user_string() for key in each.keys)
-        elif isinstance(each, dg.AssetSpec | dg.SourceAsset):
-            yield each.key.to_user_string()
+def _list_asset_keys(definitions: dg.Definitions) -> Iterable[str]:
+    for asset in definitions.assets or ():
+        if isinstance(asset, dg.AssetsDefinition):
+            yield from (key.to_user_string() for key in asset.keys)
+        elif isinstance(asset, dg.AssetSpec | dg.SourceAsset):
+            yield asset.key.to_user_string()
 
 
-def _list_partition_sets(of: dg.Definitions) -> Iterable[str]:
-    for each in of.assets or ():
-        found = each.partitions_def if isinstance(each, dg.AssetsDefinition | dg.AssetSpec) else None
-        if isinstance(found, dg.DynamicPartitionsDefinition) and found.name:
-            yield found.name
+def _list_partition_sets(definitions: dg.Definitions) -> Iterable[str]:
+    for asset in definitions.assets or ():
+        partitions = asset.partitions_def if isinstance(asset, dg.AssetsDefinition | dg.AssetSpec) else None
+        if isinstance(partitions, dg.DynamicPartitionsDefinition) and partitions.name:
+            yield partitions.name
 
 
 # By what it is a name of, the names that definitions have. They are not resolved: yours may rest on ours.

@@ -24,7 +24,7 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @wraps(function)
-    def wrapped(*args: P.args, **named: P.kwargs) -> R:
+    def call_plainly(*args: P.args, **named: P.kwargs) -> R:
         # Imported late: the package of assets refuses another version of Dagster, in a sentence of the command line.
         from assets.dataset_changes import report_dataset_changes
 
@@ -43,4 +43,4 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise ReelsieveError(hide_passwords(sentence)) from None
 
-    return wrapped
+    return call_plainly

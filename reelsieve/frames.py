@@ -71,24 +71,24 @@ def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str
 
     if metrics is None or isinstance(metrics, int | float):
         raise ReelsieveError(f"metrics is {metrics}: name some of {', '.join(SCORERS)}")
-    wanted = [metrics] if isinstance(metrics, str | FunctionMetric) else list(metrics)
-    if not wanted:
+    chosen = [metrics] if isinstance(metrics, str | FunctionMetric) else list(metrics)
+    if not chosen:
         raise ReelsieveError(f"metrics is empty: name some of {', '.join(SCORERS)}")
-    of_functions = {one.metric: one for one in wanted if isinstance(one, FunctionMetric)}
-    names = [str(one) for one in wanted if not isinstance(one, FunctionMetric)]
+    function_metrics = {item.metric: item for item in chosen if isinstance(item, FunctionMetric)}
+    names = [str(item) for item in chosen if not isinstance(item, FunctionMetric)]
     for name in names:
         if name not in SCORERS:
             meant = find_similar_name(name, SCORERS)
             hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(SCORERS)}"
             raise ReelsieveError(f"there is no metric {name!r}: {hint}")
     fields = {name: SCORERS[name].settings.model_fields for name in names}
-    known = {setting for each in fields.values() for setting in each}
+    known = {setting for model_fields in fields.values() for setting in model_fields}
     if unknown := [setting for setting in settings if setting not in known]:
         meant = find_similar_name(unknown[0], known)
         hint = f": did you mean {meant}?" if meant else ""
         raise ReelsieveError(f"no metric named has a setting {unknown[0]!r}{hint}")
-    own = {name: {one: settings[one] for one in settings if one in fields[name]} for name in names}
-    return {name: make_scorer(name, own[name]) for name in names} | of_functions
+    own_settings = {name: {item: settings[item] for item in settings if item in fields[name]} for name in names}
+    return {name: make_scorer(name, own_settings[name]) for name in names} | function_metrics
 
 
 def _needs_videos(scorers: Iterable[Any]) -> bool:
@@ -108,8 +108,10 @@ def _score_samples(
     outcomes: dict[int, Outcome] = {}
     for start in range(0, len(samples), BATCH_SIZE):
         batch = samples[start : start + BATCH_SIZE]
-        found = score_without_database(scorer, batch, lambda ids: [files[one] for one in sorted(ids) if one in files])
-        outcomes |= {sample.sample_id: outcome for sample, outcome in zip(batch, found, strict=True)}
+        batch_outcomes = score_without_database(
+            scorer, batch, lambda ids: [files[video_id] for video_id in sorted(ids) if video_id in files]
+        )
+        outcomes |= {sample.sample_id: outcome for sample, outcome in zip(batch, batch_outcomes, strict=True)}
     return outcomes
 
 
@@ -131,20 +133,20 @@ class _SampleColumns:
         from assets.new_manifest.columns import CAPTION_NAMES, guess_columns
 
         texts = [name for name in names if isinstance(name, str)]
-        found = guess_columns(texts)
+        guessed = guess_columns(texts)
         exact = {name: name if name in texts else None for name in EXACT}
-        if found.caption is None and not (exact["question"] and exact["answer"]):
+        if guessed.caption is None and not (exact["question"] and exact["answer"]):
             shown = ", ".join(map(repr, texts)) or "no column"
             names_known = ", ".join(CAPTION_NAMES[:3])
             raise ReelsieveError(f"the table has no column of captions but {shown}: name it one of {names_known}")
         if repeated := [name for name in texts if texts.count(name) > 1]:
             raise ReelsieveError(f"several columns of the table are named {repeated[0]!r}: give each its own name")
-        is_path = found.video is not None and found.video.lower() not in ("video_id", "videoid")
+        is_path = guessed.video is not None and guessed.video.lower() not in ("video_id", "videoid")
         return cls(
-            caption=found.caption,
-            references=found.reference,
-            video=found.video if is_path else None,
-            system=found.system,
+            caption=guessed.caption,
+            references=guessed.reference,
+            video=guessed.video if is_path else None,
+            system=guessed.system,
             **exact,
         )
 
@@ -171,10 +173,10 @@ class _SampleColumns:
         for number, row in enumerate(rows):
             try:
                 path = self._cell(row, "video") if needs_videos else None
-                about = [path, self._cell(row, "references") or (), self._cell(row, "keypoints") or ()]
-                if (key := repr(about)) not in videos:
+                content = [path, self._cell(row, "references") or (), self._cell(row, "keypoints") or ()]
+                if (key := repr(content)) not in videos:
                     videos[key] = len(videos), _read_video_state(path, len(videos), files)
-                samples.append(self._sample(row, number, *videos[key], *about[1:]))
+                samples.append(self._sample(row, number, *videos[key], *content[1:]))
             except ReelsieveError as error:
                 refused[number] = Outcome(None, REFUSED, str(error))
         return samples, refused, files
@@ -199,10 +201,10 @@ def _read_video_state(path: Any, number: int, files: dict[int, StoredVideo]) -> 
     from db.schema.inputs import VideoState
 
     try:
-        state, found = read_video(path, number)
+        state, videos = read_video(path, number)
     except ReelsieveError as error:
         return VideoState("undecodable", str(error).removeprefix("video: "))
-    files |= {one.video_id: one for one in found}
+    files |= {video.video_id: video for video in videos}
     return state
 
 
@@ -219,8 +221,8 @@ def find_table_adapter(frame: object) -> _TableAdapter:
     """Return the adapter for the library of a table, by the table's class. Imports no library. Raises ReelsieveError
     for an object that is no known table.
     """
-    for one in type(frame).__mro__:
-        if kind := _TABLE_ADAPTERS.get(f"{one.__module__.partition('.')[0]}.{one.__name__}"):
+    for class_ in type(frame).__mro__:
+        if kind := _TABLE_ADAPTERS.get(f"{class_.__module__.partition('.')[0]}.{class_.__name__}"):
             return kind
     known = ", ".join(_TABLE_ADAPTERS)
     raise ReelsieveError(f"{type(frame).__module__}.{type(frame).__name__} is no table: give one of {known}")

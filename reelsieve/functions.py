@@ -51,8 +51,7 @@ class FunctionMetric:
 
     @cached_property
     def inputs(self) -> tuple[Input[Any], ...]:
-        """The inputs that a score depends on, in the order of the function's parameters: text, references, keypoints.
-        """
+        """The inputs that a score depends on, in the order of the function's parameters: text, references, keypoints."""
         from db.schema.inputs import KEYPOINTS, REFERENCES, TEXT
 
         by_name: dict[str, Input[Any]] = dict(zip(PARAMETERS, (TEXT, REFERENCES, KEYPOINTS), strict=True))
@@ -106,12 +105,12 @@ class FunctionMetric:
 
         values = self._list_arguments(sample)
         try:
-            found = self._function(*(values[name] for name in self._parameters))
+            result = self._function(*(values[name] for name in self._parameters))
         except Exception as error:
             return Outcome(
                 None, "failed", _one_line(f"{self.metric} raised {type(error).__name__}: {_show(str, error)}")
             )
-        return self._check_outcome(found) if isinstance(found, Outcome) else self._build_outcome(found)
+        return self._check_outcome(result) if isinstance(result, Outcome) else self._build_outcome(result)
 
     def _check_outcome(self, outcome: Outcome) -> Outcome:
         """Return an outcome that can be stored: a number in range, or a status and a reason of plain text."""
@@ -124,9 +123,9 @@ class FunctionMetric:
             or not isinstance(outcome.status, str)
             or not STATUS_PATTERN.fullmatch(outcome.status)
         ):
-            wanted = "give an Outcome a value, or a status such as no_audio"
+            remedy = "give an Outcome a value, or a status such as no_audio"
             shown = f"value {_show(repr, outcome.value)} and status {_show(repr, outcome.status)}"
-            return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {wanted}"))
+            return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {remedy}"))
         reason = f"{self.metric} says why in no word" if outcome.reason is None else _show(str, outcome.reason)
         return replace(outcome, reason=_one_line(reason))
 
@@ -134,23 +133,23 @@ class FunctionMetric:
         from db.schema.inputs import KEYPOINTS, REFERENCES
 
         values: dict[str, Any] = {"text": sample.text}
-        for one in (REFERENCES, KEYPOINTS):
-            values[one.name] = [each.text for each in sample.inputs.get(one.name, ())]
+        for input_ in (REFERENCES, KEYPOINTS):
+            values[input_.name] = [row.text for row in sample.inputs.get(input_.name, ())]
         return values
 
-    def _build_outcome(self, found: Any) -> Outcome:
+    def _build_outcome(self, result: Any) -> Outcome:
         from assets.scores.base import Outcome
 
-        if found is None:
+        if result is None:
             return Outcome(None, "undefined", f"{self.metric} gives this caption no value")
         low, high = self.value_range
-        value = convert_to_float(found)
+        value = convert_to_float(result)
         if value is None or math.isnan(value):
-            wanted = "return a number, None, or an Outcome with a status and a reason"
-            return Outcome(None, "failed", _one_line(f"{self.metric} returned {_show(repr, found)}: {wanted}"))
+            remedy = "return a number, None, or an Outcome with a status and a reason"
+            return Outcome(None, "failed", _one_line(f"{self.metric} returned {_show(repr, result)}: {remedy}"))
         if not low <= value <= high:
-            wanted = "correct the function or its value_range"
-            return Outcome(None, "failed", f"{self.metric} returned {value:g}, not {low:g} to {high:g}: {wanted}")
+            remedy = "correct the function or its value_range"
+            return Outcome(None, "failed", f"{self.metric} returned {value:g}, not {low:g} to {high:g}: {remedy}")
         return Outcome(value)
 
 
@@ -185,8 +184,8 @@ def metric(
     def make(function: Callable[..., Any]) -> FunctionMetric:
         parameters = list(inspect.signature(function).parameters)
         if not parameters or not set(parameters) <= {*PARAMETERS}:
-            known, found = ", ".join(PARAMETERS), ", ".join(parameters) or "none"
-            raise ReelsieveError(f"metric {name}: its function may have the parameters {known}, not {found}")
+            known, named = ", ".join(PARAMETERS), ", ".join(parameters) or "none"
+            raise ReelsieveError(f"metric {name}: its function may have the parameters {known}, not {named}")
         return FunctionMetric(function, name, version, value_range)
 
     return make

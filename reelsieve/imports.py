@@ -1,5 +1,4 @@
-"""Imports numbers that were made elsewhere as the scores of a metric, with a column, staleness, report and agreement.
-"""
+"""Imports numbers that were made elsewhere as the scores of a metric, with a column, staleness, report and agreement."""
 
 from __future__ import annotations
 
@@ -73,12 +72,12 @@ def import_scores(
     place = find_connection_url(home, url)
     engine = open_migrated_engine(place)
     try:
-        found = require_dataset(engine, dataset)
+        stored_dataset = require_dataset(engine, dataset)
         _require_free_name(engine, name)
         # In one snapshot: a number counts for the text that its row was compared with, whatever is ingested meanwhile.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            scores = [*_build_score_rows(connection, rows, _load_samples(connection, found, rows))]
-        stored = _store_scores(engine, found, name, source or name, scores)
+            scores = [*_build_score_rows(connection, rows, _load_samples(connection, stored_dataset, rows))]
+        stored = _store_scores(engine, stored_dataset, name, source or name, scores)
     finally:
         engine.dispose()
     without = sum(row["value"] is None for row in rows)
@@ -130,28 +129,29 @@ def _find_column(columns: Sequence[str], names: Any) -> str | None:
 
 
 def _parse_outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
-    """Return value, status and reason of a row: a number without a status is "ok", and neither of them is "undefined".
-    """
+    """Return value, status and reason of a row: a number without a status is "ok", and neither of them is "undefined"."""
     from assets.ingest.hygiene import is_storable
 
-    found = math.nan if value is None else convert_to_float(value)
-    if isinstance(value, bool) or found is None:
+    number_value = math.nan if value is None else convert_to_float(value)
+    if isinstance(value, bool) or number_value is None:
         raise ReelsieveError(f"row {number}: value {_shorten(value)} is no number: give a number, or leave it empty")
-    has_value = not math.isnan(found)
-    if math.isinf(found):
-        wanted = "leave it empty, and say why as its status"
-        raise ReelsieveError(f"row {number}: value {_shorten(value)} is not finite: {wanted}")
-    said = status or ("ok" if has_value else "undefined")
-    if has_value and said != "ok":
-        raise ReelsieveError(f"row {number}: status {_shorten(said)} has a value: leave one of both out")
-    if not has_value and (not isinstance(said, str) or not STATUS_PATTERN.fullmatch(said) or said in _OWN_STATUSES):
-        raise ReelsieveError(f"row {number}: status {_shorten(said)} has no value: say why, as in no_audio")
+    has_value = not math.isnan(number_value)
+    if math.isinf(number_value):
+        remedy = "leave it empty, and say why as its status"
+        raise ReelsieveError(f"row {number}: value {_shorten(value)} is not finite: {remedy}")
+    given_status = status or ("ok" if has_value else "undefined")
+    if has_value and given_status != "ok":
+        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} has a value: leave one of both out")
+    if not has_value and (
+        not isinstance(given_status, str) or not STATUS_PATTERN.fullmatch(given_status) or given_status in _OWN_STATUSES
+    ):
+        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} has no value: say why, as in no_audio")
     why = None if has_value else str(reason or "it was imported without a value")[:500]
     if why and not is_storable(why):
         raise ReelsieveError(
             f"row {number}: reason {_shorten(why)} has a character that no database can store: remove it"
         )
-    return {"value": found if has_value else None, "status": said, "reason": why}
+    return {"value": number_value if has_value else None, "status": given_status, "reason": why}
 
 
 def _shorten(value: Any) -> str:
@@ -167,12 +167,12 @@ def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mappi
     from db.scores.imported_scores import load_samples_by_key
 
     by_key: dict[str, list[KeyedSample]] = {}
-    for each in load_samples_by_key(connection, dataset.dataset_id, [row["key"] for row in rows]):
-        by_key.setdefault(each.key, []).append(each)
-    found = []
+    for candidate in load_samples_by_key(connection, dataset.dataset_id, [row["key"] for row in rows]):
+        by_key.setdefault(candidate.key, []).append(candidate)
+    chosen = []
     unknown = []
     for number, row in enumerate(rows, 1):
-        meant = [each for each in by_key.get(row["key"], ()) if row["kind"] in (None, each.kind)]
+        meant = [candidate for candidate in by_key.get(row["key"], ()) if row["kind"] in (None, candidate.kind)]
         if len(meant) > 1:
             raise ReelsieveError(f"row {number}: {row['key']!r} is a caption and a question: add a column kind")
         if not meant:
@@ -182,12 +182,12 @@ def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mappi
             if row[name] not in (None, stored):
                 differs = f"{name} {_shorten(row[name])} is not that of sample {row['key']!r}, {_shorten(stored)}"
                 raise ReelsieveError(f"row {number}: {differs}: ingest the dataset, or correct the row")
-        found.append(meant[0])
+        chosen.append(meant[0])
     if unknown:
         number, key = unknown[0]
         n = f"{len(unknown):,} rows name samples that" if len(unknown) > 1 else "a row names a sample that"
         raise ReelsieveError(f"{n} dataset {dataset.name!r} does not have, such as {key!r} in row {number}")
-    return found
+    return chosen
 
 
 def _require_free_name(engine: Engine, name: str) -> None:

@@ -43,12 +43,12 @@ def build_sample(
     from db.scores.pending import PendingSample
 
     described = _text("caption", caption)
-    told = [
-        {**_text(f"reference {n}", one, role="reference"), "caption_id": str(n)}
-        for n, one in _number_values("references", references)
+    reference_fields = [
+        {**_text(f"reference {n}", reference, role="reference"), "caption_id": str(n)}
+        for n, reference in _number_values("references", references)
     ]
-    points = [_keypoint(n, one) for n, one in _number_values("keypoints", keypoints)]
-    inputs = build_unstored_inputs(described, told, points, state)
+    points = [_keypoint(n, reference) for n, reference in _number_values("keypoints", keypoints)]
+    inputs = build_unstored_inputs(described, reference_fields, points, state)
     text = described["text"]
     return PendingSample(number, "", str(number), "caption", system, text, None, None, video, inputs=inputs)
 
@@ -93,8 +93,7 @@ def _number_values(
 
 
 def _text(name: str, given: Caption, role: str = "candidate") -> dict[str, Any]:
-    """Return the fields of a caption, checked as ingest checks them. An empty caption passes: it gets a status later.
-    """
+    """Return the fields of a caption, checked as ingest checks them. An empty caption passes: it gets a status later."""
     from assets.ingest.hygiene import is_blank_text
 
     if isinstance(given, str) and role == "candidate" and is_blank_text(given):
@@ -115,10 +114,10 @@ def _validate(name: str, kind: str, fields: dict[str, Any]) -> Any:
     from assets.ingest.rows import RawRow
     from assets.ingest.validate import validate_row
 
-    found = validate_row(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
-    if isinstance(found, Reject):
-        raise ReelsieveError(f"{name}: {found.reason}")
-    return found
+    row = validate_row(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
+    if isinstance(row, Reject):
+        raise ReelsieveError(f"{name}: {row.reason}")
+    return row
 
 
 def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[StoredVideo]]:
@@ -144,7 +143,7 @@ def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[V
         if not place.is_file():
             raise ReelsieveError(f"video: there is no file {str(given)!r}: give the path of one, or an address")
         folder, path = place.parent, place.name
-    found = inspect_unstored_video(folder, VideoRow(video_id="1", path=path), number)
-    if isinstance(found, Reject):
-        raise ReelsieveError(f"video: {found.reason}")
-    return found
+    inspected = inspect_unstored_video(folder, VideoRow(video_id="1", path=path), number)
+    if isinstance(inspected, Reject):
+        raise ReelsieveError(f"video: {inspected.reason}")
+    return inspected

@@ -116,9 +116,9 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
     """
     from orchestration.installation import open_migrated_engine
 
-    found = find_connection_url(home, url)
-    open_migrated_engine(found).dispose()
-    return Connection(found)
+    database = find_connection_url(home, url)
+    open_migrated_engine(database).dispose()
+    return Connection(database)
 
 
 def find_connection_url(home: Place | None, url: str | None) -> URL:
@@ -187,8 +187,8 @@ def _run_command(arguments: list[str], home: Place | None, url: str | None) -> d
     )
     if done.returncode:
         # The sentence may be folded, and lines about the run may stand before it.
-        said = " ".join(done.stderr.rpartition("error: ")[2].split())
-        raise ReelsieveError(said or f"reelsieve {arguments[0]} was stopped")
+        message = " ".join(done.stderr.rpartition("error: ")[2].split())
+        raise ReelsieveError(message or f"reelsieve {arguments[0]} was stopped")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

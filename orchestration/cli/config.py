@@ -34,8 +34,8 @@ def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
     print_rows(chosen, empty="every setting has its default")
     path = find_settings_file()
     console.print(f"file: {path or 'none; reelsieve config init writes one'}", markup=False, soft_wrap=True)
-    if (own := own_settings_path()) and os.path.isfile(own):
-        console.print(f"your own file, which counts in every folder: {own}", markup=False, soft_wrap=True)
+    if (own_file := own_settings_path()) and os.path.isfile(own_file):
+        console.print(f"your own file, which counts in every folder: {own_file}", markup=False, soft_wrap=True)
     console.print(f"{len(rows) - len(chosen)} settings have their defaults: --json lists them", markup=False)
 
 
@@ -79,11 +79,11 @@ def trust_path(
     )
     if not chosen:
         raise RequestRefused("there is nothing to trust: this folder has no settings file, and its home is yours")
-    for each in chosen:
-        if each.is_dir():
-            _trust_home(each)
+    for place in chosen:
+        if place.is_dir():
+            _trust_home(place)
         else:
-            _trust_file(each)
+            _trust_file(place)
 
 
 def _trust_home(home: Path) -> None:
@@ -152,17 +152,17 @@ def _list_settings() -> list[dict[str, Any]]:
     from orchestration.settings.groups import list_settings_groups
 
     _, *others = list_settings_groups()
-    found: dict[str, BaseSettings] = {}
+    groups_by_name: dict[str, BaseSettings] = {}
     # The installation's own last: of a field that several groups have, it gives the value.
     for read in reversed([get_settings(), *map(read_settings, others)]):
-        found |= dict.fromkeys(type(read).model_fields, read)
+        groups_by_name |= dict.fromkeys(type(read).model_fields, read)
     return [
         {
             "setting": name,
-            "value": _format_value(getattr(of, name)),
-            "from": _explain_origin(name, of),
+            "value": _format_value(getattr(group, name)),
+            "from": _explain_origin(name, group),
         }
-        for name, of in found.items()
+        for name, group in groups_by_name.items()
     ]
 
 
@@ -173,10 +173,10 @@ def _explain_origin(name: str, group: BaseSettings) -> str:
     from assets.settings import find_setting_place, format_variable_name
     from orchestration.settings.files import own_settings_path
 
-    if place := find_setting_place(format_variable_name(name)):
-        if place.startswith(f"{own_settings_path()}: "):
-            return place
-        return place.removeprefix(f"{Path(place.partition(': ')[0]).parent}/")
+    if file_place := find_setting_place(format_variable_name(name)):
+        if file_place.startswith(f"{own_settings_path()}: "):
+            return file_place
+        return file_place.removeprefix(f"{Path(file_place.partition(': ')[0]).parent}/")
     return "environment" if name in group.model_fields_set else "default"
 
 

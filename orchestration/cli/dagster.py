@@ -35,4 +35,4 @@ def has_target_option(arguments: Sequence[str]) -> bool:
     >>> has_target_option(["definitions", "validate", "-w", "workspace.yaml"]), has_target_option(["dev", "--port=3001"])
     (True, False)
     """
-    return any(each.partition("=")[0] in _TARGETS for each in arguments)
+    return any(argument.partition("=")[0] in _TARGETS for argument in arguments)

@@ -17,8 +17,8 @@ def parse_names(usage: str, option: str | None, *arguments: str | None) -> list[
     UsageError unless there are as many names as `usage` has words after the command.
     """
     names = [name for name in (option, *arguments) if name is not None]
-    command, *wanted = usage.split()
-    if len(names) != len(wanted):
-        by_option = " ".join([command, "--dataset", *wanted])
+    command, *expected = usage.split()
+    if len(names) != len(expected):
+        by_option = " ".join([command, "--dataset", *expected])
         raise UsageError(f"write reelsieve {usage}, or reelsieve {by_option} (see reelsieve {command} --help)")
     return names

@@ -160,16 +160,16 @@ def _create_demo_dataset(installation: Installation, folder: Path, clips: int | 
     marker = folder / MARKER
     is_there = marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION
     drawn = len((folder / "videos.jsonl").read_bytes().splitlines()) if is_there else 0
-    wanted = clips or drawn or FIRST_CLIPS
-    _stage(1, f"draw {wanted} clips, and write captions, facts, questions and ratings")
-    _refuse_fewer(installation, wanted)
-    if drawn == wanted:
+    n_clips = clips or drawn or FIRST_CLIPS
+    _stage(1, f"draw {n_clips} clips, and write captions, facts, questions and ratings")
+    _refuse_fewer(installation, n_clips)
+    if drawn == n_clips:
         console.print(f"demo dataset: {folder} (made before)", soft_wrap=True, markup=False)
         return
     marker.unlink(missing_ok=True)
     with Progress(console=console) as bar:
         task = bar.add_task("drawing clips", total=None)
-        create_demo(folder, n_clips=wanted, progress=lambda done, n: bar.update(task, completed=done, total=n))
+        create_demo(folder, n_clips=n_clips, progress=lambda done, n: bar.update(task, completed=done, total=n))
     marker.write_text(json.dumps({"version": VERSION}))
     console.print(f"drawn: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
 

@@ -95,14 +95,16 @@ def _list_shown_errors(error: BaseException) -> Iterator[BaseException]:
 
 def _explain_database_error(answer: BaseException) -> str:
     state = getattr(answer, "sqlstate", None) or getattr(answer, "pgcode", None)
-    said = str(answer).strip().splitlines()
+    message_lines = str(answer).strip().splitlines()
     # A server that cannot write its log dies; the line that says so comes without an SQLSTATE.
-    no_room = next((line for line in said if DISK_FULL_TEXT in line), said[0] if state == _DISK_FULL else None)
+    no_room = next(
+        (line for line in message_lines if DISK_FULL_TEXT in line), message_lines[0] if state == _DISK_FULL else None
+    )
     if no_room:
         return f"the disk of the database is full ({no_room}): make room there and run the same command again"
     # An answer of the server carries an SQLSTATE, as of a deadlock. 08 means no connection, 57P a server that stops.
     if state and not state.startswith(("08", "57P")):
-        return f"the database could not do it: {said[0]}; mend that and run the same command again"
+        return f"the database could not do it: {message_lines[0]}; mend that and run the same command again"
     return (
         "the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
         "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"

@@ -29,8 +29,8 @@ def write_fault_log(error: BaseException) -> str:
     Where that folder cannot be written to, the file goes to the temporary folder; where neither can, the traceback
     follows the sentence.
     """
-    said = hide_passwords(" ".join(str(error).split()))
-    fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(said)}{said[:200]})"
+    message = hide_passwords(" ".join(str(error).split()))
+    fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(message)}{message[:200]})"
     trace = hide_passwords(_format_fault(error))
     refused = []
     for folder in _list_log_folders():

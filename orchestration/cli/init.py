@@ -71,8 +71,7 @@ def list_next_commands(made: NewManifest) -> list[str]:
 
 
 def format_media_roots(root: tuple[str, Path]) -> str:
-    """Return the JSON for REELSIEVE_MEDIA_ROOTS: the media roots in force and this (name, folder). Reads the settings.
-    """
+    """Return the JSON for REELSIEVE_MEDIA_ROOTS: the media roots in force and this (name, folder). Reads the settings."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
 

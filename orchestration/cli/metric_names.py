@@ -33,12 +33,12 @@ def choose_dataset_metrics(installation: Installation, dataset: Dataset, chosen:
         return _check_metric_names(metrics_of(connection, dataset), chosen, f" in dataset {dataset.name!r}")
 
 
-def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, where: str = "") -> list[str]:
+def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, place: str = "") -> list[str]:
     from db.scores.sample_scores import SIMPLE_SCORES
 
     if unknown := [name for name in chosen or [] if name not in (*metrics, *SIMPLE_SCORES)]:
         simple = " or ".join(SIMPLE_SCORES)
         raise UsageError(
-            f"there is no metric {unknown[0]!r}{where}: choose one of {', '.join(metrics)}, or a simple score, {simple}"
+            f"there is no metric {unknown[0]!r}{place}: choose one of {', '.join(metrics)}, or a simple score, {simple}"
         )
     return list(dict.fromkeys(chosen or metrics))

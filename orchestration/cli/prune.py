@@ -26,12 +26,12 @@ def prune(
     """
     from orchestration import retention
 
-    found = retention.load_prunable_data(installation, days)
+    prunable = retention.load_prunable_data(installation, days)
     if yes:
-        retention.delete_prunable_data(installation, found)
+        retention.delete_prunable_data(installation, prunable)
     if as_json:
-        print_json({"deleted": yes, "found": found.rows})
+        print_json({"deleted": yes, "found": prunable.rows})
         return
-    print_rows(found.rows, empty="nothing to delete")
-    if found.rows:
+    print_rows(prunable.rows, empty="nothing to delete")
+    if prunable.rows:
         console.print("deleted" if yes else "nothing was deleted; --yes deletes it")

@@ -57,7 +57,7 @@ def rate(
     draws = None
     if to_settle is not None and aspect is not None:
         draws = _print_question(installation, dataset, aspect, to_settle, seed)
-    said = {
+    parameters = {
         "aspect": aspect,
         "rater": rater,
         "scale": scale,
@@ -65,7 +65,7 @@ def rate(
         "seed": str(seed),
         "to-settle": to_settle,
     }
-    query = urlencode({name: value for name, value in said.items() if value is not None})
+    query = urlencode({name: value for name, value in parameters.items() if value is not None})
     serve_pages(
         installation, f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws
     )

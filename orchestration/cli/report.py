@@ -29,10 +29,10 @@ def report(
     from assets.datasets import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 
-    found = require_dataset(installation.engine, dataset)
+    stored_dataset = require_dataset(installation.engine, dataset)
     folder = to or choose_report_folder(installation.curation.home, dataset)
     with show_progress() as tell, nullcontext() if to else keep_files_private():
-        files = create_report(installation.engine, found, installation.curation.scorers, folder, tell)
+        files = create_report(installation.engine, stored_dataset, installation.curation.scorers, folder, tell)
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
         return

@@ -54,23 +54,25 @@ def scores(
 
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
-    found = require_dataset(installation.engine, dataset)
-    metrics = choose_dataset_metrics(installation, found)
+    stored_dataset = require_dataset(installation.engine, dataset)
+    metrics = choose_dataset_metrics(installation, stored_dataset)
     if by is not None:
         # A simple score stands in the table that it orders.
-        metrics = list(dict.fromkeys([*metrics, *choose_dataset_metrics(installation, found, [by])]))
-    by, wanted = by or metrics[0], kind and kind.value
+        metrics = list(dict.fromkeys([*metrics, *choose_dataset_metrics(installation, stored_dataset, [by])]))
+    by, chosen_kind = by or metrics[0], kind and kind.value
     with installation.engine.connect() as connection:
         if as_json:
-            print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
+            print_json(list_scores(connection, dataset, by, None, kind=chosen_kind, components=components))
             return
-        rows = list_scores(connection, dataset, by, limit, kind=wanted)
-        captions = _load_best_captions(connection, dataset, by, rows) if wanted is None else []
+        rows = list_scores(connection, dataset, by, limit, kind=chosen_kind)
+        captions = _load_best_captions(connection, dataset, by, rows) if chosen_kind is None else []
         rows = captions or rows
-        has_values = {name for name, each in load_active_scorers(connection, found).items() if each.n_defined}
+        has_values = {
+            name for name, scorer in load_active_scorers(connection, stored_dataset).items() if scorer.n_defined
+        }
         shown = [metric for metric in metrics if metric in has_values]
         labels = {metric: load_metric_label(connection, metric) for metric in shown}
-    empty = f"dataset {dataset} has no samples" + (f" of kind {wanted}" if wanted else "")
+    empty = f"dataset {dataset} has no samples" + (f" of kind {chosen_kind}" if chosen_kind else "")
     print_rows(build_score_table(rows, shown, console.width), empty=empty, right=shown)
     for line in (
         *explain_marks(rows, labels),

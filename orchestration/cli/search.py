@@ -35,14 +35,14 @@ def search(
     if not text.strip():
         raise UsageError("the text is empty: say what to look for")
     chosen = require_dataset(installation.engine, dataset) if dataset is not None else None
-    find = search_frames if frames else search_captions
+    search_stored = search_frames if frames else search_captions
     # The settings of all metrics hold those of all encoders.
-    found = find(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
+    result = search_stored(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
     if as_json:
-        print_json({"encoder": found.encoder, "notes": list(found.notes), "found": found.rows})
+        print_json({"encoder": result.encoder, "notes": list(result.notes), "found": result.rows})
         return
-    print_rows([_format_hit(row, chosen is None) for row in found.rows], empty="nothing is near")
-    for note in found.notes:
+    print_rows([_format_hit(row, chosen is None) for row in result.rows], empty="nothing is near")
+    for note in result.notes:
         print_error(f"note: {note}")
 
 

@@ -40,7 +40,7 @@ def print_selections(
         rows = list_selections(connection, dataset)
     if dataset and not rows:
         require_dataset(installation.engine, dataset)
-    found = [
+    printed = [
         {
             "selection": row["selection_id"],
             "dataset": row["dataset_name"] if as_json or row["dataset_id"] else f"{row['dataset_name']} (dropped)",
@@ -56,9 +56,9 @@ def print_selections(
         for row in rows
     ]
     if as_json:
-        print_json({"selections": found})
+        print_json({"selections": printed})
     else:
-        print_rows(found, empty="there are no selections: make one with reelsieve select")
+        print_rows(printed, empty="there are no selections: make one with reelsieve select")
 
 
 @selections.command()
@@ -73,11 +73,11 @@ def show(
     from db.selection.stored_selections import require_selection
 
     with installation.engine.connect() as connection:
-        found = require_selection(connection, selection_id)
+        selection = require_selection(connection, selection_id)
     if as_json:
-        print_json({**found, "recipe": convert_rule(found["spec"])})
+        print_json({**selection, "recipe": convert_rule(selection["spec"])})
         return
-    typer.echo(format_recipe_file(dict(found)), nl=False)
+    typer.echo(format_recipe_file(dict(selection)), nl=False)
 
 
 @selections.command()
@@ -94,14 +94,14 @@ def diff(
     from db.selection.diff import compare_selections
 
     with installation.engine.connect() as connection:
-        found = list(compare_selections(connection, first, second))
+        differences = list(compare_selections(connection, first, second))
     if as_json:
-        print_json({"differences": [asdict(row) for row in found]})
+        print_json({"differences": [asdict(row) for row in differences]})
         return
-    counts = Counter(row.change for row in found)
+    counts = Counter(row.change for row in differences)
     console.print(f"from selection {first} to {second}: {counts['went out']} went out, {counts['came in']} came in")
     for change in ("went out", "came in"):
-        _print_change(change, [row for row in found if row.change == change])
+        _print_change(change, [row for row in differences if row.change == change])
 
 
 def _print_change(change: str, rows: Sequence[Difference]) -> None:
@@ -125,7 +125,7 @@ def _format_size(n: int, n_eligible: int) -> str:
     return f"{n} of {n_eligible}"
 
 
-def format_recipe_file(found: Mapping[str, Any]) -> str:
+def format_recipe_file(selection: Mapping[str, Any]) -> str:
     """Return the recipe of a stored selection as YAML, with its size, ties and score hash as comments before it.
     Characters that a terminal would obey are escaped.
 
@@ -135,11 +135,11 @@ def format_recipe_file(found: Mapping[str, Any]) -> str:
 
     from db.selection.recipes import convert_rule
 
-    number, spec = found["selection_id"], found["spec"]
-    size = _format_size(found["n"], found["n_eligible"])
+    number, spec = selection["selection_id"], selection["spec"]
+    size = _format_size(selection["n"], selection["n_eligible"])
     lines = [
-        f"selection {number}: {size} samples, score hash {found['score_hash'][:16]}…",
-        *explain_choice({**found, "cuts": spec.get("cuts", {})}, spec),
+        f"selection {number}: {size} samples, score hash {selection['score_hash'][:16]}…",
+        *explain_choice({**selection, "cuts": spec.get("cuts", {})}, spec),
         *_explain_encoder(spec),
     ]
     comments = "".join(f"# {escape_controls(' '.join(line.split()))}\n" for line in lines)

@@ -40,8 +40,8 @@ def print_json_rows(answer: QueryResult) -> None:
     names = [column.name for column in answer.columns]
     is_first = True
     for row in answer.rows:
-        found = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
-        text = json.dumps(found, ensure_ascii=False, indent=2, default=format_json_default)
+        values = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
+        text = json.dumps(values, ensure_ascii=False, indent=2, default=format_json_default)
         sys.stdout.write(("[\n" if is_first else ",\n") + escape_controls(textwrap.indent(text, "  ")))
         is_first = False
     sys.stdout.write("[]\n" if is_first else "\n]\n")

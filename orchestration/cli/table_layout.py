@@ -69,17 +69,17 @@ def compute_table_widths(
     True
     """
     columns = [[field.name, *cells] for field, cells in zip(fields, zip(*rows, strict=True), strict=True)]
-    wanted = [max(cell_len(line) for cell in column for line in cell.plain.split("\n")) for column in columns]
-    wanted = [max(pair) for pair in zip_longest(wanted, at_least, fillvalue=0)]
-    narrowest = [_compute_narrowest_width(*column) for column in zip(fields, columns, wanted, strict=True)]
+    wanted_widths = [max(cell_len(line) for cell in column for line in cell.plain.split("\n")) for column in columns]
+    wanted_widths = [max(pair) for pair in zip_longest(wanted_widths, at_least, fillvalue=0)]
+    narrowest = [_compute_narrowest_width(*column) for column in zip(fields, columns, wanted_widths, strict=True)]
     room = width - len(_GAP) * (len(fields) - 1) - sum(narrowest)
     if room < 0:
         return None
     widths = narrowest
     # The least hungry column first: what it does not take is left for the others.
-    hungry = sorted(range(len(fields)), key=lambda i: wanted[i] - narrowest[i])
+    hungry = sorted(range(len(fields)), key=lambda i: wanted_widths[i] - narrowest[i])
     for n_left, i in zip(range(len(hungry), 0, -1), hungry, strict=True):
-        more = min(wanted[i] - narrowest[i], room // n_left)
+        more = min(wanted_widths[i] - narrowest[i], room // n_left)
         widths[i] += more
         room -= more
     is_crowded = any(
@@ -91,11 +91,11 @@ def compute_table_widths(
     return None if is_crowded else widths
 
 
-def _compute_narrowest_width(field: PrintedColumn, cells: Sequence[Text], wanted: int) -> int:
+def _compute_narrowest_width(field: PrintedColumn, cells: Sequence[Text], wanted_width: int) -> int:
     if field.is_number:
-        return wanted
+        return wanted_width
     longest_word = max((cell_len(word) for cell in cells for word in cell.plain.split()), default=0)
-    return max(min(wanted, NARROWEST), longest_word)
+    return max(min(wanted_width, NARROWEST), longest_word)
 
 
 def _format_table(

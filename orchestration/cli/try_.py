@@ -74,12 +74,14 @@ def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
     from db.manifest.datasets import list_datasets
 
     with installation.engine.connect() as connection:
-        if plan.holdings.dataset in {each.name for each in list_datasets(connection)}:
+        if plan.holdings.dataset in {stored.name for stored in list_datasets(connection)}:
             return
     with show_progress() as tell:
         tell("measuring the time on the first rows")
-        found = estimate_time(folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics])
-    console.print(f"plan: {found.format_line()}", markup=False, soft_wrap=True)
+        time_estimate = estimate_time(
+            folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics]
+        )
+    console.print(f"plan: {time_estimate.format_line()}", markup=False, soft_wrap=True)
 
 
 def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
@@ -187,9 +189,9 @@ def _print_samples(installation: Installation, dataset: str, n: int, metrics: Co
 
     with installation.engine.connect() as connection:
         spreads = compute_fact_spreads(connection, dataset)
-        facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]
+        facts = [spread.fact for spread in spreads if spread.n and spread.fact in SHOWN_FACTS]
         rows = load_first_samples(connection, dataset, [*metrics, *facts], SHOWN)
-    full = [each.fact for each in spreads if each.n == n and each.least is not None]
+    full = [spread.fact for spread in spreads if spread.n == n and spread.least is not None]
     console.print(f"\n{len(full)} facts have a number for each of the {n} samples: {', '.join(full)}\n")
     print_rows(rows, empty="")
     if n > SHOWN:

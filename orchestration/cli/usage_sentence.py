@@ -15,12 +15,12 @@ def explain_usage_error(error: typer.TyperException) -> str:
     """Return one sentence on what is wrong with the arguments of a command and which help lists the right ones; an
     empty text if Typer has shown the help already.
     """
-    said = (_explain_value(error) or error.format_message()).strip().removesuffix(".")
-    if not said:
+    message = (_explain_value(error) or error.format_message()).strip().removesuffix(".")
+    if not message:
         return ""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "reelsieve"
-    return f"{said[0].lower()}{said[1:]} (see {command} --help)"
+    return f"{message[0].lower()}{message[1:]} (see {command} --help)"
 
 
 def _explain_value(error: typer.TyperException) -> str:

@@ -62,10 +62,10 @@ class _ActorCrew:
             yield from results
 
     def _start_pools(self, step: Step) -> dict[str, RayActorPool]:
-        wanted = self._installation.settings
-        cores = wanted.ray_cpus * ((wanted.ray_actors or 0) + (wanted.ray_gpu_actors or 0))
+        settings = self._installation.settings
+        cores = settings.ray_cpus * ((settings.ray_actors or 0) + (settings.ray_gpu_actors or 0))
         self._stack.enter_context(connect_to_ray(cores))
-        sizes = choose_pool_sizes(_list_machines(), self._metrics, wanted)
+        sizes = choose_pool_sizes(_list_machines(), self._metrics, settings)
         # Imported here: Ray reads its variables when it is imported.
         from orchestration.cluster.pool import RayActorPool
         from orchestration.cluster.worker import build_work_identity
@@ -78,5 +78,5 @@ class _ActorCrew:
 def _list_machines() -> list[Machine]:
     import ray
 
-    found = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [Machine(each.get("CPU", 0.0), each.get("GPU", 0.0)) for each in found]
+    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [Machine(node_resources.get("CPU", 0.0), node_resources.get("GPU", 0.0)) for node_resources in resources]

@@ -87,9 +87,9 @@ def _check_gpus(machines: Sequence[Machine], fitting: Sequence[int], settings: A
         )
 
 
-def _count_actors_on_gpus(gpus: float, each: float) -> int:
+def _count_actors_on_gpus(gpus: float, gpus_per_actor: float) -> int:
     """Return how many actors the GPUs have room for; an actor's part lies on one GPU."""
-    return int(gpus) * _count_parts(1, each) if each < 1 else _count_parts(gpus, each)
+    return int(gpus) * _count_parts(1, gpus_per_actor) if gpus_per_actor < 1 else _count_parts(gpus, gpus_per_actor)
 
 
 def _count_parts(whole: float, part: float) -> int:

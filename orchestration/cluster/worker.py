@@ -40,8 +40,7 @@ class RayWorker:
         self._curation = get_installation().curation
 
     def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
-        """Return the place of this actor (process and host) and its work identity for this dataset and these metrics.
-        """
+        """Return the place of this actor (process and host) and its work identity for this dataset and these metrics."""
         return f"process {os.getpid()} on host {socket.gethostname()}", build_work_identity(
             self._curation, computed_dataset, metrics
         )

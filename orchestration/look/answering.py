@@ -60,9 +60,9 @@ class HeaderMiddleware:
 TEMPLATES = make_template_environment(Path(__file__).parent / "templates")
 
 
-def render_look_page(name: str, status: int = 200, **said: Any) -> Response:
+def render_look_page(name: str, status: int = 200, **values: Any) -> Response:
     """Return the HTML response of a template of the look pages, rendered with these values."""
-    return HTMLResponse(TEMPLATES.get_template(name).render(**said), status)
+    return HTMLResponse(TEMPLATES.get_template(name).render(**values), status)
 
 
 def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
@@ -71,7 +71,7 @@ def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Reques
     """
 
     @wraps(answer)
-    def answered(request: Request) -> Response:
+    def answer_or_explain(request: Request) -> Response:
         try:
             with report_dataset_changes():
                 return answer(request)
@@ -79,10 +79,10 @@ def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Reques
             status, sentence = _explain_failure(error)
             known = None if isinstance(error, UnknownDataset | DatasetChanged) else request.path_params.get("dataset")
         if request.method == "POST" or request.url.path.endswith((".jpg", "/file", "/histogram", "/progress")):
-            return JSONResponse({"told": sentence}, status)
-        return render_look_page("error.html", status, told=sentence, dataset=known)
+            return JSONResponse({"message": sentence}, status)
+        return render_look_page("error.html", status, message=sentence, dataset=known)
 
-    return answered
+    return answer_or_explain
 
 
 def _explain_failure(error: Exception) -> tuple[int, str]:
@@ -101,4 +101,4 @@ def build_change_response(is_done: bool, done: str, why: str) -> JSONResponse:
     """Return the JSON response to a change of the database: the sentence `done` if it was made, else status 409 and the
     reason `why`.
     """
-    return JSONResponse({"told": done if is_done else why}, 200 if is_done else 409)
+    return JSONResponse({"message": done if is_done else why}, 200 if is_done else 409)

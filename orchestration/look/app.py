@@ -104,22 +104,24 @@ class LookPages:
 
     def make_app(self) -> ASGIApp:
         """Return the ASGI application that serves all pages below /look, those for rating and labelling included."""
-        own = "/look/{dataset}"
+        dataset_path = "/look/{dataset}"
         pages = {
             "/look": self.render_datasets,
-            own: self.render_grid,
-            f"{own}/histogram": self.render_histogram,
-            f"{own}/sample/{{sample_id:row}}": self.render_sample,
-            f"{own}/video/{{video_id:row}}": self.render_video,
-            f"{own}/video/{{video_id:row}}/file": self.send_video_file,
-            f"{own}/video/{{video_id:row}}/frames.jpg": self.send_frame_sheet,
-            f"{own}/selection": self.render_selection,
-            f"{own}/sql": self.render_sql,
+            dataset_path: self.render_grid,
+            f"{dataset_path}/histogram": self.render_histogram,
+            f"{dataset_path}/sample/{{sample_id:row}}": self.render_sample,
+            f"{dataset_path}/video/{{video_id:row}}": self.render_video,
+            f"{dataset_path}/video/{{video_id:row}}/file": self.send_video_file,
+            f"{dataset_path}/video/{{video_id:row}}/frames.jpg": self.send_frame_sheet,
+            f"{dataset_path}/selection": self.render_selection,
+            f"{dataset_path}/sql": self.render_sql,
         }
         routes = [Route(path, catch_page_errors(answer)) for path, answer in pages.items()]
-        routes.append(Route(f"{own}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
+        routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
-        routes += RatePages(self.engine, draws).list_routes(own) + LabelPages(self.engine).list_routes(own)
+        routes += RatePages(self.engine, draws).list_routes(dataset_path) + LabelPages(self.engine).list_routes(
+            dataset_path
+        )
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
         return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
@@ -148,37 +150,37 @@ class LookPages:
     def render_datasets(self, request: Request) -> Response:
         """Return the page with all datasets and their numbers of samples."""
         with self.engine.connect() as connection:
-            found = [
-                (each.name, count_samples(prepare_query(connection, PageView().build_sample_query(each))))
-                for each in list_datasets(connection)
+            datasets = [
+                (dataset.name, count_samples(prepare_query(connection, PageView().build_sample_query(dataset))))
+                for dataset in list_datasets(connection)
             ]
-        return render_look_page("datasets.html", datasets=found)
+        return render_look_page("datasets.html", datasets=datasets)
 
     def render_grid(self, request: Request) -> Response:
         """Return the page with a grid of sample cards. A condition that cannot be used gives status 400, with the
         reason next to its field and no cards.
         """
-        with self._open_view(request) as (view, on):
-            columns = list_suggested_columns(on)
-            said: dict[str, Any] = {
-                "dataset": on.query.dataset.name,
+        with self._open_view(request) as (view, prepared):
+            columns = list_suggested_columns(prepared)
+            values: dict[str, Any] = {
+                "dataset": prepared.query.dataset.name,
                 "view": view,
-                "metrics": on.metrics,
+                "metrics": prepared.metrics,
                 "columns": columns,
             }
-            said["names"] = [quote_column(name) for name in columns]
+            values["names"] = [quote_column(name) for name in columns]
             try:
-                rows, end = load_page(on, view.parse_place(), PER_PAGE)
-                n = count_samples(on)
+                rows, end = load_page(prepared, view.parse_place(), PER_PAGE)
+                n = count_samples(prepared)
             except (FilterError, SelectionError) as error:
                 # The field completes names, so that they need not be listed.
                 short = getattr(error, "brief", str(error))
                 return render_look_page(
-                    "grid.html", 400, **said, **self._list_common_values(), error=short, rows=[], n=0, next=None
+                    "grid.html", 400, **values, **self._list_common_values(), error=short, rows=[], n=0, next=None
                 )
         following = view.format_query(after=format_place(end)) if end else None
         return render_look_page(
-            "grid.html", **said, **self._list_common_values(), error=None, rows=rows, n=n, next=following
+            "grid.html", **values, **self._list_common_values(), error=None, rows=rows, n=n, next=following
         )
 
     def _list_common_values(self) -> dict[str, Any]:
@@ -189,20 +191,33 @@ class LookPages:
         values where they are no numbers.
         """
         column = request.query_params.get("column", "")
-        with self._open_view(request) as (view, on):
-            found = count_values(on, column)
+        with self._open_view(request) as (view, prepared):
+            distribution = count_values(prepared, column)
         clear = (
             view.format_query(only=view.list_other_conditions(column))
             if view.list_other_conditions(column) != view.only
             else None
         )
-        said: dict[str, Any] = {"dataset": on.query.dataset.name, "view": view, "column": column, "clear": clear}
-        if isinstance(found, Histogram):
+        values: dict[str, Any] = {
+            "dataset": prepared.query.dataset.name,
+            "view": view,
+            "column": column,
+            "clear": clear,
+        }
+        if isinstance(distribution, Histogram):
             return render_look_page(
-                "histogram.html", **said, found=found, bars=build_histogram_bars(found), quoted=quote_column(column)
+                "histogram.html",
+                **values,
+                histogram=distribution,
+                bars=build_histogram_bars(distribution),
+                quoted=quote_column(column),
             )
         return render_look_page(
-            "values.html", **said, values=found[:MOST_VALUES], n_more=len(found) - MOST_VALUES, equals=format_equality
+            "values.html",
+            **values,
+            values=distribution[:MOST_VALUES],
+            n_more=len(distribution) - MOST_VALUES,
+            equals=format_equality,
         )
 
     def render_sample(self, request: Request) -> Response:
@@ -210,23 +225,25 @@ class LookPages:
         explanation. Raises PageNotFound.
         """
         dataset, sample_id = self.require_dataset(request), request.path_params["sample_id"]
-        with self._open_view(request) as (view, on):
-            row = next(iter(load_rows(on, [sample_id] if sample_id < 2**63 else [])), None)
+        with self._open_view(request) as (view, prepared):
+            row = next(iter(load_rows(prepared, [sample_id] if sample_id < 2**63 else [])), None)
             if row is None:
                 raise PageNotFound(
                     f"dataset {dataset.name} has no sample of this address: it was dropped, or never there"
                 )
-            video = self._require_video(on.connection, dataset, row["video_id"])
-            found: dict[str, Any] = {"references": load_references(on.connection, row["video_id"])}
-            found |= {
-                "history": load_score_history(on.connection, sample_id),
-                "ratings": load_judgements(on.connection, sample_id),
+            video = self._require_video(prepared.connection, dataset, row["video_id"])
+            values: dict[str, Any] = {"references": load_references(prepared.connection, row["video_id"])}
+            values |= {
+                "history": load_score_history(prepared.connection, sample_id),
+                "ratings": load_judgements(prepared.connection, sample_id),
             }
-            found["facts"] = load_facts(on.connection, [sample_id])[sample_id]
-        scores = [self._explain_score(dataset, metric, row) for metric in on.metrics if metric in on.scorers]
+            values["facts"] = load_facts(prepared.connection, [sample_id])[sample_id]
+        scores = [
+            self._explain_score(dataset, metric, row) for metric in prepared.metrics if metric in prepared.scorers
+        ]
         return render_look_page(
             "sample.html",
-            **(found | self._list_common_values() | _list_video_values(video)),
+            **(values | self._list_common_values() | _list_video_values(video)),
             dataset=dataset.name,
             shard=dataset.compute_shard(row["video"]),
             view=view,
@@ -245,7 +262,7 @@ class LookPages:
         try:
             # One at a time: each takes several connections, and scorers are made for one thread.
             with self.explain_lock:
-                found = explain_score(
+                explained = explain_score(
                     self.engine, metric, self.scorers.get(metric), dataset, row["sample"], row["kind"]
                 )
         except (ModelUnusable, MissingEvidence) as error:
@@ -254,33 +271,33 @@ class LookPages:
                 "explanation": Explanation([f"it cannot be explained here: {error}"]),
                 "links": [],
             }
-        if found is None:
+        if explained is None:
             raise PageNotFound(f"sample {row['sample']!r} was dropped meanwhile: go back and look again")
-        drawn = build_sentence_links(found.explanation.rows)
-        return {"metric": metric, "found": found, "explanation": found.explanation, "links": drawn}
+        sentence_links = build_sentence_links(explained.explanation.rows)
+        return {"metric": metric, "explained": explained, "explanation": explained.explanation, "links": sentence_links}
 
     def render_video(self, request: Request) -> Response:
         """Return the page with all samples of a video side by side. Raises PageNotFound."""
         dataset, video_id = self.require_dataset(request), request.path_params["video_id"]
-        with self._open_view(request) as (view, on):
-            video = self._require_video(on.connection, dataset, video_id)
-            rows = load_rows(on, list_video_samples(on, video_id))
-            references = load_references(on.connection, video_id)
-        said: dict[str, Any] = {
+        with self._open_view(request) as (view, prepared):
+            video = self._require_video(prepared.connection, dataset, video_id)
+            rows = load_rows(prepared, list_video_samples(prepared, video_id))
+            references = load_references(prepared.connection, video_id)
+        values: dict[str, Any] = {
             "dataset": dataset.name,
             "view": view,
-            "metrics": on.metrics,
+            "metrics": prepared.metrics,
             "references": references,
             "rows": rows,
         }
-        return render_look_page("video.html", **(said | self._list_common_values() | _list_video_values(video)))
+        return render_look_page("video.html", **(values | self._list_common_values() | _list_video_values(video)))
 
     def _require_video(self, connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
         """Return the columns of a video of a dataset. Raises PageNotFound."""
-        found = find_video(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
-        if found is None:
+        video = find_video(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
+        if video is None:
             raise PageNotFound(f"dataset {dataset.name} has no video of this address: it was dropped, or never there")
-        return found
+        return video
 
     def send_video_file(self, request: Request) -> Response:
         """Return a response that sends the video file, or the range of it that the request asks for. Raises NoPicture
@@ -313,10 +330,10 @@ class LookPages:
         command += ["--kind", recipe.kind] if recipe.kind else []
         summary = seen.summary
         ties = [*explain_ties(summary.n, summary.n_tied, summary.n_tied_left, recipe.spec())]
-        said: dict[str, Any] = {"dataset": dataset.name, "view": view, "seen": seen, "ties": ties}
-        said["command"] = shlex.join(command)
+        values: dict[str, Any] = {"dataset": dataset.name, "view": view, "seen": seen, "ties": ties}
+        values["command"] = shlex.join(command)
         return render_look_page(
-            "selection.html", **said, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False)
+            "selection.html", **values, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False)
         )
 
     def freeze_selection(self, request: Request) -> Response:
@@ -325,29 +342,29 @@ class LookPages:
         made = make_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         known = "" if made.is_new else ", made before and unchanged"
         export = f"reelsieve export {made.selection_id} --to FILE.parquet writes them"
-        return JSONResponse({"told": f"selection {made.selection_id} has {made.n:,} samples{known}: {export}"})
+        return JSONResponse({"message": f"selection {made.selection_id} has {made.n:,} samples{known}: {export}"})
 
     def _build_recipe(self, request: Request) -> tuple[Dataset, Recipe, PageView]:
         """Return the dataset, a recipe that takes all samples of the view, and the view; the order of a numeric column
         ranks, else the length of the text.
         """
-        with self._open_view(request) as (view, on):
-            rows, _ = load_page(on, None, 1)
-            by = view.sort if view.sort and has_number_values(on, view.sort) else "n_characters"
-            kinds = count_values(on, "kind")
+        with self._open_view(request) as (view, prepared):
+            rows, _ = load_page(prepared, None, 1)
+            by = view.sort if view.sort and has_number_values(prepared, view.sort) else "n_characters"
+            kinds = count_values(prepared, "kind")
         if not rows:
             raise SelectionError("the view has no sample that could be frozen: loosen its conditions")
         assert isinstance(kinds, list)
-        said: dict[str, Any] = {"by": {by: 1.0}, "keep": 1.0, "where": view.condition or None}
-        return on.query.dataset, Recipe(**said, kind="all" if len(kinds) > 1 else None), view
+        fields: dict[str, Any] = {"by": {by: 1.0}, "keep": 1.0, "where": view.condition or None}
+        return prepared.query.dataset, Recipe(**fields, kind="all" if len(kinds) > 1 else None), view
 
     def render_sql(self, request: Request) -> Response:
         """Return the page with an SQL statement that gives the samples of the view."""
-        with self._open_view(request) as (view, on):
-            statement = build_sql(on)
+        with self._open_view(request) as (view, prepared):
+            statement = build_sql(prepared)
         command = shlex.join(["reelsieve", "sql", statement])
         return render_look_page(
-            "sql.html", dataset=on.query.dataset.name, view=view, statement=statement, command=command
+            "sql.html", dataset=prepared.query.dataset.name, view=view, statement=statement, command=command
         )
 
 

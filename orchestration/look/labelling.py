@@ -37,8 +37,8 @@ class LabelSession:
     def format_query(self, *, skip: KeypointQuestion | None = None, with_skipped: bool = True) -> str:
         """Return the query string of an address with this state, `?` included; `skip` adds one skipped keypoint."""
         skipped = (*(self.skipped if with_skipped else ()), *([] if skip is None else [skip[:2]]))
-        said = [("rater", self.rater.name), ("seed", str(self.rater.seed))]
-        return f"?{urlencode([*said, *(('skip', f'{k}-{s}') for k, s in skipped)])}"
+        parameters = [("rater", self.rater.name), ("seed", str(self.rater.seed))]
+        return f"?{urlencode([*parameters, *(('skip', f'{k}-{s}') for k, s in skipped)])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class LabelPages:
 
     engine: Engine
 
-    def list_routes(self, own: str) -> list[Route]:
+    def list_routes(self, dataset_path: str) -> list[Route]:
         """Return the routes of the labelling pages, below this path of a dataset."""
         return [
-            Route(f"{own}/rate/facts", catch_page_errors(self.render_fact)),
-            Route(f"{own}/rate/facts", catch_page_errors(self.accept_answer), methods=["POST"]),
-            Route(f"{own}/rate/facts/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/facts", catch_page_errors(self.render_fact)),
+            Route(f"{dataset_path}/rate/facts", catch_page_errors(self.accept_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/facts/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
         ]
 
     def render_fact(self, request: Request) -> Response:
@@ -75,13 +75,16 @@ class LabelPages:
         """Store the label that the address holds and report as JSON that it is stored; status 409 if it was labelled,
         changed or dropped meanwhile. Raises BadAnswer.
         """
-        session, said = self._parse_session(request), request.query_params
-        covered, ids = ANSWERS.get(said.get("answer", "")), (said.get("keypoint", ""), said.get("sample", ""))
+        session, parameters = self._parse_session(request), request.query_params
+        covered, ids = (
+            ANSWERS.get(parameters.get("answer", "")),
+            (parameters.get("keypoint", ""), parameters.get("sample", "")),
+        )
         if covered is None:
             raise BadAnswer("this is no answer to the question about a fact: open the page again")
         key = parse_whole_number(ids[0]), parse_whole_number(ids[1])
         with self.engine.begin() as connection:
-            is_stored = store_label(connection, session.rater, key, said.get("digest", ""), covered=covered)
+            is_stored = store_label(connection, session.rater, key, parameters.get("digest", ""), covered=covered)
         why = "somebody labelled this meanwhile, or it was changed or dropped: that answer was not stored"
         return build_change_response(is_stored, "stored", why)
 
@@ -94,11 +97,11 @@ class LabelPages:
 
     def _parse_session(self, request: Request, *, named: bool = True) -> LabelSession:
         """Return the state that an address holds. Raises BadAnswer."""
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        rater = LabelRater(dataset, said.get("rater", ""), parse_whole_number(said.get("seed", "0")))
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        rater = LabelRater(dataset, parameters.get("rater", ""), parse_whole_number(parameters.get("seed", "0")))
         if named or rater.name:
             check_names(rater.name, "keypoints")
-        skipped = [tuple(map(parse_whole_number, text.split("-"))) for text in said.getlist("skip")]
+        skipped = [tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip")]
         if any(len(key) != 2 for key in skipped):
             raise BadAnswer("what the address skips is no fact of a caption: open the page again")
         return LabelSession(rater, tuple((key[0], key[1]) for key in skipped))

@@ -77,22 +77,21 @@ class RatingSession:
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
-        """Return the query string of an address with this state, `?` included; `skip` adds one skipped caption or pair.
-        """
+        """Return the query string of an address with this state, `?` included; `skip` adds one skipped caption or pair."""
         rater = self.rater
-        said = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
-        said.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
-        said += [("to-settle", self.to_settle)] if self.to_settle else []
+        parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
+        parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
+        parameters += [("to-settle", self.to_settle)] if self.to_settle else []
         skipped = list(self.skipped if with_skipped else ())
         skipped += [tuple(sorted(item.sample_id for item in skip))] if skip else []
-        return f"?{urlencode([*said, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
+        return f"?{urlencode([*parameters, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
 
     def format_answer_query(self, items: Sequence[CaptionToRate]) -> str:
         """Return the query string of the address that takes an answer about these captions: the state, and ids and text
         hashes of the captions.
         """
-        said = [(name, text) for each in items for name, text in _list_item_fields(each)]
-        return f"{self.format_query()}&{urlencode(said)}"
+        parameters = [(name, text) for item in items for name, text in _list_item_fields(item)]
+        return f"{self.format_query()}&{urlencode(parameters)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,32 +101,32 @@ class RatePages:
     engine: Engine
     draws: DrawCache
 
-    def list_routes(self, own: str) -> list[Route]:
+    def list_routes(self, dataset_path: str) -> list[Route]:
         """Return the routes of the rating pages, below this path of a dataset."""
         return [
-            Route(f"{own}/rate", catch_page_errors(self.render_item)),
-            Route(f"{own}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
-            Route(f"{own}/rate/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
-            Route(f"{own}/rate/progress", catch_page_errors(self.render_progress)),
+            Route(f"{dataset_path}/rate", catch_page_errors(self.render_item)),
+            Route(f"{dataset_path}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/progress", catch_page_errors(self.render_progress)),
         ]
 
     def render_item(self, request: Request) -> Response:
         """Return the page with the next caption, or the next two, to rate; without a rater's name or an aspect, the
         page that asks for them.
         """
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        if not said.get("rater") or not said.get("aspect"):
-            return render_look_page("rater.html", dataset=dataset.name, said=said, scales=SCALES)
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        if not parameters.get("rater") or not parameters.get("aspect"):
+            return render_look_page("rater.html", dataset=dataset.name, parameters=parameters, scales=SCALES)
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, said)
-        drawn = self._load_draw(session)
+            session = _parse_session(connection, dataset, parameters)
+        draw = self._load_draw(session)
         with self.engine.connect() as connection:
-            items = list_next_captions(connection, session.rater, session.skipped, drawn.ordered_ids if drawn else None)
+            items = list_next_captions(connection, session.rater, session.skipped, draw.ordered_ids if draw else None)
             n, total = count_answers(connection, session.rater)
             shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
             shown["settled"] = (
-                compute_question_state(connection, dataset, session.rater.aspect, drawn).explain_blindly()
-                if drawn
+                compute_question_state(connection, dataset, session.rater.aspect, draw).explain_blindly()
+                if draw
                 else None
             )
         return render_look_page(
@@ -138,34 +137,34 @@ class RatePages:
         """Return a part of a page: how closely the metrics agree with people so far, and how many more ratings are
         needed.
         """
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         # One state of the database, in one transaction.
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            rater = _parse_session(connection, dataset, said).rater
-            found: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
-        return render_look_page("progress.html", found=found, aspect=rater.aspect)
+            rater = _parse_session(connection, dataset, parameters).rater
+            progress: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
+        return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
 
     def accept_answer(self, request: Request) -> Response:
         """Store the rating or preference that the address holds and report as JSON that it is stored; status 409 if it
         was answered, changed or dropped meanwhile. Raises BadAnswer.
         """
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, said)
-        drawn = self._load_draw(session)
+            session = _parse_session(connection, dataset, parameters)
+        draw = self._load_draw(session)
         with self.engine.begin() as connection:
-            value, about = session.answers.get(said.get("answer", "")), _parse_answered_captions(said)
-            if value is None or len(about) != 1 + session.rater.pairs:
+            value, captions = session.answers.get(parameters.get("answer", "")), _parse_answered_captions(parameters)
+            if value is None or len(captions) != 1 + session.rater.pairs:
                 raise BadAnswer(f"this is no answer to the question about {session.rater.aspect}: open the page again")
-            extra: dict[str, Any] = {"answer": said["answer"], "seed": session.rater.seed}
+            extra: dict[str, Any] = {"answer": parameters["answer"], "seed": session.rater.seed}
             if session.scale is None:
-                extra["a"] = about[0][0]
-                value = value if about[0] < about[1] else -value
+                extra["a"] = captions[0][0]
+                value = value if captions[0] < captions[1] else -value
             else:
                 extra["scale"] = session.scale
-            if drawn and (mark := drawn.build_mark(about[0][0])):
+            if draw and (mark := draw.build_mark(captions[0][0])):
                 extra[DRAW_FIELD] = mark._asdict()
-            is_stored = store_answer(connection, session.rater, about, value, extra, session.skipped)
+            is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
         why = "this was answered in another window, changed or dropped meanwhile: that answer was not stored"
         return build_change_response(is_stored, "stored", why)
 
@@ -182,36 +181,40 @@ class RatePages:
         return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
 
 
-def _parse_session(connection: Connection, dataset: Dataset, said: QueryParams) -> RatingSession:
+def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryParams) -> RatingSession:
     """Return the state that an address holds. Raises BadAnswer, also if this aspect was rated on another scale."""
-    pairs = said.get("pairs") == "1"
+    pairs = parameters.get("pairs") == "1"
     rater = Rater(
-        dataset, said.get("rater", ""), said.get("aspect", ""), parse_whole_number(said.get("seed", "0")), pairs
+        dataset,
+        parameters.get("rater", ""),
+        parameters.get("aspect", ""),
+        parse_whole_number(parameters.get("seed", "0")),
+        pairs,
     )
     check_names(rater.name, rater.aspect)
-    skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in said.getlist("skip"))
+    skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip"))
     if any(len(key) != 1 + pairs for key in skipped):
         raise BadAnswer("what the address skips is no caption, or no pair: open the page again")
-    if pairs and said.get("to-settle"):
+    if pairs and parameters.get("to-settle"):
         raise BadAnswer("what settles a question is drawn one caption at a time: leave pairs out of the address")
     if pairs:
         return RatingSession(rater, None, skipped)
     known = find_scale(connection, dataset, rater.aspect)
-    scale = said.get("scale") or known or next(iter(SCALES))
+    scale = parameters.get("scale") or known or next(iter(SCALES))
     if scale not in SCALES:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     if known is not None and known != scale:
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
-    return RatingSession(rater, scale, skipped, said.get("to-settle", ""))
+    return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""))
 
 
 def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:
     return [("sample", str(item.sample_id)), ("text", item.text_sha256.hex())]
 
 
-def _parse_answered_captions(said: QueryParams) -> list[tuple[int, bytes]]:
+def _parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]:
     """Return (sample id, hash of its text) for every caption that an answer is about. Raises BadAnswer."""
-    ids, digests = [parse_whole_number(text) for text in said.getlist("sample")], said.getlist("text")
+    ids, digests = [parse_whole_number(text) for text in parameters.getlist("sample")], parameters.getlist("text")
     if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):
         raise BadAnswer("this answer is about no caption: open the page again")
     return list(zip(ids, map(bytes.fromhex, digests), strict=True))

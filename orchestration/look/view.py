@@ -37,29 +37,29 @@ class PageView:
     after: str = ""
 
     @classmethod
-    def parse(cls, said: QueryParams, metrics: Sequence[str]) -> PageView:
+    def parse(cls, parameters: QueryParams, metrics: Sequence[str]) -> PageView:
         """Return the view that the parameters of an address describe. Without columns it shows the metrics; without an
         order, the first metric's best come first.
         """
-        show = said.getlist("show") if "show" in said else metrics
+        show = parameters.getlist("show") if "show" in parameters else metrics
         return cls(
-            where=said.get("where", "").strip(),
-            only=tuple(filter(None, said.getlist("only"))),
-            sort=said.get("sort", next(iter(metrics), "")),
-            descending=said.get("order") != "asc",
+            where=parameters.get("where", "").strip(),
+            only=tuple(filter(None, parameters.getlist("only"))),
+            sort=parameters.get("sort", next(iter(metrics), "")),
+            descending=parameters.get("order") != "asc",
             show=tuple(dict.fromkeys(filter(None, show))),
-            after=said.get("after", ""),
+            after=parameters.get("after", ""),
         )
 
     def format_query(self, **changes: Any) -> str:
         """Return the query string of this view after changes, `?` included. A changed view begins at its first page."""
-        said = replace(self, **{"after": "", **changes})
+        changed = replace(self, **{"after": "", **changes})
         # One empty name says that no column is shown, where nothing would stand for all metrics.
-        pairs = [("where", said.where)] if said.where else []
-        pairs += [("only", text) for text in said.only]
-        pairs += [("sort", said.sort), ("order", "desc" if said.descending else "asc")]
-        pairs += [("show", name) for name in said.show or ("",)]
-        pairs += [("after", said.after)] if said.after else []
+        pairs = [("where", changed.where)] if changed.where else []
+        pairs += [("only", text) for text in changed.only]
+        pairs += [("sort", changed.sort), ("order", "desc" if changed.descending else "asc")]
+        pairs += [("show", name) for name in changed.show or ("",)]
+        pairs += [("after", changed.after)] if changed.after else []
         return f"?{urlencode(pairs)}"
 
     def list_other_conditions(self, column: str) -> tuple[str, ...]:
@@ -77,8 +77,7 @@ class PageView:
         return self.format_query(only=(*self.list_other_conditions(column), condition))
 
     def build_sample_query(self, dataset: Dataset) -> SampleQuery:
-        """Return the query of this view for the database: the dataset, all conditions, the order and the shown columns.
-        """
+        """Return the query of this view for the database: the dataset, all conditions, the order and the shown columns."""
         conditions = tuple(filter(None, (self.where, *self.only)))
         return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show)
 
@@ -147,18 +146,20 @@ class HistogramBar:
     tooltip: str
 
 
-def build_histogram_bars(found: Histogram) -> list[HistogramBar]:
+def build_histogram_bars(histogram: Histogram) -> list[HistogramBar]:
     """Return the bars of a histogram from left to right; a bar with any sample is at least 1 unit high. No counts give
     an empty list.
     """
-    width, most = 240 / max(1, len(found.counts)), max(found.counts, default=1)
-    drawn = []
-    for place, (n, kept) in enumerate(zip(found.counts, found.kept, strict=True)):
-        low, high = (f"{(found.first + place + i) * found.step:.10g}" for i in (0, 1))
-        told = f"{low} to {high}: {n:,} samples" + (f", {kept:,} of them kept" if kept != n else "")
-        of_all, of_kept = (math.ceil(60 * count / most) for count in (n, kept))
-        drawn.append(HistogramBar(round(place * width, 2), round(width - 1, 2), of_all, of_kept, low, high, told))
-    return drawn
+    width, most = 240 / max(1, len(histogram.counts)), max(histogram.counts, default=1)
+    bars = []
+    for place, (n, kept) in enumerate(zip(histogram.counts, histogram.kept, strict=True)):
+        low, high = (f"{(histogram.first + place + i) * histogram.step:.10g}" for i in (0, 1))
+        tooltip = f"{low} to {high}: {n:,} samples" + (f", {kept:,} of them kept" if kept != n else "")
+        height_all, height_kept = (math.ceil(60 * count / most) for count in (n, kept))
+        bars.append(
+            HistogramBar(round(place * width, 2), round(width - 1, 2), height_all, height_kept, low, high, tooltip)
+        )
+    return bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +182,10 @@ def build_sentence_links(rows: Sequence[Any]) -> list[SentenceLink]:
     """
     if not rows or "meets in the reference" not in rows[0]:
         return []
-    found = []
+    links = []
     for row in rows:
-        of_caption, met = (int(row[name].partition(" ")[0]) for name in ("caption", "meets in the reference"))
+        in_caption, in_reference = (int(row[name].partition(" ")[0]) for name in ("caption", "meets in the reference"))
         broken = f", {row['order']}" if row["order"] else ""
-        told = f"{of_caption} meets {met}, similarity {format_number(row['similarity'])}{broken}"
-        found.append(SentenceLink(of_caption, met, bool(broken), told))
-    return found
+        tooltip = f"{in_caption} meets {in_reference}, similarity {format_number(row['similarity'])}{broken}"
+        links.append(SentenceLink(in_caption, in_reference, bool(broken), tooltip))
+    return links

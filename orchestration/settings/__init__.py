@@ -34,15 +34,15 @@ def get_settings() -> Settings:
     _warn_of_broken()
     apply_settings_file(read_settings_values())
     everything, *others = list_settings_groups()
-    found = read_settings(everything)
+    settings = read_settings(everything)
     for group in others:
         read_settings(group)
-    known = list_known_variables(found)
+    known = list_known_variables(settings)
     unread = [_explain_unread(name, known) for name in _list_own_variables(os.environ) if name.upper() not in known]
     # They may be settings of a broken metric, which nobody can ask for its own.
     if unread and not BROKEN:
         raise SettingsError("; ".join(unread))
-    return found
+    return settings
 
 
 def _warn_of_broken() -> None:
@@ -53,11 +53,11 @@ def _warn_of_broken() -> None:
         warn_of_broken_metrics(BROKEN)
 
 
-def list_known_variables(found: Settings) -> set[str]:
+def list_known_variables(settings: Settings) -> set[str]:
     """Return the names of all environment variables that Reelsieve reads, including those that the settings name as
     holders of keys.
     """
-    keys = {str(key).upper() for name, key in found if name.endswith("_key_variable")}
+    keys = {str(key).upper() for name, key in settings if name.endswith("_key_variable")}
     return {*map(format_variable_name, list_setting_fields()), *_OTHERS, *keys}
 
 
@@ -75,6 +75,6 @@ def _explain_unread(name: str, known: Collection[str]) -> str:
     """Return what is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
     # All begin alike: what follows tells them apart.
     meant = {variable.removeprefix(PREFIX): variable for variable in (*known, "CURATION_DB_URL")}
-    said = find_similar_name(name.partition("_")[2], meant)
-    hint = f", did you mean {meant[said]}?" if said else ": unset it, or correct its name"
+    similar = find_similar_name(name.partition("_")[2], meant)
+    hint = f", did you mean {meant[similar]}?" if similar else ": unset it, or correct its name"
     return f"environment variable {name} is not read by anything{hint}"

@@ -89,14 +89,14 @@ def find_settings_file() -> Path | None:
 
     Raises SettingsError where both are there: a person could not tell which one counts.
     """
-    of_project, of_home = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
-    if of_project == own_settings_path():
-        of_project = None
-    if not of_home.is_file():
-        return of_project
-    if of_project and of_project != of_home:
-        raise SettingsError(f"settings stand in {of_project} and in {of_home}: keep one of the two files")
-    return of_home
+    project_file, home_file = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
+    if project_file == own_settings_path():
+        project_file = None
+    if not home_file.is_file():
+        return project_file
+    if project_file and project_file != home_file:
+        raise SettingsError(f"settings stand in {project_file} and in {home_file}: keep one of the two files")
+    return home_file
 
 
 def read_settings_file(path: Path) -> SettingsFile:
@@ -123,8 +123,8 @@ def is_home_chosen_by_user(chosen: Settings) -> bool:
 def _find_home_folder() -> Path:
     """Return the home folder that the environment, the user's own file or the current folder names."""
     named = _read_home_variable()
-    if not named and (own := _read_own_values()):
-        named = own[0].get(format_variable_name("home"), ("", ""))[0]
+    if not named and (own_values := _read_own_values()):
+        named = own_values[0].get(format_variable_name("home"), ("", ""))[0]
     return Path(named or find_home()).expanduser().resolve()
 
 
@@ -143,10 +143,10 @@ def _read_own_values() -> tuple[Values, dict[str, Values]] | None:
     # Not by the path's own method, which fails where the account may not look.
     if path is None or not os.path.isfile(path):
         return None
-    own = read_settings_file(path)
-    if own.is_foreign:
+    file = read_settings_file(path)
+    if file.is_foreign:
         raise SettingsError(f"{path} belongs to another account: make it yours, or unset XDG_CONFIG_HOME")
-    return _parse_values(own)
+    return _parse_values(file)
 
 
 def read_settings_values() -> Values:
@@ -244,7 +244,7 @@ def _format_table_prefix(table: str) -> str:
 def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
     """Return (text, place) of every key by variable. Raises SettingsError for an unknown key."""
     known = list_setting_fields()
-    found = {}
+    texts = {}
     for key, value in values.items():
         place = f"{path}: {_format_table_prefix(table)}{_shorten(key)}"
         if key not in known and BROKEN:
@@ -259,8 +259,8 @@ def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
             )
         if key == "curation_db_url":
             _refuse_password(place, str(value))
-        found[format_variable_name(key)] = (_format_value(path.parent, known[key], value, place), place)
-    return found
+        texts[format_variable_name(key)] = (_format_value(path.parent, known[key], value, place), place)
+    return texts
 
 
 def _shorten(key: str) -> str:

@@ -238,7 +238,7 @@ def test_a_video_without_a_file_is_told_in_one_sentence(shown: Shown, number: in
         video = connection.exec_driver_sql(query, (f"v{number}",)).scalar_one()
     answer = shown.ask(f"/look/clips/video/{video}/{what}")
     assert answer.status == 400
-    assert json.loads(answer.read())["told"]
+    assert json.loads(answer.read())["message"]
 
 
 def test_a_video_is_sent_by_ranges_and_only_as_one(shown: Shown) -> None:
