@@ -24,7 +24,7 @@ def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
 
     - coverage: share of the clip's facts that the candidate states.
     - factuality: share of the candidate's claims that are true.
-    - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that stand in the right
+    - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that are in the right
       order. It is weighted by how much of the clip these sentences tell, and by their share of the candidate.
     """
     true = [moment.statement for moment in clip.list_moments()]

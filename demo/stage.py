@@ -62,7 +62,7 @@ class Stage:
         return replace(self.scene, actors=tuple(actors))
 
     def is_free(self, index: int, x: float, y: float, reach: float) -> bool:
-        """Whether actor ``index`` could be at (x, y) with this reach without covering another or leaving the picture."""
+        """Whether actor ``index`` could be at (x, y) with this reach without covering another or leaving the view."""
         camera = self.scene.camera
         return is_in_view(camera, replace(self.scene.actors[index], x=x, y=y, radius=reach, spread=0)) and all(
             math.dist((x, y), (other.x, other.y)) > reach + other.reach + 3
@@ -71,7 +71,7 @@ class Stage:
         )
 
     def choose_free_place(self, index: int, reach: float) -> tuple[str, float, float] | None:
-        """Return a random named place that is free for the actor, as name and world position; None if no place is free."""
+        """Return a random named place that is free for the actor, as name and world position; None if none is free."""
         names = list(PLACES)
         self.rng.shuffle(names)
         for name in names:

@@ -200,7 +200,7 @@ class DemoClip:
         return frozenset(looks.shape for moment in self.list_moments() for looks in moment.statement.named_looks)
 
     def list_moments(self) -> tuple[Moment, ...]:
-        """Return every true statement about the clip with its frames: setting, opening, events in time order, ending."""
+        """Return every true statement about the clip with its frames: setting, opening, events by time, ending."""
         whole = [
             ClipStatement("pattern", target=self.pattern),
             ClipStatement("palette", palette=self.palette),

@@ -26,7 +26,7 @@ class Attempts:
 
     @classmethod
     def load(cls, instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> "Attempts":
-        """Read from Dagster the runs of a job that have all these tags, and summarise them; no runs give no attempts."""
+        """Read from Dagster the runs of a job that have all these tags, and sum them up; no runs give no attempts."""
         records = instance.get_run_records(dg.RunsFilter(job_name=job, tags=dict(tags)))
         statuses = [record.dagster_run.status for record in records]
         failed = [record for record in records if record.dagster_run.status in _FAILED_STATUSES]

@@ -35,8 +35,8 @@ def load_current_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> 
     """Return the metadata of a dataset's conclusions and training subset, by asset name, if all are newer than every
     score and their files exist; None if they must be made again.
 
-    None where one is missing or older than a score, and where a file of theirs is gone. Ratings and labels do not
-    count: an ingest that changes nothing materialises them too, so its caller must know that it changed nothing.
+    One that is missing or older than a score must be made again, and so must one whose file is gone. Ratings and labels
+    do not count: an ingest that changes nothing materialises them too, so the caller must know that nothing changed.
     """
     scored = compute_newest_id(
         load_newest_materialization_ids(instance, [build_score_asset_name(metric) for metric in SCORERS]),

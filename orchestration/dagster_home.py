@@ -16,7 +16,7 @@ from orchestration.installation import get_installation
 class HomeStorage(DagsterPostgresStorage):
     """Dagster's storage in the database `dagster`, on the server that holds the curation database of the settings.
 
-    No variable need be set for it, so Dagster's own commands find the home as `reelsieve` does.
+    It reads no variables of its own, so Dagster's own commands find the home as `reelsieve` does.
     """
 
     @classmethod
@@ -36,6 +36,6 @@ class HomeStorage(DagsterPostgresStorage):
         with hold_lease(build_sibling_url(url, DAGSTER), "storage"):
             storage = cls(format_dagster_url(url), inst_data=inst_data)
         events: Any = storage.event_log_storage
-        # Asked for every event, often twice: one statement of five. Opening the storage has made them all.
+        # Dagster asks this for every event, often twice: one statement of five. Opening the storage made all tables.
         events.has_table = cache(events.has_table)
         return storage

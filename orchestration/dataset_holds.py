@@ -20,7 +20,7 @@ def hold_dataset(engine: Engine, name: str) -> Iterator[Dataset]:
     """Yield the dataset of this name, and keep other processes from dropping or renaming it until the block ends.
     Raises UnknownDataset if there is none.
 
-    Waits while a drop or a renaming of it is under way.
+    Waits while another process drops or renames it.
     """
     with hold_datasets(engine, name):
         yield require_dataset(engine, name)
@@ -31,7 +31,7 @@ def hold_run_datasets(curation: Curation, context: dg.InitResourceContext) -> It
     """Keep other processes from dropping or renaming the datasets that a Dagster run names by its partitions, until the
     block ends. Holds nothing where the context has no run.
 
-    context: of a resource. Where it is made for a schedule or a sensor instead of a run, nothing is kept.
+    context: of a Dagster resource. It has no run if the resource is made for a schedule or a sensor.
     """
     run, instance = context.run, context.instance
     names = list_run_datasets(instance, [run]) if run and instance else set()

@@ -22,7 +22,7 @@ LEASE_PAUSE_S = 2.0
 # Tags of a run: where it is executed, and its own id, since a run that is started again inherits its predecessor's tags
 # but has no lease yet. Dagster shows no tag that begins so.
 HOST, PID, LEASED = ".dagster/reelsieve_host", ".dagster/reelsieve_pid", ".dagster/reelsieve_leased"
-# One that people read.
+# A tag that people read.
 COMMAND = "command"
 # Dagster's own tag, which has no public constant.
 MAX_RETRIES = "dagster/max_retries"
@@ -43,7 +43,8 @@ def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
 
     database: the curation database, on whose server the leases of runs are.
 
-    A run that holds its lease is alive, on any host. A run that waits for its start has no lease; Dagster watches it.
+    A run that holds its lease is alive, on any host. A run that waits for its start has no lease yet: Dagster itself
+    watches it.
     """
     for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED_STATUSES)):
         if run.tags.get(LEASED) == run.run_id:
@@ -63,7 +64,7 @@ def hold_run_lease(instance: dg.DagsterInstance, database: URL, run_id: str) -> 
     """Take the lease of a run that this process executes, and renew it in a background thread until the process ends.
     Tags the run with its lease in Dagster.
 
-    Giving it back any earlier would make the run look dead until Dagster has written that it ended.
+    If the lease ended any earlier, the run would look dead until Dagster has stored that it ended.
     """
     held = Leases(lease_database_url(database))
     held.take(run_lease_name(run_id))

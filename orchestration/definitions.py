@@ -38,7 +38,7 @@ def curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
     """Yield the resource `curation` of an asset's run. Until the run ends, no other process can drop or rename its
     datasets; a run that Dagster itself started also takes its lease here.
 
-    For a run that Dagster started it holds the run's lease until the process ends. A command holds that itself.
+    The lease of such a run is held until its process ends. A command holds the lease of its run itself.
     """
     run, curation = context.run, get_installation().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:

@@ -64,20 +64,20 @@ class Installation:
         """URL of the curation database. The first access starts the embedded server, unless CURATION_DB_URL names
         another one.
         """
-        # First of all: nothing in somebody else's home is read.
+        # Checked first, so that nothing in somebody else's home is read.
         home = self.home
         self._warn_of_second_server(is_read_only=False)
         return find_or_start_server(home, self.settings.database_url)
 
     def find_database_url(self) -> URL | None:
-        """Return the URL of the curation database if this process has asked for it before, else None. Starts nothing."""
+        """Return the URL of the curation database if this process has asked for it, else None. Starts nothing."""
         return self.__dict__.get("database_url")
 
     def has_database(self) -> bool:
         """Whether a database exists: one is configured, or the home has an embedded server, running or not. Starts
         nothing.
 
-        Starts nothing.
+        Prints a note if there is none and another home may be meant.
         """
         if self.settings.database_url is not None or has_embedded_data(self.settings.home_folder):
             return True
@@ -89,7 +89,7 @@ class Installation:
         """SQLAlchemy engine of the curation database. The first access starts the embedded server, creates or updates
         tables and views, and leaves out metrics whose inputs Postgres refuses.
 
-        A metric of an installed package whose inputs Postgres refuses is left out.
+        Only metrics of installed packages can be left out so.
         """
         opened = open_migrated_engine(self.database_url)
         with opened.connect() as connection:
@@ -147,8 +147,8 @@ class Installation:
         folder = create_home_folder(self.home, "dagster")
         return {
             "DAGSTER_HOME": chosen or str(PROJECT_FOLDER),
-            # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file
-            # and from sending the files of the folder `logs`.
+            # dagster.yaml turns it off too. Only this variable keeps Dagster's programs from making folders next to
+            # that file and from sending the files of the folder `logs`.
             "DAGSTER_DISABLE_TELEMETRY": "1",
             # Materialisations of the partitions of a run are stored together, by far fewer statements.
             "DAGSTER_EVENT_BATCH_SIZE": "1000",
@@ -175,7 +175,7 @@ class Installation:
 
             if not theirs or explain_user_error(error) is not None:
                 raise
-            # Whatever is wrong with their file, it is no fault of ours.
+            # The file is the user's, so this is no fault of the program.
             why = " ".join(str(error).split())[:200]
             raise SettingsError(
                 f"DAGSTER_HOME is {theirs}, whose dagster.yaml makes no instance ({why}): unset the variable, or "
@@ -206,7 +206,7 @@ def get_installation() -> Installation:
     """Return the installation of this process, the same one at every call; its settings are read when they are first
     needed.
 
-    For the entries of the process only, which hand it down: command line, definitions, actors and Dagster's storage.
+    Only the entry points of a process call it and pass it on: command line, definitions, actors, Dagster's storage.
     """
     return Installation(get_settings)
 
@@ -215,7 +215,7 @@ def open_migrated_engine(url: URL) -> Engine:
     """Return an engine of the curation database at this URL, after its tables and views are created or brought up to
     date.
     """
-    # Again where somebody imported a new metric while the views were made: he saw those of before, and left them.
+    # Again if somebody imported a new metric while the views were made, and saw the views of before.
     for _ in range(_MIGRATIONS):
         if _is_migrated(url):
             break
@@ -227,7 +227,7 @@ def reuse_connections(instance: dg.DagsterInstance) -> None:
     """Make a Dagster instance keep its database connections open and use them again, instead of one new connection for
     every statement.
 
-    By itself it opens a new one for every statement: more than four for each event of a run, of some milliseconds each.
+    By itself Dagster opens more than four connections for every event of a run, of some milliseconds each.
     """
     # A connection that was not used for a minute may be gone; no statement of Dagster's is ended for its length.
     instance.optimize_for_webserver(statement_timeout=0, pool_recycle=60, max_overflow=10)
@@ -237,7 +237,7 @@ def create_dagster_tables(url: URL) -> None:
     """Create Dagster's tables in the database at this URL, if it has none."""
     from dagster_postgres.storage import DagsterPostgresStorage
 
-    # It keeps no connection.
+    # The storage keeps no connection open.
     DagsterPostgresStorage(format_psycopg2_url(url))
 
 

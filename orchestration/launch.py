@@ -61,11 +61,10 @@ def run_scoring(
     """Score the pending samples of a dataset by Dagster runs in this process; yield (shard key, number of scores
     written by metric) for every shard in which this process scored or that it checked for the first time.
 
-    It takes one run, or where the chosen shards do not stand together one for each stretch of them. options: those of
-    sources, by name; each goes to every source that knows it. Without any, what an earlier run left open because of an
-    option is completed. shards: the only ones to look at; None for all. Other processes that score the dataset share
-    the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
-    shards that failed.
+    Neighbouring shards share one run. options: values of options by name; every source that knows an option gets it.
+    Without options, evidence that an earlier run left incomplete because of an option is completed. shards: the numbers
+    of the shards to look at; None for all. Other processes that score the dataset share the work: a shard is yielded by
+    every process that scored in it. Raises UnknownShard, and at the end one error for all shards that failed.
     """
     with hold_dataset(installation.engine, dataset) as stored_dataset:
         yield from _score_shards(installation, stored_dataset, metrics, options or {}, shards)
@@ -96,7 +95,7 @@ def _score_shards(
             scores = {
                 metric: results.find_scores(metric, key) for metric in [*metrics, *list_accompanying_scores(metrics)]
             }
-            # Where nothing was left of what was pending, another command did it.
+            # If nothing was left of the pending samples, another command scored them.
             has_scored = any(result.n_pending for result in scores.values() if result)
             if key not in results.collect_errors() and (has_scored or wanted.get(key) == 0):
                 yield key, {metric: result.n_written if (result := scores[metric]) else 0 for metric in metrics}
@@ -112,7 +111,7 @@ def _run_scoring_job(
     metrics: Sequence[str],
     results: RunResults,
 ) -> None:
-    """Score shards in one run; again where one failed that an ingest changed meanwhile, too late for its sources."""
+    """Score shards in one run; run again if an ingest changed a shard meanwhile, too late for its sources."""
     while True:
         before = _load_shard_states(installation, dataset, keys)
         run_partitions(installation, SCORING_JOB, keys[0], config, list_scoring_assets(metrics), keys[-1], results)
@@ -129,7 +128,10 @@ def _count_wanted_samples(
     incomplete: Collection[int],
     known: Sequence[str],
 ) -> dict[str, int]:
-    """The samples to score, by shard; with shards that have none, but were never run, left open or failed before."""
+    """Return the number of samples to score by shard key, with 0 for shards that must only be run again.
+
+    These were never run, failed before, or have incomplete evidence.
+    """
     pending: Counter[tuple[str, int]] = Counter()
     for metric in dict.fromkeys([*metrics, *list_accompanying_scores(metrics)]):
         scorer = installation.curation.scorers[metric]
@@ -151,7 +153,7 @@ def _count_wanted_samples(
 
 
 def _load_failed_shards(installation: Installation, known: Sequence[str]) -> set[str]:
-    """The shards that failed in their newest run of the last month, or whose newest run did not come to its end."""
+    """Return the keys of the shards that failed in their newest run of the last month, or whose run was cut off."""
     places = {key: place for place, key in enumerate(known)}
     since = datetime.now(timezone.utc) - FAILURE_WINDOW
     has_failed: dict[str, bool] = {}
@@ -199,7 +201,7 @@ def _load_shard_states(installation: Installation, dataset: Dataset, keys: Itera
 
 
 def _load_outstanding_shards(installation: Installation, dataset: Dataset, metrics: Sequence[str]) -> set[int]:
-    """The shards where a source left something open that no missing score tells of."""
+    """Return the numbers of the shards with incomplete evidence, although no score is missing."""
     return {
         shard
         for metric in metrics
@@ -211,7 +213,7 @@ def run_facts(installation: Installation, dataset: str) -> dict[str, int]:
     """Measure and store the missing facts of a dataset, and the simple scores that need no model; return how many texts
     and videos were measured, by asset name. Raises UnknownDataset.
 
-    Simple scores that need no model are made along.
+    Simple scores that need no model are computed as well.
     """
     results = RunResults()
     with hold_dataset(installation.engine, dataset) as stored_dataset:
@@ -234,8 +236,9 @@ def run_calibration(
     as plain data. Runs three Dagster jobs at most in this process.
 
     objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos, or `all`.
-    judge: have the judge label at most `judge_limit` captions, and choose on its labels in place of people's. Verdicts
-    that are missing, or that an early exit left as lower bounds, are reached first. Raises UnknownDataset and NoJudge.
+    judge: have the chat model that is set as judge label at most `judge_limit` captions, and choose on its labels in
+    place of people's. Verdicts that are missing, or only lower bounds after an early exit, are computed first. Raises
+    UnknownDataset and NoJudge.
     """
     asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
     scorer = installation.curation.scorers[metric]
@@ -273,6 +276,6 @@ def create_missing_thresholds(
     with installation.engine.connect() as connection:
         if asked <= list_metrics_with_thresholds(connection, dataset.dataset_id):
             return
-    tell(f"finds the thresholds of {dataset.name}")
+    tell(f"computing the thresholds of {dataset.name}")
     with hold_dataset(installation.engine, dataset.name):
         run_job(installation, "dataset_job", dataset.name, {}, THRESHOLD_ASSETS)

@@ -21,7 +21,7 @@ from orchestration.settings import get_settings
 class ConfiguredModel:
     """One model that the settings name, and the state of its files: complete, missing, or at a server.
 
-    place: folder or address. gb: of what is here. gb_in_all: of the whole model, where a profile knows it.
+    place: folder or address. gb: size of the local files. gb_in_all: size of the whole model, if a profile knows it.
     """
 
     setting: str
@@ -67,7 +67,7 @@ def _is_model_setting(name: str, values: Mapping[str, str]) -> bool:
 
 
 def _inspect_model(setting: str, values: Mapping[str, str]) -> ConfiguredModel:
-    """A setting's model with what is here of it."""
+    """Return a setting's model with the state of its files."""
     value, known = values[setting], find_profile_model(setting, values[setting])
     checkpoint = values["image_text_checkpoint"] if setting == "image_text_encoder" else ""
     facts: dict[str, Any] = {

@@ -30,7 +30,7 @@ def hide_passwords(text: str) -> str:
 
 
 def _list_passwords() -> Iterator[str]:
-    """The passwords of the environment, as written and percent-decoded."""
+    """Yield the passwords of the environment, as written and percent-decoded."""
     if password := os.environ.get("PGPASSWORD"):
         yield password
     for variable in _VARIABLES:

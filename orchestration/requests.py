@@ -22,10 +22,11 @@ def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted
     """Return the partition keys of every run that is needed: each run covers neighbouring chosen shards of one dataset,
     from a first to a last wanted shard. No wanted shard gives an empty list.
 
-    Each goes from its first to its last wanted shard and contains no shard that is not chosen, and none of another
-    dataset. known: all partitions in Dagster's order.
+    Dagster knows a range of partitions by its first and its last one, so a run may contain chosen shards that are not
+    wanted. known: all partitions in Dagster's order.
 
-    >>> group_shards_into_runs(["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"], wanted=["a:0", "a:2", "b:0"])
+    >>> known, chosen = ["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"]
+    >>> group_shards_into_runs(known, chosen, wanted=["a:0", "a:2", "b:0"])
     [['a:0', 'a:1', 'a:2'], ['b:0']]
     """
     runs = []

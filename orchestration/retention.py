@@ -46,8 +46,8 @@ def load_prunable_data(installation: Installation, days: int) -> PrunableData:
     """Find all data that may be deleted: finished runs and ticks of Dagster older than so many days, and evidence of
     models that no present scorer uses. Deletes nothing.
 
-    days: how long finished runs and ticks of Dagster are kept. A run stays as long as it is the last that materialised
-    something: with it Dagster would take that for missing.
+    days: how long finished runs and ticks of Dagster are kept. The newest run that materialised a partition always
+    stays: without it Dagster would take the partition for missing.
     """
     before = datetime.now(timezone.utc) - timedelta(days=days)
     runs = list_superseded_runs(installation.instance, before)
@@ -84,7 +84,7 @@ def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Col
         instance.delete_run(run_id)
     storage = _open_dagster_engine(database)
     with storage.begin() as connection:
-        # Dagster leaves these behind.
+        # Dagster does not delete these with the run.
         gone = sa.text("DELETE FROM asset_check_executions WHERE run_id = ANY(:runs)")
         connection.execute(gone, {"runs": list(runs)})
         old = sa.text("DELETE FROM job_ticks WHERE timestamp < :before")
@@ -115,7 +115,7 @@ def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list
 
 
 def _list_used_models(installation: Installation) -> set[tuple[str, str]]:
-    """Name and revision of the models that the present settings name, as far as they can be found."""
+    """Return name and revision of the models that the present settings name; models without files are left out."""
     models: set[tuple[str, str]] = set()
     for scorer in installation.curation.scorers.values():
         with suppress(ModelNotFound):
@@ -127,7 +127,7 @@ def _list_used_models(installation: Installation) -> set[tuple[str, str]]:
 
 
 def _list_identities(models: object) -> Iterator[tuple[str, str]]:
-    """Name and revision of all models in nested plain data."""
+    """Yield name and revision of all models in nested plain data."""
     if isinstance(models, Mapping):
         if "model_id" in models:
             yield str(models["model_id"]), str(models.get("revision"))

@@ -56,9 +56,8 @@ def run_job(
     """Run a Dagster job over the partitions from `partition` to `last_partition` (default: only the first) in this
     process, and return Dagster's result. Raises the error of the asset that failed.
 
-    through: the last partition of a range that begins with `partition`; without it the run has one partition. results:
-    takes what the assets report.
-    Raises CheckFailed for a blocking check, and KeyboardInterrupt where the run was stopped by hand.
+    assets: the names of the assets to run; None for all of the job. results: collects the reports of the assets. Also
+    raises CheckFailed for a blocking check, and KeyboardInterrupt if the run was stopped by hand.
     """
     results = results or RunResults()
     done = run_partitions(installation, job, partition, run_config, assets, last_partition or partition, results)
@@ -90,7 +89,7 @@ def run_partitions(
 
     installation.curation.results = results
     quiet = redirect_stderr(cast(TextIO, OutageFilterStream(sys.stderr)))
-    # Held before others can see the run, so that nobody takes it for dead.
+    # The lease is taken before others can see the run, so that it never looks dead.
     with (
         hold_lease(lease_database_url(installation.database_url), run_lease_name(run_id)) as held,
         watch_run(installation, run_id, held),
@@ -107,7 +106,7 @@ def run_partitions(
                 asset_selection=[dg.AssetKey(asset) for asset in assets or []],
                 tags={**build_run_tags(run_id), **build_range_tags(first, last)},
                 run_id=run_id,
-                # One step that fails keeps no other one from being done, unless that rests on it.
+                # A step that fails stops only the steps that need its results.
                 raise_on_error=False,
             )
         )
@@ -123,7 +122,7 @@ def run_partitions(
 
 
 def _build_end_error(done: dg.ExecuteInProcessResult) -> BaseException:
-    """What ended a run although no step failed; Dagster only notes it."""
+    """Return the error that ended a run although no step failed; Dagster only stores it."""
     error = done.get_run_failure_event().job_failure_data.error
     if error is not None and error.cls_name in (
         KeyboardInterrupt.__name__,
@@ -155,8 +154,7 @@ def watch_run(installation: Installation, run_id: str, held: Leases) -> Iterator
     """Renew the lease of a run in a second thread until the block ends, and print which run holds the encoder while
     this run waits for it.
 
-    While the run waits for the encoder, dead runs that hold it are closed, and every live one is named once on the
-    terminal.
+    While the run waits, dead runs that hold the encoder are closed, and every live one is named once on the terminal.
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as pool:
@@ -189,7 +187,7 @@ def _watch_until_end(installation: Installation, run_id: str, held: Leases, ende
 
 
 def _load_runs_ahead(installation: Installation, run_id: str) -> dict[str, str]:
-    """The runs that hold the encoder while this run waits for it, each with the local time since when; else none."""
+    """Return the ids of the runs that hold the encoder while this run waits for it, with the local time since when."""
     pool = installation.instance.event_log_storage.get_concurrency_info(MODEL_POOL)
     claimed = {(slot.run_id, slot.step_key) for slot in pool.claimed_slots}
     if not any(step.run_id == run_id and (run_id, step.step_key) not in claimed for step in pool.pending_steps):

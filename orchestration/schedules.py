@@ -18,7 +18,7 @@ from orchestration.requests import group_shards_into_runs, list_busy_datasets
 @dg.schedule(
     cron_schedule="0 * * * *",
     job=scoring_job,
-    description="Every hour a run over the shards of each dataset in which some scorer has something left to score.",
+    description="Every hour: run the shards of every dataset that have samples without a score.",
 )
 def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
@@ -27,7 +27,7 @@ def score_missing(
     unfinished run are left for the next hour.
     """
     close_dead_runs(context.instance, curation.engine.url)
-    # Before the scores are looked at: a run that ends in between has then scored its shards.
+    # Read before the scores: a run that ends in between has then scored its shards.
     busy = list_busy_datasets(context.instance)
     pending = _count_pending_samples(curation)
     free = [key for key in pending if key.rpartition(":")[0] not in busy]
@@ -41,7 +41,7 @@ def score_missing(
 
 
 def _count_pending_samples(curation: Curation) -> dict[str, int]:
-    """Count the samples that some scorer has still to score, by shard; shards without any are left out."""
+    """Count the samples that any scorer has still to score, by shard key; shards without any are left out."""
     with curation.engine.connect() as connection:
         datasets = list_datasets(connection)
     pending: Counter[tuple[str, int]] = Counter()

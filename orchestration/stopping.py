@@ -32,9 +32,8 @@ class StopSignals:
     """Context manager in which the first Ctrl-C or SIGTERM raises KeyboardInterrupt, and the process ends within
     seconds with exit code 130 or 143. Does nothing outside the main thread.
 
-    When the block has ended over that, or after PATIENCE_S, one sentence is said, and the process ends with exit code
-    130 or 143, and with it all that it started. After a block without a signal, a signal ends the process at once. In
-    another thread than the main one the block is as any other.
+    After that, or after PATIENCE_S, it prints one sentence and ends the process together with all processes that it
+    started. After a block without a signal, a later signal ends the process at once.
     """
 
     def __init__(self) -> None:
@@ -98,7 +97,7 @@ class StopSignals:
             select.select([self._reader], [], [])
         # Where the interrupt comes up inside a finaliser, Python goes on, and prints a traceback.
         sys.unraisablehook = threading.excepthook = _ignore
-        # Whose parent ends before them is found no more later on.
+        # A child whose parent ends first could not be found later on.
         self._family = psutil.Process().children(recursive=True)
         time.sleep(PATIENCE_S)
         self._end(128 + number)
@@ -108,9 +107,9 @@ class StopSignals:
             is_ending, self._is_ending = self._is_ending, True
         if is_ending:
             time.sleep(PATIENCE_S)  # another thread ends this process
-        # Other threads still work, and what they say from now on is no news: this sentence is the last one.
+        # Other threads still work: their output from now on is dropped, so that this sentence is the last one.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        # Where nobody reads, writing would wait.
+        # If nobody reads, writing would wait for ever.
         if select.select([], [self._stderr], [], 0)[1]:
             os.write(self._stderr, f"{STOPPED_MESSAGE}\n".encode())
         for process in {*self._family, *psutil.Process().children(recursive=True)}:

@@ -33,7 +33,7 @@ def print_warning(sentence: str) -> None:
 
 
 def warn_of_broken_metrics(metrics: Iterable[BrokenMetric]) -> None:
-    """Print on standard error that these metrics of installed packages are left out, with the remedy for each of them."""
+    """Print on standard error that these metrics of installed packages are left out, with a remedy for every metric."""
     these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in metrics)
     print_warning(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
 
@@ -42,7 +42,7 @@ class OutageFilterStream:
     """A text stream that drops the lines in which Dagster reports an event that it cannot store, and passes everything
     else on to another stream.
 
-    The error itself is raised, and said in one sentence at the end.
+    The error itself is raised, and the command prints it in one sentence at the end.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -64,7 +64,7 @@ class _LineHandler(logging.Handler):
         if meta.get("dagster_event") is None:
             step = meta.get("step_key") or "run"
             message = str(meta.get("orig_message", record.getMessage()))
-            # Of a step that rests on one that failed, which has said why.
+            # A step that needs the results of a failed one: the failed one has given the reason.
             if not message.startswith("Dependencies for step"):
                 print_line(step, message)
 

@@ -1,7 +1,7 @@
 """How a wheel is built: everything goes inside the package `reelsieve`, so that no name of ours clashes with a user's.
 
-In the repository the rooms stand at the top, and import each other as `assets` or `db`. A wheel has them in
-`reelsieve/rooms`, with these names written out in full: in imports, and where a text is the name of a module.
+In the repository the packages are at the top level, and import each other as `assets` or `db`. A wheel has them in
+`reelsieve/rooms`, with their full names in imports, and in strings that are the name of a module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 
 ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo")
 INSIDE = "reelsieve.rooms"
-# What Dagster reads of the repository beside the rooms: its instance, and for its command dg where the definitions are.
+# The files of the repository that Dagster reads: its instance, and the place of the definitions for its command dg.
 COPIED_FILES = ("dagster.yaml",)
 _DG = f'[tool.dg]\ndirectory_type = "project"\n\n[tool.dg.project]\nroot_module = "{INSIDE}.orchestration"\n'
 _ROOM = "|".join(ROOMS)

@@ -31,7 +31,7 @@ def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curatio
     """Yield the resource `curation` of an asset's run in another Dagster. Until the run ends, no other process can drop
     or rename its datasets.
 
-    Whether their run lives, the other Dagster watches itself.
+    The other Dagster itself watches whether the run lives.
     """
     curation = get_installation().curation
     curation.results = RunResults()
@@ -45,8 +45,8 @@ def definitions(*yours: dg.Definitions) -> dg.Definitions:
     your own.
 
     Your instance, executor, loggers and resources stay yours: added are a resource `curation`, and the dynamic
-    partitions `dataset` and `shard`. Schedule and sensors are off until you turn them on. Home and settings are found
-    from the folder in which Dagster runs, as commands find them.
+    partitions `dataset` and `shard`. Schedule and sensors are off until you turn them on. Home and settings are looked
+    for from the folder in which Dagster runs, as commands do.
 
     Raises ReelsieveError where a name is both yours and Reelsieve's.
 
@@ -65,13 +65,13 @@ def definitions(*yours: dg.Definitions) -> dg.Definitions:
 
 def _refuse_equal_names(yours: dg.Definitions, ours: dg.Definitions) -> None:
     resource = (yours.resources or {}).get(CURATION)
-    # That of a component is ours, too.
+    # The resource of a component is ours, too.
     if resource not in (None, guest_curation_resource):
         raise ReelsieveError(f"resource {CURATION} is yours and Reelsieve's: rename yours")
     for kind, names in _NAMES.items():
         both = sorted({*names(yours)} & {*names(ours)})
         if both and resource is guest_curation_resource:
-            raise ReelsieveError(f"{kind} {both[0]} stands in these definitions already: merge Reelsieve's once")
+            raise ReelsieveError(f"{kind} {both[0]} is in these definitions already: merge Reelsieve's only once")
         if both:
             remedy = "rename yours, or give it a key prefix" if kind == "asset" else "rename yours"
             raise ReelsieveError(f"{kind} {both[0]} is yours and Reelsieve's: {remedy}")
@@ -92,7 +92,7 @@ def _list_partition_sets(definitions: dg.Definitions) -> Iterable[str]:
             yield partitions.name
 
 
-# By what it is a name of, the names that definitions have. They are not resolved: yours may rest on ours.
+# Functions that list the names in definitions, by what is named. The definitions are not resolved: yours may need ours.
 _NAMES: Mapping[str, Callable[[dg.Definitions], Iterable[str]]] = {
     "asset": _list_asset_keys,
     "job": lambda of: (job.name for job in of.jobs or ()),
@@ -110,7 +110,7 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
     """
 
     dataset: Annotated[str, Field(description="Name of the dataset.")]
-    folder: Annotated[str, Field(description="Manifest folder, beside the file of the component.")]
+    folder: Annotated[str, Field(description="Manifest folder, relative to the file of the component.")]
     metrics: Annotated[list[str], Field(min_length=1, description="Metrics that score every caption.")]
     recipe: Annotated[
         dict[str, Any] | None, Field(description="Recipe of the training subset. Without one no subset is made.")

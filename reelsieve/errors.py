@@ -25,7 +25,7 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call_plainly(*args: P.args, **named: P.kwargs) -> R:
-        # Imported late: the package of assets refuses another version of Dagster, in a sentence of the command line.
+        # Imported late: importing assets fails with another version of Dagster, by an error for the command line.
         from assets.dataset_changes import report_dataset_changes
 
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Frame = TypeVar("Frame")
 # The status of a row that cannot be a sample, as ingest would refuse it.
 REFUSED = "refused"
-# Columns that only this function knows; those of videos, captions, references and systems are found as `init` does it.
+# Columns that only this function knows; columns of videos, captions, references and systems are guessed as by `init`.
 EXACT = ("keypoints", "question", "answer")
 
 
@@ -29,11 +29,11 @@ def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any
     each metric.
 
     The rows keep their order, and columns of these names are replaced. A row has a `caption`, or a `question` with an
-    `answer`; and as the metrics need them `references` (a text or a list of texts, of this row alone), `keypoints` (the
-    same) and `video` (a path or an address). Captions, references and videos may also have the names of columns that
-    `reelsieve init` knows. A row that cannot be scored has no value, a status and a reason, and stops no other row.
+    `answer`; and as the metrics need them `references` (a text or a list of texts, only for this row), `keypoints`
+    (the same) and `video` (a path or an address). Captions, references and videos may also have the names of columns
+    that `reelsieve init` knows. A row that cannot be scored has no value, a status and a reason; other rows are scored.
 
-    metrics: names, and metrics that `metric` made. settings: as those of `vcs`, for every metric that has them. Raises
+    metrics: names, and metrics that `metric` made. settings: as in `vcs`, for every metric that has them. Raises
     ReelsieveError for a table without such columns, an unknown metric or setting, and a model that cannot be loaded.
 
     >>> import pandas as pd
@@ -159,10 +159,10 @@ class _SampleColumns:
         self, rows: Sequence[Mapping[str, Any]], *, needs_videos: bool
     ) -> tuple[list[PendingSample], dict[int, Outcome], dict[int, StoredVideo]]:
         """Return the samples, the outcomes of rows that cannot be samples (by row number from 0), and the video files
-        by the numbers of videos.
+            by the numbers of videos.
 
-        looks: whether videos are looked at. A video has a number of its own for each set of references and keypoints,
-        since the samples of a video share these.
+        needs_videos: whether video files are read. A video has its own number for every set of references and
+        keypoints, since the samples of a video share these.
         """
         from assets.scores.base import Outcome
 

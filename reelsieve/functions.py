@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from db.schema.inputs import Input
     from db.scores.pending import PendingSample
 
-# What a function may ask for: the caption, and what people wrote about its video.
+# The parameters that a function may have: the caption, and texts that people wrote about its video.
 PARAMETERS = ("text", "references", "keypoints")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 STATUS_PATTERN = re.compile(r"[a-z][a-z_]{1,39}")
@@ -51,7 +51,7 @@ class FunctionMetric:
 
     @cached_property
     def inputs(self) -> tuple[Input[Any], ...]:
-        """The inputs that a score depends on, in the order of the function's parameters: text, references, keypoints."""
+        """The inputs that a score depends on (text, references, keypoints), in the order of the parameters."""
         from db.schema.inputs import KEYPOINTS, REFERENCES, TEXT
 
         by_name: dict[str, Input[Any]] = dict(zip(PARAMETERS, (TEXT, REFERENCES, KEYPOINTS), strict=True))
@@ -126,7 +126,7 @@ class FunctionMetric:
             remedy = "give an Outcome a value, or a status such as no_audio"
             shown = f"value {_show(repr, outcome.value)} and status {_show(repr, outcome.status)}"
             return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {remedy}"))
-        reason = f"{self.metric} says why in no word" if outcome.reason is None else _show(str, outcome.reason)
+        reason = f"{self.metric} gives no reason" if outcome.reason is None else _show(str, outcome.reason)
         return replace(outcome, reason=_one_line(reason))
 
     def _list_arguments(self, sample: PendingSample) -> dict[str, Any]:
@@ -160,10 +160,11 @@ def metric(
     caption: `text`, `references`, `keypoints`.
 
     A text is a str, references and keypoints are lists of str. The function returns a number, None where there is none,
-    or an Outcome with a status and a reason. Raise `version` when its numbers change: old scores are then made again.
+    or an Outcome with a status and a reason. Raise `version` when its numbers change: old scores are then computed
+    again.
 
-    `reelsieve.score` takes the metric itself. So that all commands know it, its package names it as an entry point of
-    the group `reelsieve.metrics`; asset, columns, staleness, report and agreement with people follow.
+    `reelsieve.score` takes the metric itself. For commands to know it, its package must name it as an entry point of
+    the group `reelsieve.metrics`; then it has an asset, columns, staleness, and a place in reports and agreement.
 
     >>> import reelsieve as rs
     >>> @rs.metric("letters", version="1", value_range=(0, 1))
@@ -173,7 +174,7 @@ def metric(
     >>> letters("ab12")
     0.5
     """
-    # Loads the tables, which nobody needs who only imports the package.
+    # Imported late: it loads the tables, which the mere import of the package need not do.
     from db.scores.sample_scores import SIMPLE_SCORES, list_columns_without_metrics
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):

@@ -37,7 +37,7 @@ def build_sample(
     """Return a caption with its references and keypoints as a sample of this number. Raises ReelsieveError where ingest
     would refuse them.
 
-    state: of the video, whose number is `video`.
+    state: that of the video with the number `video`.
     """
     from assets.unstored_samples import build_unstored_inputs
     from db.scores.pending import PendingSample
@@ -89,11 +89,11 @@ def _number_values(
     try:
         return list(enumerate(given, 1))
     except TypeError:
-        raise ReelsieveError(f"{name}: {given!r} is no text: give a text, or a list of texts") from None
+        raise ReelsieveError(f"{name}: {given!r} is not a text: give a text, or a list of texts") from None
 
 
 def _text(name: str, given: Caption, role: str = "candidate") -> dict[str, Any]:
-    """Return the fields of a caption, checked as ingest checks them. An empty caption passes: it gets a status later."""
+    """Return the fields of a caption, checked as ingest checks them. An empty caption passes: it gets a status."""
     from assets.ingest.hygiene import is_blank_text
 
     if isinstance(given, str) and role == "candidate" and is_blank_text(given):
@@ -135,7 +135,7 @@ def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[V
     if given is None:
         return VideoState("text_only"), []
     if not isinstance(given, str | os.PathLike):
-        raise ReelsieveError(f"video: {given!r} is no path: give the path of a file, or an address")
+        raise ReelsieveError(f"video: {given!r} is not a path: give the path of a file, or an address")
     if is_address(str(given)):
         folder, path = Path.cwd(), str(given)
     else:

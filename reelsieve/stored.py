@@ -105,8 +105,8 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
     """Open the database of a home folder, whose server is started if it does not run, or of a server by its URL; return
     a Connection that only reads.
 
-    Without either those count that a command would use: REELSIEVE_HOME and CURATION_DB_URL, else the nearest folder
-    `.reelsieve`. Raises ReelsieveError where there is no data.
+    Without home and url, the ones that a command would use count: REELSIEVE_HOME and CURATION_DB_URL, else the nearest
+    folder `.reelsieve`. Raises ReelsieveError where there is no data.
 
     >>> import reelsieve as rs
     >>> rs.connect("no such home")
@@ -150,9 +150,9 @@ def select(
     """Freeze a selection of a dataset by a recipe, a mapping or a YAML file, and return its numbers, as `reelsieve
     select --recipe --json` prints them.
 
-    Returns what the command prints with --json: selection_id, n, n_eligible, cutoff, score_hash and others. The same
-    recipe and scores give the same selection. home, url: as in `connect`. Raises ReelsieveError for a recipe that does
-    not say how much to take, and names what each share would keep.
+    These are selection_id, n, n_eligible, cutoff, score_hash and others. The same recipe and scores give the same
+    selection. home, url: as in `connect`. Raises ReelsieveError for a recipe without a size, and lists how many samples
+    some sizes would keep.
 
     >>> import reelsieve as rs
     >>> rs.select({"by": "vcs", "kep": 0.5}, "mine")
@@ -186,7 +186,7 @@ def _run_command(arguments: list[str], home: Place | None, url: str | None) -> d
         text=True,
     )
     if done.returncode:
-        # The sentence may be folded, and lines about the run may stand before it.
+        # The sentence may be folded, and lines about the run may come before it.
         message = " ".join(done.stderr.rpartition("error: ")[2].split())
         raise ReelsieveError(message or f"reelsieve {arguments[0]} was stopped")
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -1,6 +1,6 @@
 """The metrics for plain values: they take texts and a video file and return an Outcome, without a database.
 
-They are the scorers of `reelsieve score`, so that they give the numbers that it stores. Models and parameters are named
+They are the scorers of `reelsieve score`, so they give the numbers that it stores. Models and parameters are named
 arguments, with the names of docs/settings.md, in small letters and without REELSIEVE_; neither the environment
 nor reelsieve.toml counts. Without any, models need no download. A model loads at the first call and stays.
 """
@@ -23,7 +23,7 @@ def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: A
     """Return the VCS of a caption as an Outcome: the best value over the references, compared chunk by chunk. See
     docs/metrics/vcs.md.
 
-    Raises ReelsieveError for arguments that cannot be used. What a caption itself prevents is a status.
+    Raises ReelsieveError for arguments that cannot be used. A caption that cannot be scored has a status and a reason.
 
     >>> import reelsieve as rs
     >>> story = "A man opens a red door. A small dog runs outside. The man closes the door."
@@ -52,8 +52,8 @@ def evqa(video: str | os.PathLike[str], caption: Caption, **settings: Any) -> Ou
     """Return the EVQAScore of a caption as an Outcome, from the frames of a video: a file, or an address as in a
     manifest.
 
-    Name a real encoder by `image_text_encoder` and `image_text_checkpoint`: the one that comes along knows the clips of
-    the demo alone, so that without them the status is "no_model". See docs/metrics/evqa.md.
+    Name a real encoder by `image_text_encoder` and `image_text_checkpoint`: the built-in one only works on the demo, so
+    that without these settings the status is "no_model". See docs/metrics/evqa.md.
 
     >>> import reelsieve as rs
     >>> rs.evqa("gone.mp4", "A dog runs.")
@@ -74,8 +74,7 @@ def ecs(
     """Return the ECS of a caption as an Outcome: the share of the keypoints that the caption entails. See
     docs/metrics/ecs.md.
 
-    references: of which the times matter alone. Where caption, keypoints and a reference have them, the value is
-    SodaM's F1.
+    references: only their times are used. If caption, keypoints and a reference have times, the value is SodaM's F1.
 
     >>> import reelsieve as rs
     >>> outcome = rs.ecs(["A dog runs.", "It rains."], "A small dog runs over the lawn.")

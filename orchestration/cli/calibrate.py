@@ -45,7 +45,8 @@ def calibrate(
         typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all."),
     ] = LabelScope.CALIBRATION,
     judge: Annotated[
-        bool, typer.Option("--judge", help="Labels of a chat model, which are made first, in place of people's.")
+        bool,
+        typer.Option("--judge", help="Have a chat model label captions, and use these labels in place of people's."),
     ] = False,
     limit: Annotated[
         int | None,
@@ -57,7 +58,7 @@ def calibrate(
     from orchestration.launch import run_calibration
 
     if limit is not None and not judge:
-        raise UsageError("--limit concerns the captions that a judge labels: give --judge too")
+        raise UsageError("--limit needs --judge: it limits how many captions the judge labels")
     report = run_calibration(installation, dataset, objective.value, labels.value, judge=judge, judge_limit=limit)
     if as_json:
         print_json({"dataset": dataset, **report})
@@ -69,18 +70,20 @@ def calibrate(
     console.print("\n[bold]on the labels of the other videos[/bold]")
     print_rows(
         [_format_evaluation(row) for row in report["evaluation"]],
-        empty="no labels are left: thresholds were chosen on all, so nothing says how good they are",
+        empty="no labels are left to measure how good the thresholds are: they were chosen on all labels",
     )
     if report["evaluation"]:
-        console.print("majority: accuracy of the more frequent answer; always yes: F1 of that answer", style="dim")
-    console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
+        console.print(
+            "majority: accuracy of always the more frequent answer; always yes: F1 of always yes", style="dim"
+        )
+    console.print(f"\nthe scores of {dataset} use these thresholds now", markup=False)
 
 
 def _explain_judged(report: Mapping[str, Any]) -> str:
     """Return a sentence on the captions that the judge labelled, refused or failed at."""
     counts = report["judged"]
     without = counts["failed"] + counts["refused"]
-    left = f"; {without} have no labels because it failed or declined" if without else ""
+    left = f"; {without} without labels, since it failed or declined" if without else ""
     done = f"{counts['judged']} of {counts['captions']} captions judged by this run"
     return f"on labels of {report['labels_of']}, not of people; {done}{left}\n"
 

@@ -22,10 +22,10 @@ STATISTICS = {"spearman": "Spearman's rho", "kendall_b": "Kendall's tau-b", "pea
 def compare(
     installation: Installation,
     a: Annotated[str, typer.Argument(help="A metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
-    b: Annotated[str, typer.Argument(help="The scorer to compare it with, named alike.")],
+    b: Annotated[str, typer.Argument(help="The scorer to compare it with, named in the same way.")],
     dataset: DatasetName,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Samples in each list of those whose rank moved most.")
+        int, typer.Option(min=1, max=1_000_000, help="Samples in each list of those whose rank differs most.")
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
@@ -53,6 +53,7 @@ def compare(
 def _print_scorers(comparison: Comparison) -> None:
     """Print both scorers, their settings that differ, and how many samples are compared."""
     from assets.agreement.comparison import format_missing_scores
+    from assets.reports.text import format_count
 
     sides = {"A": comparison.first, "B": comparison.second}
     for letter, side in sides.items():
@@ -65,7 +66,8 @@ def _print_scorers(comparison: Comparison) -> None:
         ]
         print_rows(rows, empty="")
     console.print(
-        f"\n{comparison.scores.n} samples of {comparison.scores.n_videos} videos compared, {comparison.n_left_out} left out",
+        f"\n{format_count(comparison.scores.n, 'sample')} of {format_count(comparison.scores.n_videos, 'video')} "
+        f"compared, {comparison.n_left_out} left out",
         markup=False,
     )
     for letter, side in sides.items():

@@ -47,7 +47,7 @@ def write_default_settings() -> None:
 
     path = Path.cwd() / SETTINGS_FILE
     if other := find_settings_file():
-        raise RequestRefused(f"{other} is there already: write into it, or remove it first")
+        raise RequestRefused(f"{other} exists already: write into it, or remove it first")
     text = format_default_settings()
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
@@ -78,7 +78,7 @@ def trust_path(
         ]
     )
     if not chosen:
-        raise RequestRefused("there is nothing to trust: this folder has no settings file, and its home is yours")
+        raise RequestRefused("nothing needs trust: this folder has no settings file, and its home is yours")
     for place in chosen:
         if place.is_dir():
             _trust_home(place)
@@ -101,7 +101,7 @@ def _trust_file(path: Path) -> None:
     from assets.trusted_files import trust_file as add
     from orchestration.settings.files import read_settings_file
 
-    # The file itself may be a link, and is looked for by its own name.
+    # The file may be a link, which is found by its own name.
     folder = path.expanduser().parent.resolve()
     file = read_settings_file(folder / path.name)
     allowed = file.list_values_needing_trust()
@@ -122,16 +122,16 @@ def format_default_settings() -> str:
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
-        "# What names servers, keys, files, folders, commands or money counts after reelsieve config trust.",
+        "# Values that name servers, keys, files, folders, commands or money count after reelsieve config trust.",
     ]
     for name, field in list_setting_fields().items():
         if is_allowed_in_file(name):
             lines += ["", f"# {field.description}", f"# {name} = {_format_toml_default(field)}".rstrip()]
     lines += [
         "",
-        f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values come before those above, and what you write",
+        f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values come before those above, and values that you",
     ]
-    lines += ["# into its table before its own. Reelsieve brings these; a table of another name is one of yours."]
+    lines += ["# write into its table before its own. These are built in; a table of another name is your own profile."]
     for name, profile in PROFILES.items():
         lines += ["", f"# {name}: {profile.meaning}", f"# [{PROFILE}.{name}]"]
         for model in profile.models:
@@ -153,7 +153,7 @@ def _list_settings() -> list[dict[str, Any]]:
 
     _, *others = list_settings_groups()
     groups_by_name: dict[str, BaseSettings] = {}
-    # The installation's own last: of a field that several groups have, it gives the value.
+    # The installation's own group last: it gives the value of a field that several groups have.
     for read in reversed([get_settings(), *map(read_settings, others)]):
         groups_by_name |= dict.fromkeys(type(read).model_fields, read)
     return [

@@ -12,9 +12,9 @@ import typer
 if TYPE_CHECKING:
     from orchestration.installation import Installation
 
-# They know their own options, --help among them.
+# Dagster's commands have their own options, --help among them.
 PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
-Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="What Dagster's own command takes.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="Arguments of Dagster's own command.")]
 
 
 def replace_process(installation: Installation, command: list[str], folder: Path) -> NoReturn:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def doctor(
     installation: Installation,
     models: Annotated[
-        bool, typer.Option("--models", help="The files of the models in force, and those missing.")
+        bool, typer.Option("--models", help="List the files of the models in force, and the missing ones.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

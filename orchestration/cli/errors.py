@@ -55,15 +55,15 @@ def explain_user_error(error: BaseException) -> str | None:
     for shown in _list_shown_errors(error):
         if is_conflict(shown):
             return (
-                "this command and another one waited for each other, and the database ended this one: what was written "
-                "stays; run the same command again"
+                "this command and another one waited for each other, and the database ended this one: run the same "
+                "command again (what was written stays)"
             )
         if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
             return _explain_database_error(shown)
         if isinstance(shown, sa.exc.OperationalError | sa.exc.InterfaceError):
             return _explain_database_error(shown.orig or shown)
         if isinstance(shown, OSError) and shown.errno in _MACHINE_ERRORS:
-            return f"{shown.filename or 'the machine'}: {shown.strerror}; mend that and run the same command again"
+            return f"{shown.filename or 'the machine'}: {shown.strerror}; fix that and run the same command again"
     return None
 
 
@@ -96,7 +96,7 @@ def _list_shown_errors(error: BaseException) -> Iterator[BaseException]:
 def _explain_database_error(answer: BaseException) -> str:
     state = getattr(answer, "sqlstate", None) or getattr(answer, "pgcode", None)
     message_lines = str(answer).strip().splitlines()
-    # A server that cannot write its log dies; the line that says so comes without an SQLSTATE.
+    # A server that cannot write its log ends; the line with the reason has no SQLSTATE.
     no_room = next(
         (line for line in message_lines if DISK_FULL_TEXT in line), message_lines[0] if state == _DISK_FULL else None
     )
@@ -104,8 +104,8 @@ def _explain_database_error(answer: BaseException) -> str:
         return f"the disk of the database is full ({no_room}): make room there and run the same command again"
     # An answer of the server carries an SQLSTATE, as of a deadlock. 08 means no connection, 57P a server that stops.
     if state and not state.startswith(("08", "57P")):
-        return f"the database could not do it: {message_lines[0]}; mend that and run the same command again"
+        return f"the database refused: {message_lines[0]}; fix that and run the same command again"
     return (
-        "the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
-        "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
+        "the connection to the database was lost: run the same command again, which starts the embedded server (a "
+        "server of CURATION_DB_URL must be back first); what was written stays"
     )

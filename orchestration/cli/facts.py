@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
     """Measure facts about captions and videos, without a model or a reference, and show how each fact is distributed.
 
-    Measures what is missing; the same command again goes on. View sample_scores has a column for each fact, and more
-    of one is not better.
+    Only missing facts are measured, so the same command goes on after a stop. View sample_scores has a column for every
+    fact. These numbers describe. A higher one is not better.
     """
     from assets.datasets import require_dataset
     from db.evidence.facts import compute_fact_spreads

@@ -46,7 +46,7 @@ def write_fault_log(error: BaseException) -> str:
         else:
             aside = f" ({'; '.join(refused)})" if refused else ""
             return f"{fault}: please report it with its traceback, which is in {name}{aside}"
-    return f"{fault}: please report it with this traceback, for no log can be written ({'; '.join(refused)})\n{trace}"
+    return f"{fault}: please report it with this traceback, since no log can be written ({'; '.join(refused)})\n{trace}"
 
 
 def _remove_oldest(folder: Path) -> None:

@@ -36,12 +36,12 @@ def init(
             metavar="COLUMN", help="Column of ratings by people, whole numbers from 1 to 5; may be given several times."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a manifest of your own data, and print what was guessed, what was left out, and what to run next.
 
-    It reads videos with captions beside them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
+    It reads videos with captions next to them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
     (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.
     """
     from assets.new_manifest.columns import ColumnNames
@@ -71,7 +71,7 @@ def list_next_commands(made: NewManifest) -> list[str]:
 
 
 def format_media_roots(root: tuple[str, Path]) -> str:
-    """Return the JSON for REELSIEVE_MEDIA_ROOTS: the media roots in force and this (name, folder). Reads the settings."""
+    """Return the JSON for REELSIEVE_MEDIA_ROOTS: the media roots of the settings, and this (name, folder)."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
 

@@ -39,6 +39,6 @@ def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, place:
     if unknown := [name for name in chosen or [] if name not in (*metrics, *SIMPLE_SCORES)]:
         simple = " or ".join(SIMPLE_SCORES)
         raise UsageError(
-            f"there is no metric {unknown[0]!r}{place}: choose one of {', '.join(metrics)}, or a simple score, {simple}"
+            f"there is no metric {unknown[0]!r}{place}: choose one of {', '.join(metrics)}, or a simple score: {simple}"
         )
     return list(dict.fromkeys(chosen or metrics))

@@ -29,7 +29,7 @@ DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the d
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
 # writing, and halves of surrogate pairs, which no stream can encode.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Of numbers that are no whole ones, decimals that are shown; from so many digits on they are shown as powers of ten.
+# Decimals that are shown of numbers with a fraction; from so many digits on they are shown as powers of ten.
 _DECIMALS, _DIGITS = 4, 12
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
@@ -54,7 +54,7 @@ class SafeConsole(Console):
     """A rich console that escapes every character of a printed text that a terminal would obey."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        # No emoji: a caption that says ":dog:" says so.
+        # No emoji: ":dog:" in a caption is printed as it is.
         super().__init__(stderr=stderr, highlight=False, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -93,7 +93,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
     """Print rows as a table if it fits the terminal, else as records one below the other; without rows print the
     sentence `empty`.
 
-    right: columns that stand on the right as columns of numbers do, though they hold text.
+    right: columns that are right-aligned as columns of numbers are, although they hold text.
     """
     if not rows:
         console.print(empty, markup=False)
@@ -116,8 +116,7 @@ def hide_connection_attempts() -> None:
     """Silence the log lines of Dagster and SQLAlchemy about a database that is gone: the command's error reports it
     once.
 
-    They are six attempts of five lines per event, and a traceback where a lost connection goes back to the pool;
-    the sentence of the error says it once, at the end.
+    They are six attempts of five lines per event, and a traceback when a lost connection goes back to the pool.
     """
     logging.getLogger().addFilter(_is_no_attempt)
     logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
@@ -154,7 +153,7 @@ def _format_number(value: float | Decimal) -> str:
         exponent = value.as_tuple().exponent
         if isinstance(exponent, int) and -exponent <= _DECIMALS:
             return str(value)
-    # Four decimals would make a 0 of a small number, and a row of digits of a big one.
+    # Four decimals would show a small number as 0, and a big one as a row of digits.
     is_plain = value == 0 or 10**-_DECIMALS <= abs(value) < 10**_DIGITS
     return f"{value:.{_DECIMALS}f}" if is_plain else f"{value:.{_DECIMALS}g}"
 

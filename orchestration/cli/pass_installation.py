@@ -18,7 +18,7 @@ def pass_installation(command: Callable[Concatenate[Installation, P], R]) -> Cal
     """Return the command without its first parameter, for Typer; when it is called, it gets the installation of this
     process as first argument.
 
-    Typer sees the other parameters only. The installation is made when the command is called, so that help needs none.
+    Typer sees only the other parameters. The installation is made when the command is called, so that help needs none.
     """
 
     @wraps(command)

@@ -36,7 +36,7 @@ def rate(
     ] = False,
     to_settle: Annotated[
         str | None,
-        typer.Option(help="Draw what settles this soonest: METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM."),
+        typer.Option(help="Draw the captions that settle this soonest: METRIC:METRIC, METRIC:CUT:CUT, SYSTEM:SYSTEM."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
@@ -45,7 +45,7 @@ def rate(
     from orchestration.look.rating import SCALES
 
     if (aspect is None) != keypoints:
-        raise UsageError("name what is rated with --aspect, such as --aspect coverage, or label facts with --keypoints")
+        raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts")
     if keypoints and (scale is not None or pairs):
         raise UsageError("--scale and --pairs are for ratings: leave them out with --keypoints")
     if to_settle is not None and (pairs or keypoints):

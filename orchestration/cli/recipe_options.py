@@ -15,7 +15,8 @@ _OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
 def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
     """Return the recipe of the file that option `recipe` names, or the recipe that the other options give.
 
-    Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
+    Raises SelectionError if the file is given together with options of a recipe, and for values that no recipe can
+    have.
     """
     from assets.selection.recipe_file import read_recipe
     from db.selection.recipes import SelectionError, parse_recipe
@@ -25,7 +26,7 @@ def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
     if path is not None:
         if fields:
             given = ", ".join(f"--{name.replace('_', '-')}" for name in fields)
-            raise SelectionError(f"--recipe says all of the rule: leave {given} out, or write them into {path}")
+            raise SelectionError(f"--recipe holds the whole recipe: leave {given} out, or write them into {path}")
         return read_recipe(path)
     if "by" in fields:
         fields["by"] = _parse_pairs("by", [text if "=" in text else f"{text}=1" for text in fields["by"]])
@@ -72,4 +73,4 @@ def _parse_number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise SelectionError(f"--{option}: {text!r} is no number: give limits such as 10,30,60") from error
+        raise SelectionError(f"--{option}: {text!r} is not a number: give limits such as 10,30,60") from error

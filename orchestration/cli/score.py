@@ -42,7 +42,7 @@ def score(
     ] = ScoringEngine.PROCESS,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only say the plan, what is pending and what model servers would be asked."),
+        typer.Option("--dry-run", help="Only show the plan, the pending samples and the requests to model servers."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +58,7 @@ def score(
 
     metrics = choose_metrics(installation, metric)
     if early_exit and not any("early_exit" in kind.options for kind in list_source_classes(metrics).values()):
-        raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
+        raise UsageError(f"--early-exit has no effect: the models of {', '.join(metrics)} cannot stop early")
     for _, sentence in explain_unscorable_metrics(installation, dataset, metrics, shard):
         print_warning(sentence)
     if dry_run:

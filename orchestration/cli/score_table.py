@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any
 
-# What stands for a missing value whatever the metric; other statuses get letters.
+# The marks of statuses that all metrics share; other statuses get letters.
 MARKS = {"not_applicable": "–", "unscored": "·", "stale": "~", "failed": "!"}
 # A name is not made shorter than this.
 SHORTEST = 8

@@ -53,11 +53,11 @@ def scores(
     from db.scores.sample_scores import list_scores, load_active_scorers
 
     if components and not as_json:
-        raise UsageError("--components needs --json: a table has no room for the parts of every score")
+        raise UsageError("--components needs --json: a table has no room for the parts of scores")
     stored_dataset = require_dataset(installation.engine, dataset)
     metrics = choose_dataset_metrics(installation, stored_dataset)
     if by is not None:
-        # A simple score stands in the table that it orders.
+        # A simple score is a column of the table that it orders.
         metrics = list(dict.fromkeys([*metrics, *choose_dataset_metrics(installation, stored_dataset, [by])]))
     by, chosen_kind = by or metrics[0], kind and kind.value
     with installation.engine.connect() as connection:
@@ -80,7 +80,7 @@ def scores(
     ):
         console.print(line, markup=False)
     if captions:
-        console.print("captions alone: question-answer pairs have values of another scale; --kind qa lists them")
+        console.print("only captions: question-answer pairs have values of another scale; --kind qa lists them")
     if len(rows) == limit:
         console.print(f"the first {limit}; --limit shows more, --json all")
 

@@ -26,17 +26,17 @@ def search(
 ) -> None:
     """Find the captions, or the videos' frames, that are nearest to a text by stored vectors.
 
-    Scoring stores the vectors: those of captions vcs, those of frames evqa. The similarity orders what was found; it is
-    no score.
+    Scoring stores the vectors: those of captions by vcs, those of frames by evqa. The similarity orders the hits; it is
+    not a score.
     """
     from assets.datasets import require_dataset
     from assets.search import SearchSettings, search_captions, search_frames
 
     if not text.strip():
-        raise UsageError("the text is empty: say what to look for")
+        raise UsageError("the text is empty: give words to search for")
     chosen = require_dataset(installation.engine, dataset) if dataset is not None else None
     search_stored = search_frames if frames else search_captions
-    # The settings of all metrics hold those of all encoders.
+    # The settings of all metrics include those of all encoders.
     result = search_stored(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
     if as_json:
         print_json({"encoder": result.encoder, "notes": list(result.notes), "found": result.rows})

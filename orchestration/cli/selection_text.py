@@ -50,8 +50,8 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
     _print_numbers(installation, "would take", numbers, dataset, rule, "; nothing is frozen", seen.summary.n_others)
     print_rows(systems, empty="no system")
     console.print(
-        "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
-        "of the latter:"
+        "means of the n chosen samples with a value, and of equally many random samples; margin: 1.96 standard errors "
+        "of the random mean"
     )
     print_rows(metrics, empty="no metric")
 
@@ -62,13 +62,15 @@ def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Ite
 
     numbers: the columns of its row in table `selection`, and `cuts`. recipe: as plain data.
     """
+    from assets.reports.text import format_count
     from assets.selection.wording import explain_thresholds, explain_ties
 
     yield from explain_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"], recipe)
     yield from explain_thresholds(numbers["cuts"])
     n_duplicates, unjudged = numbers["n_duplicates"], numbers["unjudged"]
     if n_duplicates:
-        yield f"{n_duplicates} near-duplicates of better samples are left out"
+        are = "is" if n_duplicates == 1 else "are"
+        yield f"{format_count(n_duplicates, 'near-duplicate')} of better samples {are} left out"
     for metric, counts in unjudged.items():
         yield f"without a value of {metric}, in the whole dataset: " + ", ".join(
             f"{n} {status}" for status, n in sorted(counts.items())
@@ -91,12 +93,15 @@ def _print_numbers(
     end: str,
     n_others: int,
 ) -> None:
+    from assets.reports.text import format_count
+
     things = {"caption": "captions", "qa": "question-answer pairs"}.get(numbers["kind"], "samples")
     size = f"{numbers['n']} of {numbers['n_eligible']} {things} of {dataset}"
     console.print(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}", markup=False)
     if n_others:
         console.print(
-            f"captions alone: {n_others} question-answer pairs have values of another scale; --kind qa takes them"
+            f"only captions: {format_count(n_others, 'question-answer pair')} left out, since their scale differs; "
+            "--kind qa takes them"
         )
     for line in explain_choice(numbers, rule.spec()):
         console.print(line, markup=False)

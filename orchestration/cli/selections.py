@@ -26,7 +26,7 @@ selections = typer.Typer(help="List, show and compare frozen selections.", invok
 def print_selections(
     installation: Installation,
     context: typer.Context,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Of this dataset alone.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Only selections of this dataset.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List selections, the newest first."""
@@ -129,7 +129,7 @@ def format_recipe_file(selection: Mapping[str, Any]) -> str:
     """Return the recipe of a stored selection as YAML, with its size, ties and score hash as comments before it.
     Characters that a terminal would obey are escaped.
 
-    Lines are as long as they are: one that is wrapped at the width of a terminal may be another recipe, or none.
+    Lines are not wrapped: a wrapped line could be another recipe, or none.
     """
     import yaml
 

@@ -38,7 +38,7 @@ def _list_dataset_states(installation: Installation) -> list[dict[str, Any]]:
     with installation.engine.connect() as connection:
         datasets = list_datasets(connection)
     scorers = {metric: installation.curation.scorers[metric] for metric in installation.usable_metrics}
-    # Counted first: the summary reads the counts that this look keeps.
+    # Counted first: the summary reads the counts that this stores.
     pending = {
         metric: count_pending_by_shard(installation.engine, scorer, datasets) for metric, scorer in scorers.items()
     }

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-# Rows that are laid out together: the first of a long answer are shown before the last are read.
+# Rows that are laid out together: the first rows of a long answer are printed before the last are read.
 ROWS_AT_A_TIME = 200
-# A column of text is not made narrower than this, and a text in a table is not folded over more lines.
+# The least width of a column of text, and the most lines that a text in a table is folded over.
 NARROWEST = 20
 MOST_LINES = 4
 _GAP = "  "
@@ -58,7 +58,7 @@ def compute_table_widths(
     total width well.
 
     Numbers have all the room that they need; texts share what is left.
-    at_least: widths that the columns have already.
+    at_least: the widths that the columns have already.
 
     >>> fields = [PrintedColumn(Text("n"), True), PrintedColumn(Text("text"), False)]
     >>> compute_table_widths(fields, [[Text("12"), Text("a red circle")]], 80)
@@ -76,7 +76,7 @@ def compute_table_widths(
     if room < 0:
         return None
     widths = narrowest
-    # The least hungry column first: what it does not take is left for the others.
+    # The column that lacks least comes first: the room that it does not take is left for the others.
     hungry = sorted(range(len(fields)), key=lambda i: wanted_widths[i] - narrowest[i])
     for n_left, i in zip(range(len(hungry), 0, -1), hungry, strict=True):
         more = min(wanted_widths[i] - narrowest[i], room // n_left)

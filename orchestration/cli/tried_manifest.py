@@ -26,7 +26,7 @@ _DIGITS = 8
 class TriedManifest:
     """A manifest's folder, and counts of what the manifest holds.
 
-    export: the command that names the folder of the videos, where they lie elsewhere.
+    export_command: the shell command that sets the media root, if the videos are outside the manifest's folder.
     """
 
     folder: Path
@@ -38,7 +38,7 @@ def find_or_make_manifest(installation: Installation, source: Path, home: Path) 
     """Find the manifest of a source and read it, or make one in its folder or in the home; print which. Sets the
     environment variable of media roots if the videos are elsewhere.
 
-    Where the videos lie outside the manifest's folder, their folder gets a name for this process.
+    Raises NoManifest and ManifestError.
     """
     from assets.holdings import read_manifest_holdings
     from assets.new_manifest.make import require_source, suggest_dataset_name
@@ -49,7 +49,7 @@ def find_or_make_manifest(installation: Installation, source: Path, home: Path) 
     aside = home / "manifests" / f"{suggest_dataset_name(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
     for place in (folder, aside):
         if _has_manifest(place):
-            there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
+            there = f"found: a manifest in {place} (remove its tables to have a new one made)"
             console.print(there, markup=False, soft_wrap=True)
             export = _set_media_root(_find_new_root(folder, place))
             return TriedManifest(place, read_manifest_holdings(place), export)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from assets.plan import Plan
     from orchestration.installation import Installation
 
-# A table of the result has so many captions and these facts; sample_scores has them all.
+# The captions and facts that the printed table has; view sample_scores has all.
 SHOWN = 10
 SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
-# Of rows and videos that cannot be used for one reason, so many are named.
+# The number of unusable rows and videos that are named for every reason.
 NAMED = 3
 
 
@@ -37,8 +37,8 @@ def try_folder(
 ) -> None:
     """Do all that your own videos allow as they are: print the plan, ingest, measure facts, score, and write the page.
 
-    No reference and no model of yours is needed. A metric that can say nothing is left out, with what it lacks. The
-    same command again goes on, and computes nothing twice.
+    No references and no models are needed. A metric that cannot score anything is left out, and its missing inputs are
+    named. The same command again goes on, and computes nothing twice.
     """
     from assets.new_manifest.make import suggest_dataset_name
     from orchestration.forecasts import build_holdings_plan, load_dataset_plan
@@ -107,12 +107,12 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     from db.reports.summary import list_unreadable_videos
     from orchestration.launch import run_ingest
 
-    _stage(1, "ingest: every row is checked, and every clip decoded")
+    _stage(1, "ingest: every row is checked, and every video decoded")
     run_ingest(installation, folder, dataset, None, None)
     with installation.engine.connect() as connection:
         dataset_id = require_dataset(installation.engine, dataset).dataset_id
         refused, unreadable = list_rejects(connection, dataset_id), list_unreadable_videos(connection, dataset_id)
-    # A video first: its captions are refused since it is.
+    # Videos first: a refused video is the reason why its captions are refused.
     refused.sort(key=lambda row: not row["source"].startswith("videos."))
     for code in dict.fromkeys(row["code"] for row in refused):
         _print_some(
@@ -133,11 +133,13 @@ def _require_samples(dataset: str, stored: Plan) -> None:
 
 
 def _describe(installation: Installation, dataset: str) -> None:
+    from assets.reports.text import format_count
     from orchestration.launch import run_facts
 
-    _stage(2, "facts: captions and videos are described without a model")
+    _stage(2, "facts: captions and videos are measured without a model")
     described = run_facts(installation, dataset)
-    console.print(f"described: {described['text_fact']} texts, {described['video_fact']} videos by this run")
+    texts, videos = format_count(described["text_fact"], "text"), format_count(described["video_fact"], "video")
+    console.print(f"measured: {texts}, {videos} by this run")
 
 
 def _score(installation: Installation, dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
@@ -146,6 +148,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
     """
     from assets.datasets import require_dataset
+    from assets.reports.text import format_count
     from db.scores.sample_scores import load_active_scorers
     from orchestration.forecasts import explain_unscorable_metrics
     from orchestration.launch import run_scoring
@@ -155,16 +158,23 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     for sentence in (*later.values(), *silent.values()):
         console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
     metrics = [metric for metric in stored.metrics if metric not in silent]
-    _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: left out, as no metric can say anything here")
+    _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score these data")
+    n_written = 0
     if metrics:
-        written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
-        console.print(f"scored: {written} scores, or reasons why there is none, by this run")
+        n_written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
     with installation.engine.connect() as connection:
         scorers = load_active_scorers(connection, require_dataset(installation.engine, dataset))
+    if metrics:
+        n_results = len(metrics) * stored.holdings.samples
+        n_scores = sum(scorers[metric].n_defined for metric in metrics if metric in scorers)
+        results = (
+            f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without"
+        )
+        console.print(f"scored: {results} (reelsieve scores shows why); {n_written} of them by this run")
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
-            why = f"{metric} has no value: reelsieve scores --dataset {dataset} says why"
+            why = f"{metric} has no value: reelsieve scores --dataset {dataset} shows why"
             console.print(f"left out: {why}", markup=False, soft_wrap=True)
     return defined
 
@@ -174,7 +184,7 @@ def _report(installation: Installation, dataset: str) -> Path:
     from assets.datasets import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 
-    _stage(4, "report: one page of what is there")
+    _stage(4, "report: one page about the dataset")
     stored, folder = (
         require_dataset(installation.engine, dataset),
         choose_report_folder(installation.curation.home, dataset),
@@ -192,7 +202,7 @@ def _print_samples(installation: Installation, dataset: str, n: int, metrics: Co
         facts = [spread.fact for spread in spreads if spread.n and spread.fact in SHOWN_FACTS]
         rows = load_first_samples(connection, dataset, [*metrics, *facts], SHOWN)
     full = [spread.fact for spread in spreads if spread.n == n and spread.least is not None]
-    console.print(f"\n{len(full)} facts have a number for each of the {n} samples: {', '.join(full)}\n")
+    console.print(f"\n{len(full)} facts have a number for all {n} samples: {', '.join(full)}\n")
     print_rows(rows, empty="")
     if n > SHOWN:
         console.print(f"the first {SHOWN}; view sample_scores has all samples and columns")

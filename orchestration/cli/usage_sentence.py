@@ -6,7 +6,7 @@ import re
 
 import typer
 
-_EXPECTED = {"float_parsing": "is no number", "int_parsing": "is no whole number"}
+_EXPECTED = {"float_parsing": "is not a number", "int_parsing": "is not a whole number"}
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
 

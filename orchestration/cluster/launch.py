@@ -31,7 +31,7 @@ def run_scoring_on_ray(
     """Score the pending samples of a dataset as `orchestration.launch.run_scoring` does, and yield the same, but
     compute the steps by actors on Ray.
 
-    Raises RayMissing, NoCluster, BadSize and SightDiffers too.
+    Raises RayMissing, NoCluster, ActorSizeError and WorkIdentityDiffers, in addition to the errors of run_scoring.
     """
     check_ray_installed()
     require_dataset(installation.engine, dataset)

@@ -18,9 +18,9 @@ from db.manifest.datasets import Dataset
 from orchestration.cluster.pool_size import PoolSize
 from orchestration.cluster.worker import RayWorker
 
-# Seconds without an actor at work after which the pool says that it waits for room.
+# Seconds without a working actor after which the pool reports that it waits for room.
 PATIENCE_S = 30.0
-# So many actors may end one after the other before one of them begins.
+# The number of actors that may end one after the other before any of them begins.
 STARTS_IN_VAIN = 4
 # A shard at which this many actors died kills them, and is given up.
 TRIES = 3
@@ -57,7 +57,8 @@ class RayActorPool:
         """Compute steps of one shard each by actors; yield every step's list of (key, result) when it ends, in any
         order.
 
-        Raises the error of a step at once, SightDiffers, NoActors, and at the end GivenUp.
+        Raises the error of a step at once, WorkIdentityDiffers, NoActors, and at the end GivenUp for steps at which
+        three actors died.
         """
         left, died = deque(steps), Counter[str]()
         try:
@@ -110,7 +111,7 @@ class RayActorPool:
         while not (ready := ray.wait(futures, timeout=PATIENCE_S)[0]):
             if not self._working:
                 n, size = time.monotonic() - since, self._size
-                tell(f"no actor for {n:.0f} s: each needs {size.cpus:g} cores and {size.gpus:g} GPUs of the cluster")
+                tell(f"no actor for {n:.0f} s: one needs {size.cpus:g} cores and {size.gpus:g} GPUs of the cluster")
         return list(ready)
 
     def _begin(self, actor: Any, future: Any, tell: LineWriter) -> None:
@@ -127,12 +128,12 @@ class RayActorPool:
             tell(f"an actor ended before it began: {_first_line(error)}")
             return
         if sight != self._sight:
-            # The error that is raised holds this actor, and it its cores: the run's next step would wait for them.
+            # The raised error keeps this actor alive, which keeps its cores: the run's next step would wait for them.
             ray.kill(actor)
             raise WorkIdentityDiffers(
-                f"{place} sees another database or makes other scorers than this command: set the same CURATION_DB_URL "
-                "(of an embedded server what `reelsieve db url --owner` prints) and the same REELSIEVE_ variables "
-                "there, and install the same version"
+                f"{place} has another database or other scorers than this command: set the same CURATION_DB_URL there "
+                "(for an embedded server, the output of `reelsieve db url --owner`) and the same REELSIEVE_ variables, "
+                "and install the same version"
             )
         self._n_in_vain = 0
         self._idle.append(actor)

@@ -48,15 +48,15 @@ def choose_pool_sizes(
     """Return the size of the pool without GPUs ("cpu") and of the pool with GPUs ("gpu"); a pool without actors is left
     out. Raises ActorSizeError.
 
-    An actor has one process and loads a model once, whichever metrics need it. So by default a GPU is one actor's, and
-    half a GPU for each means two copies of the models on it. Metrics without models get no GPU. Where a GPU's actors
-    take all cores, none is left without. Raises BadSize.
+    A pool that is by itself computes all steps. An actor is one process and loads a model once, for all metrics that
+    need it: by default one actor uses a GPU, and two actors with half a GPU would load the models twice. Metrics
+    without models get no GPU. If the actors with GPUs take all cores, there are none without.
     """
     slots = [_count_parts(machine.cpus, settings.ray_cpus) for machine in machines]
     if not any(slots):
         most = max((machine.cpus for machine in machines), default=0)
         raise ActorSizeError(
-            f"REELSIEVE_RAY_CPUS asks for {settings.ray_cpus:g} cores an actor, and the largest machine has {most:g}: "
+            f"REELSIEVE_RAY_CPUS asks for {settings.ray_cpus:g} cores per actor, but the largest machine has {most:g}: "
             "lower it"
         )
     n_gpu = 0
@@ -66,7 +66,7 @@ def choose_pool_sizes(
             for room, machine in zip(slots, machines, strict=True)
         ]
         _check_gpus(machines, fitting, settings)
-        # Those that were asked for without a GPU must find cores too.
+        # The actors without a GPU that the settings ask for need cores too.
         left = max(1, sum(slots) - (settings.ray_actors or 0))
         n_gpu = min(sum(fitting), left) if settings.ray_gpu_actors is None else settings.ray_gpu_actors
     n_cpu = max(0, sum(slots) - n_gpu) if settings.ray_actors is None else settings.ray_actors
@@ -82,8 +82,9 @@ def _check_gpus(machines: Sequence[Machine], fitting: Sequence[int], settings: A
     most = max(machine.gpus for machine in machines)
     if not any(fitting) and (most or settings.ray_gpu_actors):
         raise ActorSizeError(
-            f"no machine has room for an actor with {settings.ray_gpus:g} GPUs and {settings.ray_cpus:g} cores, the most "
-            f"GPUs are {most:g}: lower REELSIEVE_RAY_GPUS or REELSIEVE_RAY_CPUS, or set REELSIEVE_RAY_GPU_ACTORS to 0"
+            f"no machine has room for an actor with {settings.ray_gpus:g} GPUs and {settings.ray_cpus:g} cores (the "
+            f"largest has {most:g} GPUs): lower REELSIEVE_RAY_GPUS or REELSIEVE_RAY_CPUS, or set "
+            "REELSIEVE_RAY_GPU_ACTORS to 0"
         )
 
 

@@ -22,7 +22,7 @@ def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: 
     """Return a text that is equal in two processes exactly if they see the same dataset and make the same scorers of
     these metrics. Loads no model.
 
-    Two processes with equal sights work on the same rows with the same models and parameters. Loads no model.
+    Two processes with equal identities work on the same rows with the same models and parameters.
     """
     with curation.engine.connect() as connection:
         query = sa.select(dataset.c.name, dataset.c.created_at).where(
@@ -40,7 +40,7 @@ class RayWorker:
         self._curation = get_installation().curation
 
     def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
-        """Return the place of this actor (process and host) and its work identity for this dataset and these metrics."""
+        """Return this actor's place (process and host) and its work identity for the dataset and metrics."""
         return f"process {os.getpid()} on host {socket.gethostname()}", build_work_identity(
             self._curation, computed_dataset, metrics
         )

@@ -22,7 +22,7 @@ from orchestration.cli.fault_log import write_fault_log
 
 CANCELLED = "57014"
 HEADERS = {
-    # Nothing from elsewhere, no script or style but our files, no frame around a page, and no address to other sites.
+    # Only our own files as scripts and styles, no frame around a page, and no address of ours sent to other sites.
     "Content-Security-Policy": (
         "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -88,7 +88,8 @@ FOR_A_DAY = {"Cache-Control": "private, max-age=86400"}
 class LookPages:
     """The pages below /look, as methods from a request to a response; each reads the database of one installation.
 
-    make_scorers: of all metrics. has_lineage: whether Dagster serves beside. draws: those that are made already.
+    make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages are served too. draws: a cache
+    of draws of captions that is filled already.
     """
 
     engine: Engine
@@ -132,8 +133,8 @@ class LookPages:
 
     @contextmanager
     def _open_view(self, request: Request) -> Iterator[tuple[PageView, QueryContext]]:
-        """Yield the view that the address describes and the ground for its SQL, in one transaction."""
-        # Looked up before: whoever held a connection and waited for a second one could wait for ever.
+        """Yield the view that the address describes, and the context of its SQL statements, in one transaction."""
+        # Looked up before: a request that held a connection and waited for a second one could wait for ever.
         dataset = self.require_dataset(request)
         with self.engine.connect() as connection, connection.begin():
             yield self._load_view(connection, request, dataset)
@@ -173,7 +174,7 @@ class LookPages:
                 rows, end = load_page(prepared, view.parse_place(), PER_PAGE)
                 n = count_samples(prepared)
             except (FilterError, SelectionError) as error:
-                # The field completes names, so that they need not be listed.
+                # The brief sentence lists no names, since the field completes them.
                 short = getattr(error, "brief", str(error))
                 return render_look_page(
                     "grid.html", 400, **values, **self._list_common_values(), error=short, rows=[], n=0, next=None
@@ -229,7 +230,7 @@ class LookPages:
             row = next(iter(load_rows(prepared, [sample_id] if sample_id < 2**63 else [])), None)
             if row is None:
                 raise PageNotFound(
-                    f"dataset {dataset.name} has no sample of this address: it was dropped, or never there"
+                    f"dataset {dataset.name} has no sample with this address: it was dropped, or never existed"
                 )
             video = self._require_video(prepared.connection, dataset, row["video_id"])
             values: dict[str, Any] = {"references": load_references(prepared.connection, row["video_id"])}
@@ -296,7 +297,9 @@ class LookPages:
         """Return the columns of a video of a dataset. Raises PageNotFound."""
         video = find_video(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
         if video is None:
-            raise PageNotFound(f"dataset {dataset.name} has no video of this address: it was dropped, or never there")
+            raise PageNotFound(
+                f"dataset {dataset.name} has no video with this address: it was dropped, or never existed"
+            )
         return video
 
     def send_video_file(self, request: Request) -> Response:
@@ -317,7 +320,7 @@ class LookPages:
         with self.engine.connect() as connection:
             return self._require_video(connection, dataset, request.path_params["video_id"])
 
-    # What one sees, as a selection and as SQL.
+    # The samples of a view as a selection and as SQL.
 
     def render_selection(self, request: Request) -> Response:
         """Return the page that previews the selection of all samples of the view: its recipe and what it would take.
@@ -353,7 +356,7 @@ class LookPages:
             by = view.sort if view.sort and has_number_values(prepared, view.sort) else "n_characters"
             kinds = count_values(prepared, "kind")
         if not rows:
-            raise SelectionError("the view has no sample that could be frozen: loosen its conditions")
+            raise SelectionError("the view has no sample to freeze: loosen its conditions")
         assert isinstance(kinds, list)
         fields: dict[str, Any] = {"by": {by: 1.0}, "keep": 1.0, "where": view.condition or None}
         return prepared.query.dataset, Recipe(**fields, kind="all" if len(kinds) > 1 else None), view

@@ -81,11 +81,11 @@ class LabelPages:
             (parameters.get("keypoint", ""), parameters.get("sample", "")),
         )
         if covered is None:
-            raise BadAnswer("this is no answer to the question about a fact: open the page again")
+            raise BadAnswer("the answer about a fact must be yes or no: open the page again")
         key = parse_whole_number(ids[0]), parse_whole_number(ids[1])
         with self.engine.begin() as connection:
             is_stored = store_label(connection, session.rater, key, parameters.get("digest", ""), covered=covered)
-        why = "somebody labelled this meanwhile, or it was changed or dropped: that answer was not stored"
+        why = "your answer was not stored: the fact was labelled, changed or dropped meanwhile"
         return build_change_response(is_stored, "stored", why)
 
     def undo_answer(self, request: Request) -> Response:
@@ -103,5 +103,5 @@ class LabelPages:
             check_names(rater.name, "keypoints")
         skipped = [tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip")]
         if any(len(key) != 2 for key in skipped):
-            raise BadAnswer("what the address skips is no fact of a caption: open the page again")
+            raise BadAnswer("the skipped fact in the address is not valid: open the page again")
         return LabelSession(rater, tuple((key[0], key[1]) for key in skipped))

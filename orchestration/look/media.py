@@ -34,7 +34,7 @@ class VideoFileResponse:
     """ASGI response with the file of a video, or the range of it that the request asks for. Only the file that was
     ingested is sent.
 
-    It is the file that was ingested, wherever it lies; the database alone names it, and no request can.
+    The path comes only from the database, never from the request.
     """
 
     def __init__(self, video: Mapping[str, Any], headers: Mapping[str, str]) -> None:
@@ -50,7 +50,7 @@ class VideoFileResponse:
         except IngestedFileUnreadable as error:
             raise NoPicture(f"the file cannot be shown: {error}") from error
         guessed, _ = mimetypes.guess_type(PurePosixPath(video["uri"]).name)
-        # Whatever a manifest called a video is never a page.
+        # A file that a manifest calls a video is never served as a page.
         kind = guessed if guessed and guessed.startswith("video/") else "video/mp4"
         self._response = FileResponse(path, media_type=kind, headers=dict(headers))
 
@@ -59,7 +59,7 @@ class VideoFileResponse:
         try:
             await self._response(scope, receive, send)
         finally:
-            # Of a file that changed while it was read nothing can be taken back; the next request is refused.
+            # If the file changed while it was read, this answer cannot be taken back; the next request is refused.
             with suppress(IngestedFileUnreadable):
                 await run_in_threadpool(self._stack.close)
 

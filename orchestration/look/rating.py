@@ -37,13 +37,13 @@ from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
 
-# By name, the answers and their value from 1 to 5, which ratings everywhere have: 5 is best.
+# The answers of every scale with their ratings, which are from 1 to 5 everywhere: 5 is best.
 SCALES: Mapping[str, Mapping[str, float]] = {
     "1-5": {str(number): float(number) for number in range(1, 6)},
     "0-100": {str(number): 1 + number / 25 for number in range(101)},
     "yes-no": {"yes": 5.0, "no": 1.0},
 }
-# Which of two captions is better: A, which stands on the left or above, or B; 1 for A.
+# Which of two captions is better: A, which is shown on the left or above, or B; 1 means A.
 PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 NOTHING_GIVEN = "there is no answer to take back"
 _MOST = 2**63
@@ -63,7 +63,7 @@ class RatingSession:
     """The state of a rating page, as its address holds it: rater, aspect, scale, skipped captions, and the question to
     settle.
 
-    to_settle: the question that captions are drawn for; "" for a random order.
+    scale: None for pairs. to_settle: the question that captions are drawn for; "" for a random order.
     """
 
     rater: Rater
@@ -77,7 +77,7 @@ class RatingSession:
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
-        """Return the query string of an address with this state, `?` included; `skip` adds one skipped caption or pair."""
+        """Return the query string of an address with this state, `?` included; `skip` adds skipped captions."""
         rater = self.rater
         parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
         parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
@@ -155,7 +155,7 @@ class RatePages:
         with self.engine.begin() as connection:
             value, captions = session.answers.get(parameters.get("answer", "")), _parse_answered_captions(parameters)
             if value is None or len(captions) != 1 + session.rater.pairs:
-                raise BadAnswer(f"this is no answer to the question about {session.rater.aspect}: open the page again")
+                raise BadAnswer(f"the answer about {session.rater.aspect} is not valid: open the page again")
             extra: dict[str, Any] = {"answer": parameters["answer"], "seed": session.rater.seed}
             if session.scale is None:
                 extra["a"] = captions[0][0]
@@ -165,7 +165,7 @@ class RatePages:
             if draw and (mark := draw.build_mark(captions[0][0])):
                 extra[DRAW_FIELD] = mark._asdict()
             is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
-        why = "this was answered in another window, changed or dropped meanwhile: that answer was not stored"
+        why = "your answer was not stored: the caption was answered in another window, changed or dropped meanwhile"
         return build_change_response(is_stored, "stored", why)
 
     def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
@@ -194,9 +194,9 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
     check_names(rater.name, rater.aspect)
     skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip"))
     if any(len(key) != 1 + pairs for key in skipped):
-        raise BadAnswer("what the address skips is no caption, or no pair: open the page again")
+        raise BadAnswer("the skipped caption or pair in the address is not valid: open the page again")
     if pairs and parameters.get("to-settle"):
-        raise BadAnswer("what settles a question is drawn one caption at a time: leave pairs out of the address")
+        raise BadAnswer("captions that settle a question are drawn one at a time: leave pairs out of the address")
     if pairs:
         return RatingSession(rater, None, skipped)
     known = find_scale(connection, dataset, rater.aspect)
@@ -216,7 +216,7 @@ def _parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]
     """Return (sample id, hash of its text) for every caption that an answer is about. Raises BadAnswer."""
     ids, digests = [parse_whole_number(text) for text in parameters.getlist("sample")], parameters.getlist("text")
     if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):
-        raise BadAnswer("this answer is about no caption: open the page again")
+        raise BadAnswer("the answer names no caption: open the page again")
     return list(zip(ids, map(bytes.fromhex, digests), strict=True))
 
 
@@ -246,5 +246,5 @@ def check_names(rater: str, aspect: str) -> None:
 def parse_whole_number(text: str) -> int:
     """Return the number of these digits, below 2^63. Raises BadAnswer for any other text."""
     if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
-        raise BadAnswer(f"{text[:40]!r} is no whole number of the address: open the page again")
+        raise BadAnswer(f"{text[:40]!r} in the address is not a whole number: open the page again")
     return int(text)

@@ -21,7 +21,7 @@ def make_look_pages(installation: Installation, *, has_lineage: bool, draws: Dra
 def serve_look_pages(installation: Installation, port: int, draws: DrawCache | None) -> None:
     """Serve the look pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt.
 
-    draws: those that are made already.
+    draws: a cache of draws of captions that is filled already; None for an empty one.
     """
     config = uvicorn.Config(
         RequestGuard(make_look_pages(installation, has_lineage=False, draws=draws).make_app(), port),

@@ -25,8 +25,8 @@ from db.selection.filters import list_column_names
 class PageView:
     """The state of a look page: conditions, order, shown columns, and the row after which the page begins.
 
-    where: a condition of the filter language. only: further ones, each by a brush on one column. sort: a column, ""
-    for the order of ingest. show: the columns that cards and histograms have. after: where the page begins.
+    where: a condition of the filter language. only: further conditions, set on histograms. sort: a column, "" for the
+    order of ingest. show: the columns of cards and histograms. after: the place after which the page begins.
     """
 
     where: str = ""
@@ -54,7 +54,7 @@ class PageView:
     def format_query(self, **changes: Any) -> str:
         """Return the query string of this view after changes, `?` included. A changed view begins at its first page."""
         changed = replace(self, **{"after": "", **changes})
-        # One empty name says that no column is shown, where nothing would stand for all metrics.
+        # One empty name means that no column is shown; without any name all metrics are.
         pairs = [("where", changed.where)] if changed.where else []
         pairs += [("only", text) for text in changed.only]
         pairs += [("sort", changed.sort), ("order", "desc" if changed.descending else "asc")]
@@ -77,7 +77,7 @@ class PageView:
         return self.format_query(only=(*self.list_other_conditions(column), condition))
 
     def build_sample_query(self, dataset: Dataset) -> SampleQuery:
-        """Return the query of this view for the database: the dataset, all conditions, the order and the shown columns."""
+        """Return the query of this view for the database: dataset, all conditions, order and shown columns."""
         conditions = tuple(filter(None, (self.where, *self.only)))
         return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show)
 

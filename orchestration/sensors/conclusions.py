@@ -16,9 +16,9 @@ from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import CONCLUSION_ASSETS, dataset_job
 from orchestration.requests import list_busy_datasets
 
-# The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
+# The tag of a run with the newest event it knows of: failed attempts count only until there are newer scores.
 NEWEST_EVENT_TAG = ".dagster/reelsieve_knows"
-# What people said is read by agreement and report as well.
+# Agreement and report read the judgements of people too.
 JUDGEMENT_ASSETS = ("rating", "keypoint_label")
 
 

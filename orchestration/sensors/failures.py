@@ -79,11 +79,11 @@ def post_notice(url: str, content: dict[str, str]) -> None:
     """Send the notice as JSON by POST, and follow no redirect. Raises NoticeNotDelivered unless the server accepts it
     within 20 seconds.
     """
-    # Their own messages hold the URL, so they are not passed on.
+    # The messages of these errors contain the URL, so they are not passed on.
     try:
         request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
         if request.type not in ("http", "https"):
-            raise NoticeNotDelivered("REELSIEVE_FAILURE_URL is no address of a web server: it must begin with https://")
+            raise NoticeNotDelivered("REELSIEVE_FAILURE_URL is not the address of a web server: begin it with https://")
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE_S):
             return
     except urllib.error.HTTPError as error:

@@ -20,7 +20,7 @@ from orchestration.attempts import MAX_RUN_ATTEMPTS, Attempts
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import ingest_job
 
-# A folder that changed a moment ago may still be on its way.
+# A folder that changed a moment ago may still be copied.
 SETTLED_AFTER_S = 10.0
 # The state of a folder that a run ingests.
 FOLDER_STATE_TAG = ".dagster/reelsieve_inbox"
@@ -44,7 +44,7 @@ def inbox(
             check_dataset_name(folder.name, folder, curation.home)
             digest, changed = compute_folder_state(folder)
         except BadDatasetName as error:
-            context.log.warning(f"inbox folder {folder.name!r} is left alone: {error}")
+            context.log.warning(f"inbox folder {folder.name!r} is not ingested: {error}")
             continue
         except ManifestError as error:
             context.log.warning(str(error))
@@ -68,15 +68,15 @@ def inbox(
                 tags={**tags, DATASET: folder.name},
             )
     if not asked:
-        yield dg.SkipReason("no folder in the inbox has changed and settled")
+        yield dg.SkipReason("no folder in the inbox has changed, or the changes are less than 10 seconds old")
 
 
 def compute_folder_state(folder: Path) -> tuple[str, float]:
     """Return a digest of names, sizes and times of all files below a folder, and the time of the last change in seconds
     since the epoch. Raises ManifestError for a folder that is no manifest.
 
-    Media count like tables: a row whose file came too late was refused, and the next ingest accepts it. Names, sizes
-    and times go in, no content. Raises ManifestError when the folder is no manifest.
+    Videos count like tables: a row whose file came too late was refused, and the next ingest accepts it. The content of
+    files is not read.
     """
     for path in filter(None, [*list_table_files(folder).values(), find_manifest_file(folder, DIMENSIONS_FILE)]):
         with convert_os_errors(path):

@@ -19,7 +19,7 @@ _OTHERS = (
     *(DEVICE_VARIABLE, "REELSIEVE_DAGSTER_DIR"),
     *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH", "REELSIEVE_CHAT_SERVER_PYTHON"),
 )
-# How like PREFIX the first word of a variable is that is taken for a misspelt one of ours.
+# How similar to PREFIX the first word of a variable is that counts as a misspelt one of ours.
 _LIKENESS = 0.8
 
 
@@ -39,7 +39,7 @@ def get_settings() -> Settings:
         read_settings(group)
     known = list_known_variables(settings)
     unread = [_explain_unread(name, known) for name in _list_own_variables(os.environ) if name.upper() not in known]
-    # They may be settings of a broken metric, which nobody can ask for its own.
+    # They may be settings of a broken metric, whose settings are unknown.
     if unread and not BROKEN:
         raise SettingsError("; ".join(unread))
     return settings
@@ -73,8 +73,8 @@ def _list_own_variables(names: Iterable[str]) -> list[str]:
 
 def _explain_unread(name: str, known: Collection[str]) -> str:
     """Return what is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
-    # All begin alike: what follows tells them apart.
+    # All have the same prefix: only the rest of the name is compared.
     meant = {variable.removeprefix(PREFIX): variable for variable in (*known, "CURATION_DB_URL")}
     similar = find_similar_name(name.partition("_")[2], meant)
-    hint = f", did you mean {meant[similar]}?" if similar else ": unset it, or correct its name"
-    return f"environment variable {name} is not read by anything{hint}"
+    hint = f"did you mean {meant[similar]}?" if similar else "unset it, or correct its name"
+    return f"environment variable {name} is not a setting: {hint}"

@@ -87,7 +87,7 @@ def find_settings_file() -> Path | None:
     """Return the settings file of the current folder or the nearest one above, else the one in the home folder; None if
     there is none. Raises SettingsError if both exist.
 
-    Raises SettingsError where both are there: a person could not tell which one counts.
+    If both existed, a person could not know which one counts.
     """
     project_file, home_file = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
     if project_file == own_settings_path():
@@ -95,7 +95,7 @@ def find_settings_file() -> Path | None:
     if not home_file.is_file():
         return project_file
     if project_file and project_file != home_file:
-        raise SettingsError(f"settings stand in {project_file} and in {home_file}: keep one of the two files")
+        raise SettingsError(f"settings are in {project_file} and in {home_file}: keep one of the two files")
     return home_file
 
 
@@ -154,13 +154,14 @@ def read_settings_values() -> Values:
     comes before other values, and a folder's file before the user's own.
     """
     chosen, path = os.environ.get(format_variable_name(PROFILE), ""), find_settings_file()
-    # All profiles are looked at, so that a mistake does not wait for the day when one is chosen.
+    # All profiles are read, so that a mistake does not wait for the day when one is chosen.
     read = [values for values in (_read_own_values(), _read_folder_values(path) if path else None) if values]
     profiles = dict.fromkeys(name for _, by_profile in read for name in by_profile)
     if chosen and chosen not in {*PROFILES, *profiles}:
         there = ", ".join(dict.fromkeys([*PROFILES, *profiles]))
         raise SettingsError(
-            f"{format_variable_name(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into {path or SETTINGS_FILE}"
+            f"{format_variable_name(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into "
+            f"{path or SETTINGS_FILE}"
         )
     values: Values = {}
     for plain, _ in read:
@@ -178,7 +179,7 @@ def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
     file, quoted = read_settings_file(path), shlex.quote(str(path))
     values = _parse_values(file)
     home = _find_home_folder()
-    # Whose home is trusted may already run programs in this user's name.
+    # A trusted home may already run programs in this user's name.
     is_of_home = path.parent == home and (bool(_read_home_variable()) or is_own_home(home))
     if is_of_home or is_trusted(path, file.content):
         return values
@@ -207,7 +208,7 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomli.loads(content.decode())
     except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is no TOML: {error}") from None
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None
     except (ValueError, RecursionError) as error:
         why = "is nested too deep" if isinstance(error, RecursionError) else "has too many digits"
         raise SettingsError(
@@ -248,11 +249,11 @@ def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
     for key, value in values.items():
         place = f"{path}: {_format_table_prefix(table)}{_shorten(key)}"
         if key not in known and BROKEN:
-            # It may be a setting of a broken metric, which nobody can ask for its own.
+            # It may be a setting of a broken metric, whose settings are unknown.
             continue
         if key not in known:
             meant = find_similar_name(key, known)
-            raise SettingsError(f"{place} is no setting{f', did you mean {meant}?' if meant else ''}")
+            raise SettingsError(f"{place} is not a setting{f': did you mean {meant}?' if meant else ''}")
         if not is_allowed_in_file(key):
             raise SettingsError(
                 f"{place} {ENVIRONMENT_ONLY[key]}: set the variable {format_variable_name(key)} instead"
@@ -278,7 +279,7 @@ def _refuse_password(place: str, url: str) -> None:
     except DatabaseUnavailable as error:
         raise SettingsError(f"{place}: {error}") from None
     if parsed.password is not None or any("password" in name for name in parsed.query):
-        raise SettingsError(f"{place} holds a password: set PGPASSWORD, or the variable CURATION_DB_URL")
+        raise SettingsError(f"{place} contains a password: set PGPASSWORD, or the variable CURATION_DB_URL")
 
 
 def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str:
@@ -291,10 +292,10 @@ def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str
         try:
             text = json.dumps(value, default=str)
         except ValueError:
-            # A number of many hexadecimal digits is read, and cannot be written with decimal ones.
+            # A number of many hexadecimal digits can be read, but not written with decimal digits.
             raise SettingsError(f"{place} has too many digits: shorten it") from None
     if "\0" in text:
-        raise SettingsError(f"{place} holds a NUL, which no setting can: remove it")
+        raise SettingsError(f"{place} contains a NUL character: remove it")
     return text
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-# Settings that name a model, beside those that end in _model.
+# Settings that name a model, in addition to those that end in _model.
 _MODELS = {"text_encoder", "image_text_encoder", "image_text_checkpoint", "ecs_verifier", "sentence_splitter"}
 _MODEL_NAME = re.compile(r"(sat:)?(?P<name>[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?)(@\w+)?")
 _MONEY_SETTINGS = {"chat_budget", "chat_prices"}
@@ -20,7 +20,7 @@ def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
     """Whether a settings file of anybody may give this value to the setting: a number, a switch, a choice from a list,
     or a model by its public name. False for everything about money.
 
-    All else may name a server, a key, a file, a folder, a command or somebody's money.
+    Any other value may name a server, a key, a file, a folder or a command.
     """
     if key in _MONEY_SETTINGS:
         return False

@@ -62,7 +62,7 @@ def _explain_refused_request(scope: Scope, headers: Headers) -> tuple[int, str] 
     is_no_log = parts[0] == "logs" and (len(parts) < 3 or "" in parts)
     # Dagster takes such a name for that of a file, and answers that it has a fault.
     if is_no_log or {"..", "."}.intersection(parts) or "\0" in path:
-        return 404, "there is nothing of this name"
+        return 404, "nothing has this name"
     if scope["method"] in ("GET", "HEAD"):
         # Where HTML is accepted Dagster answers with a page to type queries into; else it runs the query.
         if path == GRAPHQL and "text/html" not in headers.get("accept", ""):

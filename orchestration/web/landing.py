@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-# Where Dagster's page keeps a person's choices. It fits the graph's width to the window: from top to bottom the graph
-# is narrow, and its names are large. It keeps open groups too, and with all of them open it draws no name at all.
+# Dagster's page keeps a person's choices in the browser's storage. It fits the graph's width to the window: from top to
+# bottom the graph is narrow, and its names are large. With all groups open it draws no name at all.
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

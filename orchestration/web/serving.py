@@ -47,7 +47,7 @@ def serve_interface(installation: Installation, port: int) -> None:
     """Serve Dagster's web interface and the look pages on 127.0.0.1 until a signal comes or another of its processes
     ends; then one printed line names that process.
 
-    From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
+    The output of this process and of those that it starts goes to a log; only this line and errors are shown.
     """
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
     installation.instance.dispose()
@@ -96,7 +96,7 @@ def _host_behind_guard(
 ) -> None:
     """Serve behind the guard until another process ends. Called in place of Dagster's own function.
 
-    context: Dagster's sight of the code server.
+    context: Dagster's context of the code server.
     """
     dagsters = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS)
     app = LandingRouter(dagsters, make_look_pages(installation, has_lineage=True).make_app())
@@ -112,7 +112,7 @@ def _host_behind_guard(
     server = uvicorn.Server(config)
     for other in others.values():
         threading.Thread(target=_end_together, args=(other, server), daemon=True).start()
-    terminal.print_line(f"ready: http://127.0.0.1:{port} (what Dagster says is in {terminal.log})")
+    terminal.print_line(f"ready: http://127.0.0.1:{port} (the log of Dagster is {terminal.log})")
     server.run()
     # A signal leaves this block as KeyboardInterrupt.
     for name, other in others.items():

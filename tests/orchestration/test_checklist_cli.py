@@ -119,7 +119,7 @@ def test_an_early_exit_needs_something_to_verify(installation: Installation, sto
     done = run_command("score", "-d", "tiny", "--metric", "vcs", "--early-exit")
     assert (done.returncode, done.stderr.strip()) == (
         2,
-        "error: --early-exit concerns metrics whose models can stop early, not vcs",
+        "error: --early-exit has no effect: the models of vcs cannot stop early",
     )
 
 
@@ -203,7 +203,7 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     total = report["evaluation"][-1]
     assert (total["dimension"], total["labels"], total["positive"]) == ("all dimensions", 90, 70)
     assert f"all dimensions 90 {total['accuracy']:.4f} {total['majority']:.4f} {total['f1']:.4f}" in text
-    assert "the scores of tiny follow these thresholds now" in text
+    assert "the scores of tiny use these thresholds now" in text
     # A verifier that is no better than always saying yes gets a warning, and its thresholds are in force all the same.
     assert newest_check() == (total["f1"] > total["all_positive_f1"], dg.AssetCheckSeverity.WARN)
     # Where no labels are left, a sentence stands in the place of the table.
@@ -278,7 +278,7 @@ def test_a_limit_needs_a_judge(story: dict[str, Any]) -> None:
     done = run_command("calibrate", "-d", "tiny", "--limit", "3")
     assert (done.returncode, done.stderr.strip()) == (
         2,
-        "error: --limit concerns the captions that a judge labels: give --judge too",
+        "error: --limit needs --judge: it limits how many captions the judge labels",
     )
 
 
