@@ -72,8 +72,8 @@ def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
         *_spread_evenly(after, last, clip.n_frames),
     ]
     return tuple(
-        Sentence(format_sentence(facts, voice, rng), facts, _seconds(start), _seconds(end))
-        for start, end, facts in timed
+        Sentence(format_sentence(statements, voice, rng), statements, _seconds(start), _seconds(end))
+        for start, end, statements in timed
     )
 
 
@@ -112,25 +112,25 @@ def build_demo_questions(clip: DemoClip) -> tuple[DemoQuestion, ...]:
 UNTIMED = ("waits", "remains")
 
 
-def format_sentence(facts: tuple[ClipStatement, ...], voice: str, rng: Random) -> str:
+def format_sentence(statements: tuple[ClipStatement, ...], voice: str, rng: Random) -> str:
     """Return one sentence in a voice that makes exactly these statements: a single one, or pattern and palette
     together. `rng` chooses the wording.
 
-    >>> format_sentence((Fact("grows", Looks("star", "red")),), "keypoint", Random(0))
+    >>> format_sentence((ClipStatement("grows", Looks("star", "red")),), "keypoint", Random(0))
     'The red star grows.'
     """
-    fact = facts[0]
-    if fact.kind == "style":
-        return wording.STYLE_SENTENCES[fact.target][wording.VOICES.index(voice)]
-    if len(facts) == 2:
+    statement = statements[0]
+    if statement.kind == "style":
+        return wording.STYLE_SENTENCES[statement.target][wording.VOICES.index(voice)]
+    if len(statements) == 2:
         options = wording.BACKGROUND_SENTENCES[voice]
-    elif fact.kind == "pattern":
+    elif statement.kind == "pattern":
         options = wording.PATTERN_SENTENCES[voice]
-    elif fact.kind == "palette":
+    elif statement.kind == "palette":
         options = wording.PALETTE_SENTENCES[voice]
     else:
-        options = wording.TEMPLATES[voice][fact.kind]
-    text = rng.choice(options).format(**_fields(facts, voice))
+        options = wording.TEMPLATES[voice][statement.kind]
+    text = rng.choice(options).format(**_fields(statements, voice))
     return text[0].upper() + text[1:]
 
 
@@ -152,10 +152,10 @@ def _order_statements(
 
 
 def _spread_evenly(
-    statements: list[tuple[ClipStatement, ...]], start: int, end: int
+    groups: list[tuple[ClipStatement, ...]], start: int, end: int
 ) -> list[tuple[float, float, tuple[ClipStatement, ...]]]:
-    step = (end - start) / len(statements)
-    return [(start + i * step, start + (i + 1) * step, facts) for i, facts in enumerate(statements)]
+    step = (end - start) / len(groups)
+    return [(start + i * step, start + (i + 1) * step, statements) for i, statements in enumerate(groups)]
 
 
 def _seconds(frame: float) -> float:
@@ -163,31 +163,31 @@ def _seconds(frame: float) -> float:
     return int(frame * 1000 / FPS + 1e-6) / 1000
 
 
-def _fields(facts: tuple[ClipStatement, ...], voice: str) -> dict[str, str]:
-    fact, fields = facts[-1], {}
-    if fact.palette:
-        first, second = fact.palette[0], fact.palette[-1]
-        pattern = facts[0].target
+def _fields(statements: tuple[ClipStatement, ...], voice: str) -> dict[str, str]:
+    statement, fields = statements[-1], {}
+    if statement.palette:
+        first, second = statement.palette[0], statement.palette[-1]
+        pattern = statements[0].target
         fields["colours"] = first if first == second else f"{first} and {second}"
         if pattern:
             fields["backdrop"] = wording.BACKDROPS[pattern].format(first=first, second=second)
-    if fact.kind == "pattern":
-        fields["pattern"] = wording.PATTERN_PHRASES[fact.target]
-    if fact.subject is not None:
-        fields |= {"S": f"the {_noun(fact.subject, voice)}", "N": _indefinite(fact.subject, voice)}
-    if fact.others:
-        names = [f"the {_noun(other, voice)}" for other in fact.others]
+    if statement.kind == "pattern":
+        fields["pattern"] = wording.PATTERN_PHRASES[statement.target]
+    if statement.subject is not None:
+        fields |= {"S": f"the {_noun(statement.subject, voice)}", "N": _indefinite(statement.subject, voice)}
+    if statement.others:
+        names = [f"the {_noun(other, voice)}" for other in statement.others]
         fields |= {"O": names[0], "list": " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))}
-    agreeing = (fact.subject,) if fact.subject is not None else fact.others
+    agreeing = (statement.subject,) if statement.subject is not None else statement.others
     single = sum(looks.count for looks in agreeing) == 1
     fields |= {"s": "s", "es": "es", "ies": "ies", "is": "is", "its": "its", "it": "it"} if single else PLURAL
     return fields | {
-        "target": wording.COLOUR_WORDS.get(voice, {}).get(fact.target, fact.target),
-        "at": f"{wording.PREPOSITIONS.get(fact.target.split(' ')[-1], 'at')} the {fact.target}",
-        "opposite": wording.OPPOSITES.get(fact.target, ""),
-        "way": wording.WAYS.get(fact.target, ""),
-        "n": wording.NUMBERS.get(fact.number, ""),
-        "times": wording.TIMES.get(fact.number, ""),
+        "target": wording.COLOUR_WORDS.get(voice, {}).get(statement.target, statement.target),
+        "at": f"{wording.PREPOSITIONS.get(statement.target.split(' ')[-1], 'at')} the {statement.target}",
+        "opposite": wording.OPPOSITES.get(statement.target, ""),
+        "way": wording.WAYS.get(statement.target, ""),
+        "n": wording.NUMBERS.get(statement.number, ""),
+        "times": wording.TIMES.get(statement.number, ""),
     }
 
 

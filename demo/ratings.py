@@ -22,7 +22,7 @@ def has_statement(candidate: Candidate, statement: ClipStatement) -> bool:
 def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
     """Return a candidate's coverage, factuality and chronology by name, each from 0 to 1.
 
-    - coverage: share of the clip's facts that the candidate states.
+    - coverage: share of the true statements about the clip that the candidate makes.
     - factuality: share of the candidate's claims that are true.
     - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that are in the right
       order. It is weighted by how much of the clip these sentences tell, and by their share of the candidate.
@@ -35,8 +35,8 @@ def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
     share_of_clip = len(places) / len(describe_clip(clip, "faithful"))
     share_of_text = len(places) / len(candidate.positions)
     return {
-        "coverage": sum(fact in claimed for fact in true) / len(true),
-        "factuality": sum(fact in true for fact in claimed) / len(claimed),
+        "coverage": sum(statement in claimed for statement in true) / len(true),
+        "factuality": sum(statement in true for statement in claimed) / len(claimed),
         "chronology": max(0.0, 2 * in_order - 1) * (0.5 + 0.5 * share_of_clip) * (0.5 + 0.5 * share_of_text),
     }
 

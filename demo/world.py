@@ -212,8 +212,8 @@ class DemoClip:
         opening = [ClipStatement("waits", a.build_looks(), _place_name(a)) for a in first.before.actors if a.visible]
         ending = ClipStatement("remains", others=tuple(a.build_looks() for a in last.after.actors if a.visible))
         return (
-            *(Moment(fact, 0, self.n_frames) for fact in whole),
-            *(Moment(fact, 0, first.start) for fact in opening),
+            *(Moment(statement, 0, self.n_frames) for statement in whole),
+            *(Moment(statement, 0, first.start) for statement in opening),
             *(Moment(event.statement, event.start, event.end) for event in self.events),
             Moment(ending, last.end, self.n_frames),
         )

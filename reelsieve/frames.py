@@ -159,7 +159,7 @@ class _SampleColumns:
         self, rows: Sequence[Mapping[str, Any]], *, needs_videos: bool
     ) -> tuple[list[PendingSample], dict[int, Outcome], dict[int, StoredVideo]]:
         """Return the samples, the outcomes of rows that cannot be samples (by row number from 0), and the video files
-            by the numbers of videos.
+        by the numbers of videos.
 
         needs_videos: whether video files are read. A video has its own number for every set of references and
         keypoints, since the samples of a video share these.

@@ -122,8 +122,8 @@ def quote_column(column: str) -> str:
 def format_equality(column: str, value: str | bool | None) -> str:
     """Return a condition in the language of filters: the column has this value, or is null for None.
 
-    >>> format_equality("system", "o'brien"), equals("has_sound", True), equals("language", None)
-    ("system = 'o''brien'", 'has_sound = true', 'language is null')
+    >>> format_equality("system", "o'brien"), format_equality("language", None)
+    ("system = 'o''brien'", 'language is null')
     """
     if value is None:
         return f"{quote_column(column)} is null"
