@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The text of the caption."""
+        """The text of the caption: its sentences, joined by spaces."""
         return " ".join(sentence.text for sentence in self.sentences)
 
     @property

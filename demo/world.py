@@ -151,7 +151,7 @@ class Actor:
 
 @dataclass(frozen=True)
 class Scene:
-    """The camera and all actors at one moment."""
+    """The camera and all actors of a clip at one moment; actors out of view are included."""
 
     camera: Camera
     actors: tuple[Actor, ...]
@@ -196,7 +196,7 @@ class DemoClip:
 
     @property
     def shapes(self) -> frozenset[str]:
-        """All shapes that appear in the clip."""
+        """The set of the names of all shapes that a true statement about the clip names."""
         return frozenset(looks.shape for moment in self.list_moments() for looks in moment.statement.named_looks)
 
     def list_moments(self) -> tuple[Moment, ...]:

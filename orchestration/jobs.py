@@ -74,5 +74,5 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
 
 @dg.job(executor_def=dg.in_process_executor)
 def prune_job() -> None:
-    """Keep Dagster's tables small."""
+    """Delete finished runs and ticks older than 30 days from Dagster's storage."""
     prune_runs()

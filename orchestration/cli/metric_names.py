@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def choose_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
-    """Return the chosen metrics and simple scores without repeats, or all usable metrics where none is chosen. Raises
-    UsageError for an unknown name.
+    """Return the chosen metrics and simple scores without repeats; where none is chosen, all usable metrics, which
+    opens the database. Raises UsageError for an unknown name.
 
     UsageError for an unknown name.
     """

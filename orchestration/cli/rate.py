@@ -41,7 +41,9 @@ def rate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
 ) -> None:
-    """Rate captions in a browser, one or two at a time, or label keypoints, blind. Every answer is stored at once."""
+    """Serve pages where people rate captions, one or two at a time, or label keypoints, blind. Answers are stored at
+    once.
+    """
     from orchestration.look.rating import SCALES
 
     if (aspect is None) != keypoints:

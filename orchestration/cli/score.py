@@ -46,7 +46,8 @@ def score(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score every sample without a score or with a stale one. Stop at any moment: the same command goes on.
+    """Score every sample without a score or with a stale one, and store the scores. After a stop, the same command goes
+    on.
 
     Commands that run at once, on this or other machines, share the shards among them.
     """

@@ -29,7 +29,7 @@ def print_selections(
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Only selections of this dataset.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List selections, the newest first."""
+    """List frozen selections with their size and recipe, the newest first."""
     if context.invoked_subcommand is not None:
         return
     from assets.datasets import require_dataset
@@ -68,7 +68,7 @@ def show(
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the recipe of a selection, as a file that makes it again from the same scores."""
+    """Print the recipe of a frozen selection, as a YAML file that makes it again from the same scores."""
     from db.selection.recipes import convert_rule
     from db.selection.stored_selections import require_selection
 

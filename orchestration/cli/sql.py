@@ -29,7 +29,7 @@ def sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a query by a role that may only read.
+    """Run one SQL query by a role that may only read, and print the answer as a table, as CSV or as JSON.
 
     Begin with: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """

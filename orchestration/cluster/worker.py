@@ -36,7 +36,7 @@ class RayWorker:
     """A Ray actor that computes steps of runs. Its settings come from the environment of its machine."""
 
     def __init__(self) -> None:
-        """Open no connection and load no model yet."""
+        """Create the actor. Database and models are opened when a step needs them."""
         self._curation = get_installation().curation
 
     def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:

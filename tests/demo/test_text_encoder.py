@@ -60,7 +60,7 @@ def test_the_best_match_of_a_sentence_is_the_same_event(captioned: Captioned, ve
     for clip, made in captioned[:N_CLIPS]:
         reference, faithful = describe_clip(clip, "annotator_a"), made["sys_faithful"].sentences
         best = (matrix(reference, vectors) @ matrix(faithful, vectors).T).argmax(axis=1)
-        hits += [reference[i].statements == faithful[j].facts for i, j in enumerate(best.tolist())]
+        hits += [reference[i].statements == faithful[j].statements for i, j in enumerate(best.tolist())]
     assert np.mean(hits) > 0.85
 
 

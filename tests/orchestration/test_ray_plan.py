@@ -68,9 +68,9 @@ def test_metrics_without_models_take_no_gpu(monkeypatch: pytest.MonkeyPatch) -> 
         (
             [BOX, BOX],
             {"ray_gpus": 3},
-            "has room for an actor with 3 GPUs and 1 cores (the largest has 2 GPUs)",
+            "actor with 3 GPUs and 1 cores .the largest has 2 GPUs.: lower",
         ),
-        ([LAPTOP], {"ray_gpu_actors": 1}, "(the largest has 0 GPUs): lower REELSIEVE_RAY_GPUS"),
+        ([LAPTOP], {"ray_gpu_actors": 1}, "the largest has 0 GPUs.: lower REELSIEVE_RAY_GPUS"),
         ([Machine(64), Machine(1, 1)], {"ray_cpus": 2}, "with 1 GPUs and 2 cores"),
     ],
 )
