@@ -28,8 +28,8 @@ SYSTEMS = (
 class Candidate:
     """A candidate caption of a synthetic system: its sentences, which keep the statements that they make.
 
-    ``told`` gives, for every statement, the position of the same sentence in the faithful account. None marks a
-    statement that is not about this clip.
+    ``positions`` has, for every sentence, the position of the same sentence in the faithful account; None for a
+    sentence that is not true of this clip.
     """
 
     system: str

@@ -17,7 +17,7 @@ from db.server.processes import is_process_alive
 from db.server.urls import DAGSTER, build_sibling_url
 from orchestration.requests import UNFINISHED_STATUSES
 
-# Seconds between two looks at a lease whether it is still held.
+# Seconds between two renewals of a lease.
 LEASE_PAUSE_S = 2.0
 # Tags of a run: where it is executed, and its own id, since a run that is started again inherits its predecessor's tags
 # but has no lease yet. Dagster shows no tag that begins so.

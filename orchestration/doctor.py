@@ -109,7 +109,7 @@ def _home(installation: Installation) -> tuple[bool, str]:
         return False, fault
     if is_readable_by_others(home):
         quoted = shlex.quote(str(home))
-        # As root the server runs as another user, who must pass through.
+        # As root the server runs as another user, who must be able to enter the folder.
         passage = f" && chmod go+x {quoted}" if os.geteuid() == 0 else ""
         return False, f"other accounts can read {home}: run chmod -R go-rwx {quoted}{passage}"
     return free > ENOUGH_DISK_GB, f"{home}, {free:.0f} GB free (at least {ENOUGH_DISK_GB} GB are needed)"

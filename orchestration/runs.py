@@ -36,7 +36,7 @@ from orchestration.definitions import defs
 from orchestration.installation import Installation
 from orchestration.terminal import LOGGER_NAME, OutageFilterStream, print_line
 
-# The tag of a run in which shards failed: their partition keys. The others were done.
+# The tag of a run with the partition keys of the shards that failed; all other shards were computed.
 FAILED_SHARDS_TAG = "failed_shards"
 
 
@@ -167,7 +167,7 @@ def watch_run(installation: Installation, run_id: str, held: Leases) -> Iterator
 
 
 def _watch_until_end(installation: Installation, run_id: str, held: Leases, ended: threading.Event) -> None:
-    told: set[str] = set()
+    announced: set[str] = set()
     while not ended.wait(LEASE_PAUSE_S):
         if not held.renew():
             continue
@@ -175,12 +175,14 @@ def _watch_until_end(installation: Installation, run_id: str, held: Leases, ende
             if ahead := _load_runs_ahead(installation, run_id):
                 close_dead_runs(installation.instance, installation.database_url)
                 ahead = {
-                    other: since for other, since in _load_runs_ahead(installation, run_id).items() if other not in told
+                    other: since
+                    for other, since in _load_runs_ahead(installation, run_id).items()
+                    if other not in announced
                 }
                 for other, since in ahead.items():
                     holder = _describe_run(installation, other)
                     print_line("run", f"waits for the encoder of this machine, which {holder} has held since {since}")
-                told |= ahead.keys()
+                announced |= ahead.keys()
         except (psycopg.OperationalError, sa.exc.DBAPIError, DagsterPostgresException):
             # The run meets the same outage at its next statement and reports it.
             continue

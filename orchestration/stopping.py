@@ -2,7 +2,7 @@
 
 Python handles a signal in the main thread, between two steps of Python code. A thread that waits inside a C library, as
 psycopg2 does for a lock, takes no such step; and a process whose main thread has ended still waits for other threads,
-which no signal reaches. So a thread of its own, which hears of the signal by a socket, ends the process in the end.
+which no signal reaches. So a separate thread, which learns of the signal by a socket, ends the process.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def clean_up_after_kill(folder: str) -> Iterator[None]:
     """Kill the child processes of this process and remove the folder if this process is killed inside the block. Starts
     a shell that waits for that.
 
-    folder: one that only they need.
+    folder: one that only these children need.
     """
     children = [str(child.pid) for child in psutil.Process().children(recursive=True)]
     # The shell waits for its input, which ends with this process.

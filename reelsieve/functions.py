@@ -30,8 +30,6 @@ STATUS_PATTERN = re.compile(r"[a-z][a-z_]{1,39}")
 class FunctionMetric:
     """A metric that is one Python function, with the members of `reelsieve.metrics.Scorer`; `metric` makes one. Calling
     it calls the function.
-
-    Calling it calls the function.
     """
 
     rests_on = ()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from db.server.bulk import UpsertCounts
     from reelsieve.stored import Place
 
-# Names of the column that says which sample a row is about, and the kind of sample that such a name means.
+# Names of the column that names the sample of a row, and the kind of samples that the name means.
 KEY_COLUMNS = {"sample": None, "caption_id": "caption", "qa_id": "qa"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,39}")
 # Statuses that the platform itself gives.

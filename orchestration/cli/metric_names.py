@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 def choose_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
     """Return the chosen metrics and simple scores without repeats; where none is chosen, all usable metrics, which
     opens the database. Raises UsageError for an unknown name.
-
-    UsageError for an unknown name.
     """
     from assets.scores.registry import METRICS
 

@@ -61,7 +61,7 @@ def explain_left_out_metrics(rows: Sequence[Mapping[str, Any]], metrics: Sequenc
     """Yield one line that names the metrics without any value and their statuses; nothing without rows or metrics."""
     statuses = {metric: dict.fromkeys(_status(row, metric).replace("_", " ") for row in rows) for metric in metrics}
     if rows and metrics:
-        why = ", ".join(f"{metric} ({', '.join(found)})" for metric, found in statuses.items())
+        why = ", ".join(f"{metric} ({', '.join(names)})" for metric, names in statuses.items())
         yield f"left out, since no sample has a value: {why}"
 
 

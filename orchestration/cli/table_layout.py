@@ -39,7 +39,7 @@ def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells
     remaining = iter(rows)
     while some := [[_NOTHING if cell is None else cell for cell in row] for row in islice(remaining, ROWS_AT_A_TIME)]:
         before = widths
-        # Once in records, always in records.
+        # After one block of records, all blocks are records.
         widths = None if widths is None else compute_table_widths(fields, some, console.width, widths)
         if widths is None:
             lines = _format_records(fields, some, console, n_shown)

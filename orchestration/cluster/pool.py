@@ -22,7 +22,7 @@ from orchestration.cluster.worker import RayWorker
 PATIENCE_S = 30.0
 # The number of actors that may end one after the other before any of them begins.
 STARTS_IN_VAIN = 4
-# A shard at which this many actors died kills them, and is given up.
+# A shard at which this many actors died is given up.
 TRIES = 3
 
 
@@ -84,7 +84,7 @@ class RayActorPool:
                     self._idle.append(actor)
                     yield results
         finally:
-            # Of a step that failed, or a run that was stopped: nobody waits for the others any more.
+            # After a step failed or the run was stopped, nobody waits for the other actors any more.
             for actor, _ in self._working.values():
                 ray.kill(actor)
             self._working.clear()
@@ -100,7 +100,7 @@ class RayActorPool:
             actor, step = self._idle.pop(), left.popleft()
             self._working[actor.take.remote(step)] = (actor, step)
         while len(self._starting) < min(len(left), self._size.n - len(self._working)):
-            # By hand instead of by Ray, which would let steps wait for an actor whose machine is gone.
+            # Assigned here instead of by Ray, which would let steps wait for an actor whose machine is gone.
             options = {"num_cpus": self._size.cpus, "num_gpus": self._size.gpus, "scheduling_strategy": "SPREAD"}
             actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote()
             self._starting[actor.sight.remote(*self._concerns)] = actor

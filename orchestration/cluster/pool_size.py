@@ -48,9 +48,9 @@ def choose_pool_sizes(
     """Return the size of the pool without GPUs ("cpu") and of the pool with GPUs ("gpu"); a pool without actors is left
     out. Raises ActorSizeError.
 
-    A pool that is by itself computes all steps. An actor is one process and loads a model once, for all metrics that
-    need it: by default one actor uses a GPU, and two actors with half a GPU would load the models twice. Metrics
-    without models get no GPU. If the actors with GPUs take all cores, there are none without.
+    If there is only one pool, it computes all steps. An actor is one process and loads a model once, for all
+    metrics that need it: by default one actor uses a GPU, and two actors with half a GPU would load the models
+    twice. Metrics without models get no GPU. If the actors with GPUs take all cores, there are none without.
     """
     slots = [_count_parts(machine.cpus, settings.ray_cpus) for machine in machines]
     if not any(slots):

@@ -166,8 +166,6 @@ def build_histogram_bars(histogram: Histogram) -> list[HistogramBar]:
 class SentenceLink:
     """A line from a sentence of the caption to the sentence of the reference that it matches, and whether the order
     breaks there. Sentences count from 1.
-
-    Both are counted from 1.
     """
 
     caption: int

@@ -32,9 +32,9 @@ DEFINITIONS = "orchestration.definitions"
 PAUSE_S = 0.1
 POLL_RATE_MS = 2000
 LOG = "ui.log"
-# Dagster's command has no place for a guard, and with a guard that passes requests on to it, its own port would stand
-# open to every site. So this function of it, with which it ends, is replaced. Its host is one that does not exist:
-# should a version of Dagster not call the function, nothing is served.
+# Dagster's command cannot be given a guard, and behind a guard that passes requests on, its own port would be open to
+# every site. So the last function that it calls is replaced. Its host is one that does not exist: if a version of
+# Dagster does not call the function, nothing is served.
 LAST_STEP = "host_dagster_ui_with_workspace_process_context"
 NO_HOST = "guarded.invalid"
 
