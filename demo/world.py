@@ -118,11 +118,11 @@ class Camera:
     zoom: float = 1.0
 
     def convert_to_world(self, x: float, y: float) -> tuple[float, float]:
-        """Convert a point from picture coordinates to world coordinates."""
+        """Return the world coordinates of a point that is given in picture coordinates."""
         return self.x + x / self.zoom, self.y + y / self.zoom
 
     def convert_to_picture(self, x: float, y: float) -> tuple[float, float]:
-        """Convert a point from world coordinates to picture coordinates."""
+        """Return the picture coordinates of a point that is given in world coordinates."""
         return (x - self.x) * self.zoom, (y - self.y) * self.zoom
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @raise_reelsieve_errors
 def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
-    """Return the VCS of a caption as an Outcome: the best value over the references, compared chunk by chunk. See
-    docs/metrics/vcs.md.
+    """Return the VCS of a caption as an Outcome (a value, or a status and its reason): the best value over the
+    references, compared chunk by chunk. See docs/metrics/vcs.md.
 
     Raises ReelsieveError for arguments that cannot be used. A caption that cannot be scored has a status and a reason.
 
@@ -37,8 +37,8 @@ def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: A
 
 @raise_reelsieve_errors
 def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
-    """Return the VCS of a short caption as an Outcome, compared word by word. See docs/metrics/vcs.md. Arguments and
-    errors are those of `vcs`.
+    """Return the VCS of a short caption as an Outcome (a value, or a status and its reason), compared word by word. See
+    docs/metrics/vcs.md. Arguments and errors are those of `vcs`.
 
     >>> import reelsieve as rs
     >>> rs.vcs_short("A man opens a red door slowly.", "A man opens a red door slowly.").value
@@ -49,8 +49,8 @@ def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **setti
 
 @raise_reelsieve_errors
 def evqa(video: str | os.PathLike[str], caption: Caption, **settings: Any) -> Outcome:
-    """Return the EVQAScore of a caption as an Outcome, from the frames of a video: a file, or an address as in a
-    manifest.
+    """Return the EVQAScore of a caption as an Outcome (a value, or a status and its reason), from the frames of a
+    video: a file, or an address as in a manifest.
 
     Name a real encoder by `image_text_encoder` and `image_text_checkpoint`: the built-in one only works on the demo, so
     that without these settings the status is "no_model". See docs/metrics/evqa.md.
@@ -71,8 +71,8 @@ def ecs(
     references: Caption | Sequence[Caption] = (),
     **settings: Any,
 ) -> Outcome:
-    """Return the ECS of a caption as an Outcome: the share of the keypoints that the caption entails. See
-    docs/metrics/ecs.md.
+    """Return the ECS of a caption as an Outcome (a value, or a status and its reason): the share of the keypoints that
+    the caption entails. See docs/metrics/ecs.md.
 
     references: only their times are used. If caption, keypoints and a reference have times, the value is SodaM's F1.
 
@@ -92,8 +92,8 @@ def qeva(
     video: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Return the QEVA of a caption as an Outcome: coverage, factuality and chronology, measured by questions and
-    answers. See docs/metrics/qeva.md.
+    """Return the QEVA of a caption as an Outcome (a value, or a status and its reason): coverage, factuality and
+    chronology, measured by questions and answers. See docs/metrics/qeva.md.
 
     References and keypoints stand for the video, unless `qeva_video_model` names a model, which looks at `video`.
 

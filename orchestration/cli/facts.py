@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pass_installation
 def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
-    """Measure and store missing facts about captions and videos, without a model, and show how each is distributed.
+    """Measure and store missing facts about captions and videos without a model, and show how each fact varies.
 
     Only missing facts are measured, so the same command goes on after a stop. View sample_scores has a column for every
     fact. These numbers describe. A higher one is not better.

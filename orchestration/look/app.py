@@ -64,11 +64,11 @@ class RowIdConvertor(Convertor[int]):
     regex = "[0-9]+"
 
     def convert(self, value: str) -> int:
-        """Return the number of these digits, or 2^63 for more than 30 digits."""
+        """Return these digits as an int, or 2^63 if there are more than 30 of them."""
         return int(value) if len(value) <= 30 else 2**63
 
     def to_string(self, value: int) -> str:
-        """Return the digits of the number."""
+        """Return the number in decimal digits."""
         return str(value)
 
 

@@ -35,7 +35,9 @@ class LabelSession:
     skipped: tuple[tuple[int, int], ...] = ()
 
     def format_query(self, *, skip: KeypointQuestion | None = None, with_skipped: bool = True) -> str:
-        """Return the query string of an address with this state, `?` included; `skip` adds one skipped keypoint."""
+        """Return the query string of an address with this state, `?` included. `skip` adds a keypoint to the skipped
+        ones; without `with_skipped` the earlier ones are left out.
+        """
         skipped = (*(self.skipped if with_skipped else ()), *([] if skip is None else [skip[:2]]))
         parameters = [("rater", self.rater.name), ("seed", str(self.rater.seed))]
         return f"?{urlencode([*parameters, *(('skip', f'{k}-{s}') for k, s in skipped)])}"

@@ -77,7 +77,9 @@ class RatingSession:
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
-        """Return the query string of an address with this state, `?` included; `skip` adds skipped captions."""
+        """Return the query string of an address with this state, `?` included. `skip` adds captions to the skipped
+        ones; without `with_skipped` the earlier ones are left out.
+        """
         rater = self.rater
         parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
         parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
@@ -244,7 +246,7 @@ def check_names(rater: str, aspect: str) -> None:
 
 
 def parse_whole_number(text: str) -> int:
-    """Return the number of these digits, below 2^63. Raises BadAnswer for any other text."""
+    """Return the text as a whole number from 0 to below 2^63. Raises BadAnswer for any other text."""
     if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
         raise BadAnswer(f"{text[:40]!r} in the address is not a whole number: open the page again")
     return int(text)

@@ -120,7 +120,7 @@ def quote_column(column: str) -> str:
 
 
 def format_equality(column: str, value: str | bool | None) -> str:
-    """Return a condition in the language of filters: the column has this value, or is null for None.
+    """Return a condition in the language of filters: the column equals this text or truth value, or is null for None.
 
     >>> format_equality("system", "o'brien"), format_equality("language", None)
     ("system = 'o''brien'", 'language is null')
