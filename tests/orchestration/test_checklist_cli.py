@@ -209,7 +209,7 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     # Where no labels are left, a sentence stands in the place of the table.
     done = run_command("calibrate", "-d", "tiny", "--labels", "all")
     text = " ".join(done.stdout.split())
-    assert "no labels are left: thresholds were chosen on all, so nothing says how good" in text
+    assert "no labels are left to measure how good the thresholds are" in text
     assert "majority" not in text
     assert newest_check()[0]
 
@@ -236,7 +236,7 @@ def test_calibrate_on_labels_of_a_judge(story: dict[str, Any]) -> None:
         assert (asked_first, len(server.asked)) == (5, 5 + N_CAPTIONS - 4)
     text, said = (" ".join(shown.split()) for shown in (few.stdout, few.stderr))
     assert few.returncode == 0, few.stderr
-    assert "on labels of judge:tiny, not of people; 4 of 5 captions judged by this run; 1 have no labels" in text
+    assert "on labels of judge:tiny, not of people; 4 of 5 captions judged by this run; 1 without labels" in text
     assert "1 captions have no labels of the judge, the first for this reason: clip_" in said
     assert "the server answered 403: not you" in said
     found = read_json(done)

@@ -253,7 +253,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
     gone = {**good, "sample": [KEYS[0], "gone"]}
     elsewhere = {**good, "video": ["clip_01", "clip_00"]}
     for columns, name, sentence in [
-        ({"value": [1]}, "extra", "the table has no column that names samples, only 'value': name one sample"),
+        ({"value": [1]}, "extra", "the table has no column that names samples, only 'value': name one column sample"),
         ({"sample": ["a"]}, "extra", "the table has no column of numbers, only 'sample': name one column value"),
         ({"sample": [], "value": []}, "extra", "the table has no rows"),
         ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is not a number"),
@@ -286,7 +286,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
             rs.import_scores(pd.DataFrame(columns, dtype=object), name, "mine")
         assert str(error.value).startswith(sentence)
     for source in ("\x00", "\ud800", " ", 5):
-        with pytest.raises(rs.ReelsieveError, match=r"^source .* is no plain text"):
+        with pytest.raises(rs.ReelsieveError, match=r"^source .* is not plain text"):
             rs.import_scores(pd.DataFrame(good), "extra", "mine", source=source)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(rs.ReelsieveError, match="did you mean 'mine'"):
         rs.import_scores(pd.DataFrame(good), "extra", "minee")

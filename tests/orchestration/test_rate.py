@@ -133,7 +133,7 @@ def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: s
     page.goto(f"/look/clips/rate?aspect=coverage&rater={rater}&{skip}")
     assert now(page) == shown.ids[-1]
     press(page, "3")
-    page.get_by_role("link", name="go on with them").click()
+    page.get_by_role("link", name="go on with").click()
     page.get_by_text("1 of 30 rated").wait_for()
     assert now(page) in shown.ids[:-1]
 
@@ -277,7 +277,7 @@ def test_agreement_so_far_is_folded_and_says_when_it_is_enough(page: Page, shown
     row = region.get_by_role("row", name="evqa").inner_text().split("\t")
     assert row[-1] == "30"
     page.get_by_text("How far people agree with each other is open").wait_for()
-    assert page.get_by_text("A forecast takes the difference as it is now").is_visible()
+    assert page.get_by_text("A forecast assumes that the difference stays as it is now").is_visible()
 
 
 def digest(shown: Shown, sample_id: int) -> str:
