@@ -58,8 +58,8 @@ def run_scoring(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Score the pending samples of a dataset by Dagster runs in this process; yield (shard key, number of scores
-    written by metric) for every shard in which this process scored or that it checked for the first time.
+    """Score the pending samples of a dataset by Dagster runs in this process; yield (shard key, number of results
+    written by metric) for every shard that this process completed. A result is a score, or a status without one.
 
     Neighbouring shards share one run. options: values of options by name; every source that knows an option gets it.
     Without options, evidence that an earlier run left incomplete because of an option is completed. shards: the numbers

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class ThresholdObjective(str, Enum):
-    """The measure that a threshold of ECS maximises, as the option --objective names it."""
+    """The aim by which a threshold of ECS is chosen: best F1, Youden's J or MCC, or as many covered keypoints as the
+    labels have.
+    """
 
     F1 = "f1"
     YOUDEN = "youden"

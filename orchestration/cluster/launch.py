@@ -28,8 +28,8 @@ def run_scoring_on_ray(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Score the pending samples of a dataset as `orchestration.launch.run_scoring` does, and yield the same, but
-    compute the steps by actors on Ray.
+    """Score the pending samples of a dataset by actors on Ray; yield (shard key, number of results written by metric)
+    for every shard that this process completed.
 
     Raises RayMissing, NoCluster, ActorSizeError and WorkIdentityDiffers, in addition to the errors of run_scoring.
     """
