@@ -98,12 +98,12 @@ class RayActorPool:
         actor: Any
         while left and self._idle:
             actor, step = self._idle.pop(), left.popleft()
-            self._working[actor.take.remote(step)] = (actor, step)
+            self._working[actor.compute_step.remote(step)] = (actor, step)
         while len(self._starting) < min(len(left), self._size.n - len(self._working)):
             # Assigned here instead of by Ray, which would let steps wait for an actor whose machine is gone.
             options = {"num_cpus": self._size.cpus, "num_gpus": self._size.gpus, "scheduling_strategy": "SPREAD"}
             actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote()
-            self._starting[actor.sight.remote(*self._concerns)] = actor
+            self._starting[actor.report_identity.remote(*self._concerns)] = actor
 
     def _wait_for_futures(self, tell: LineWriter) -> list[Any]:
         """Return the futures of actors that have begun, ended a step or died; wait until there is one."""
