@@ -47,7 +47,7 @@ class RayActorPool:
         """Start no actor yet. concerns: the dataset and the metrics. work_identity: the identity of work on these that
         every actor must report.
         """
-        self._size, self._concerns, self._sight = size, concerns, work_identity
+        self._size, self._concerns, self._work_identity = size, concerns, work_identity
         self._n_in_vain = 0
         self._idle: list[Any] = []
         self._starting: dict[Any, Any] = {}
@@ -117,7 +117,7 @@ class RayActorPool:
     def _begin(self, actor: Any, future: Any, tell: LineWriter) -> None:
         """Make a started actor an idle one. Raises its error, WorkIdentityDiffers and NoActors."""
         try:
-            place, sight = ray.get(future)
+            place, work_identity = ray.get(future)
         except RayTaskError as error:
             ray.kill(actor)
             raise error.cause from None
@@ -127,7 +127,7 @@ class RayActorPool:
                 raise NoActors(f"no actor starts on the cluster: {_first_line(error)}") from None
             tell(f"an actor ended before it began: {_first_line(error)}")
             return
-        if sight != self._sight:
+        if work_identity != self._work_identity:
             # The raised error keeps this actor alive, which keeps its cores: the run's next step would wait for them.
             ray.kill(actor)
             raise WorkIdentityDiffers(
