@@ -71,8 +71,8 @@ class _ActorCrew:
         from orchestration.cluster.worker import build_work_identity
 
         concerns = (step.shards[0].dataset, self._metrics)
-        sight = build_work_identity(self._installation.curation, *concerns)
-        return {kind: RayActorPool(size, concerns, sight) for kind, size in sizes.items()}
+        work_identity = build_work_identity(self._installation.curation, *concerns)
+        return {kind: RayActorPool(size, concerns, work_identity) for kind, size in sizes.items()}
 
 
 def _list_machines() -> list[Machine]:
