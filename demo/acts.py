@@ -1,4 +1,4 @@
-"""The acts of the demo world: each proposes an event for the stage as it is, or None when it is not feasible."""
+"""The acts of the demo world: each act proposes an event for the present stage, or None if it is not possible."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ def _bounces(stage: Stage, index: int) -> Event | None:
     actor, camera = stage.scene.actors[index], stage.scene.camera
     if not actor.visible or not is_in_view(camera, replace(actor, y=actor.y - 24 / camera.zoom)):
         return None
-    fact = ClipStatement("bounces", actor.build_looks(), number=stage.rng.choice((2, 3)))
-    return Event(fact, index, stage.scene, stage.scene)
+    statement = ClipStatement("bounces", actor.build_looks(), number=stage.rng.choice((2, 3)))
+    return Event(statement, index, stage.scene, stage.scene)
 
 
 def _blinks(stage: Stage, index: int) -> Event | None:
     actor = stage.scene.actors[index]
-    fact = ClipStatement("blinks", actor.build_looks(), number=stage.rng.choice((2, 3)))
-    return Event(fact, index, stage.scene, stage.scene) if actor.visible else None
+    statement = ClipStatement("blinks", actor.build_looks(), number=stage.rng.choice((2, 3)))
+    return Event(statement, index, stage.scene, stage.scene) if actor.visible else None
 
 
 def _make_in_place_act(kind: str, excluded: tuple[str, ...] = ()) -> Act:
@@ -164,8 +164,8 @@ def _orbits(stage: Stage, index: int) -> Event | None:
     for other in stage.rng.sample(stage.scene.actors, len(stage.scene.actors)):
         path = replace(other, radius=other.reach + 2 * actor.radius + 4, spread=0)
         if other.visible and other.shape != actor.shape and is_in_view(camera, path):
-            fact = ClipStatement("orbits", actor.build_looks(), others=(other.build_looks(),))
-            return Event(fact, index, stage.scene, stage.scene)
+            statement = ClipStatement("orbits", actor.build_looks(), others=(other.build_looks(),))
+            return Event(statement, index, stage.scene, stage.scene)
     return None
 
 
@@ -189,11 +189,11 @@ ACTS: dict[str, Act] = {
 }
 
 
-def _build_camera_event(stage: Stage, fact: ClipStatement, camera: Camera) -> Event | None:
+def _build_camera_event(stage: Stage, statement: ClipStatement, camera: Camera) -> Event | None:
     visible = [actor for actor in stage.scene.actors if actor.visible]
     if not all(is_in_view(camera, a) and a.radius * camera.zoom >= MIN_RADIUS for a in visible):
         return None
-    return Event(fact, None, stage.scene, replace(stage.scene, camera=camera))
+    return Event(statement, None, stage.scene, replace(stage.scene, camera=camera))
 
 
 def _pans(stage: Stage) -> Event | None:

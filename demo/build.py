@@ -46,7 +46,8 @@ Row = dict[str, object]
 def create_demo(
     folder: Path, *, n_clips: int, seed: int = 7, progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Write clips and manifests. The same arguments give the same rows and the same pixels.
+    """Draw the videos of the demo dataset and write them with their manifest into a folder. The same arguments give the
+    same rows and the same pixels.
 
     The manifests are written after all clips, so a folder with a videos.jsonl has all clips.
 
@@ -77,12 +78,12 @@ def create_demo(
 
 
 def make_demo_clips(n_clips: int, seed: int) -> dict[str, DemoClip]:
-    """Invent the clips of the dataset, by video_id."""
+    """Return the invented clips of the demo dataset, not drawn yet, by video id (clip_000, clip_001, ...)."""
     return {f"clip_{index:03d}": make_clip(seed * 1000 + index) for index in range(n_clips)}
 
 
 def build_manifest_rows(clips: dict[str, DemoClip]) -> dict[str, list[Row]]:
-    """Make the rows of all manifests, by file name without its ending."""
+    """Return the rows of every table of the manifest for these clips, by the table's name, such as "captions"."""
     rows: dict[str, list[Row]] = {name: [] for name in FILES}
     for index, (key, clip) in enumerate(clips.items()):
         rows["videos"].append({"video_id": key, "path": _path(key), "note": NOTE})

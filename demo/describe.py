@@ -1,4 +1,4 @@
-"""Tells a clip in words: timed sentences in several voices, keypoints, and questions with answers.
+"""Describes a clip in words: timed sentences in several voices, keypoints, and questions with answers.
 
 The voices ``annotator_a`` and ``annotator_b`` write the two references, ``faithful`` the true candidate, ``keypoint``
 the keypoints. The clips are silent, so no sentence and no keypoint mentions acoustics or speech.
@@ -17,7 +17,7 @@ FIRST_REFERENCE = "annotator_a"
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence with the facts that it states and its start and end in seconds."""
+    """One sentence about a clip, with the statements that it makes, and its start and end in seconds."""
 
     text: str
     statements: tuple[ClipStatement, ...]
@@ -26,13 +26,15 @@ class Sentence:
 
     @property
     def segment(self) -> dict[str, object]:
-        """The sentence as a segment of the manifest."""
+        """The sentence as a segment of the manifest: start_s, end_s and text."""
         return {"start_s": self.start_s, "end_s": self.end_s, "text": self.text}
 
 
 @dataclass(frozen=True)
 class Keypoint:
-    """A fact that captions should cover. ``segment_index`` counts the sentences of the first reference, annotator_a."""
+    """A keypoint of a demo clip: its text, its statement, and the index of the sentence of the first reference
+    (annotator_a) that makes the statement.
+    """
 
     text: str
     statement: ClipStatement
@@ -40,13 +42,13 @@ class Keypoint:
 
     @property
     def dimension(self) -> str:
-        """One of segment_detail, video_background, shooting_style and camera_state."""
+        """Dimension of the keypoint: segment_detail, video_background, shooting_style or camera_state."""
         return self.statement.dimension
 
 
 @dataclass(frozen=True)
 class DemoQuestion:
-    """A question with a full answer and a poor answer of one word."""
+    """A question about a clip, with a full answer and a poor answer of one word."""
 
     question: str
     answer: str
@@ -54,7 +56,7 @@ class DemoQuestion:
 
 
 def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
-    """Tell the whole clip in the words of one voice, in time order. Sentence times do not overlap.
+    """Return the sentences that describe the whole clip in one voice, in time order; their times do not overlap.
 
     >>> from demo.story import make_clip
     >>> story = describe_clip(make_clip(1), "annotator_a")
@@ -70,13 +72,13 @@ def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
         *_spread_evenly(after, last, clip.n_frames),
     ]
     return tuple(
-        Sentence(format_sentence(facts, voice, rng), facts, _seconds(start), _seconds(end))
-        for start, end, facts in timed
+        Sentence(format_sentence(statements, voice, rng), statements, _seconds(start), _seconds(end))
+        for start, end, statements in timed
     )
 
 
 def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
-    """Write one keypoint for every fact of the clip, in the order of the facts."""
+    """Return one keypoint for every true statement about the clip, in the order of the statements."""
     rng = Random(f"words/{clip.seed}/keypoint")
     reference = describe_clip(clip, FIRST_REFERENCE)
     return tuple(
@@ -90,16 +92,18 @@ def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
 
 
 def build_demo_questions(clip: DemoClip) -> tuple[DemoQuestion, ...]:
-    """Ask four questions: about the background, one event, the camera and the ending."""
+    """Return four questions with answers: about the background, one event, the camera and the ending."""
     rng = Random(f"questions/{clip.seed}")
-    told = describe_clip(clip, "faithful")
-    camera = [s for s in told if s.statements[0].dimension == "camera_state"]
-    acted = [s for s in told if s.statements[0].dimension == "segment_detail" and s.statements[0].kind not in UNTIMED]
-    event, ending = rng.choice(acted), told[-1]
-    asked = f"What happens {(event.start_s + event.end_s) / 2:.1f} seconds into the clip?"
+    sentences = describe_clip(clip, "faithful")
+    camera = [s for s in sentences if s.statements[0].dimension == "camera_state"]
+    acts = [
+        s for s in sentences if s.statements[0].dimension == "segment_detail" and s.statements[0].kind not in UNTIMED
+    ]
+    event, ending = rng.choice(acts), sentences[-1]
+    timed_question = f"What happens {(event.start_s + event.end_s) / 2:.1f} seconds into the clip?"
     return (
-        DemoQuestion("What does the background look like?", told[0].text, clip.pattern.split()[-1]),
-        DemoQuestion(asked, event.text, event.statements[0].named_looks[0].shape),
+        DemoQuestion("What does the background look like?", sentences[0].text, clip.pattern.split()[-1]),
+        DemoQuestion(timed_question, event.text, event.statements[0].named_looks[0].shape),
         DemoQuestion("How does the camera behave?", " ".join(s.text for s in camera), "camera"),
         DemoQuestion("What is in view at the end?", ending.text, ending.statements[0].named_looks[0].shape),
     )
@@ -108,31 +112,34 @@ def build_demo_questions(clip: DemoClip) -> tuple[DemoQuestion, ...]:
 UNTIMED = ("waits", "remains")
 
 
-def format_sentence(facts: tuple[ClipStatement, ...], voice: str, rng: Random) -> str:
-    """Write one sentence that states exactly these facts: a single fact, or pattern and palette together.
+def format_sentence(statements: tuple[ClipStatement, ...], voice: str, rng: Random) -> str:
+    """Return one sentence in a voice that makes exactly these statements: a single one, or pattern and palette
+    together. `rng` chooses the wording.
 
-    >>> format_sentence((Fact("grows", Looks("star", "red")),), "keypoint", Random(0))
+    >>> format_sentence((ClipStatement("grows", Looks("star", "red")),), "keypoint", Random(0))
     'The red star grows.'
     """
-    fact = facts[0]
-    if fact.kind == "style":
-        return wording.STYLE_SENTENCES[fact.target][wording.VOICES.index(voice)]
-    if len(facts) == 2:
+    statement = statements[0]
+    if statement.kind == "style":
+        return wording.STYLE_SENTENCES[statement.target][wording.VOICES.index(voice)]
+    if len(statements) == 2:
         options = wording.BACKGROUND_SENTENCES[voice]
-    elif fact.kind == "pattern":
+    elif statement.kind == "pattern":
         options = wording.PATTERN_SENTENCES[voice]
-    elif fact.kind == "palette":
+    elif statement.kind == "palette":
         options = wording.PALETTE_SENTENCES[voice]
     else:
-        options = wording.TEMPLATES[voice][fact.kind]
-    text = rng.choice(options).format(**_fields(facts, voice))
+        options = wording.TEMPLATES[voice][statement.kind]
+    text = rng.choice(options).format(**_fields(statements, voice))
     return text[0].upper() + text[1:]
 
 
 def _order_statements(
     clip: DemoClip, voice: str
 ) -> tuple[list[tuple[ClipStatement, ...]], list[Moment], list[tuple[ClipStatement, ...]]]:
-    """The facts that a voice tells before the first event, the events, and the facts after the last event."""
+    """Return the statements that a voice makes before the first event, the events, and the statements after the last
+    event.
+    """
     moments = clip.list_moments()
     waits = [(m.statement,) for m in moments if m.statement.kind == "waits"]
     static = [(m.statement,) for m in moments if m.statement.kind == "static"]
@@ -145,42 +152,42 @@ def _order_statements(
 
 
 def _spread_evenly(
-    statements: list[tuple[ClipStatement, ...]], start: int, end: int
+    groups: list[tuple[ClipStatement, ...]], start: int, end: int
 ) -> list[tuple[float, float, tuple[ClipStatement, ...]]]:
-    step = (end - start) / len(statements)
-    return [(start + i * step, start + (i + 1) * step, facts) for i, facts in enumerate(statements)]
+    step = (end - start) / len(groups)
+    return [(start + i * step, start + (i + 1) * step, statements) for i, statements in enumerate(groups)]
 
 
 def _seconds(frame: float) -> float:
-    """Rounded down to milliseconds, so that no segment ends after the clip."""
+    """Return the frame's time in seconds, rounded down to milliseconds, so that no segment ends after the clip."""
     return int(frame * 1000 / FPS + 1e-6) / 1000
 
 
-def _fields(facts: tuple[ClipStatement, ...], voice: str) -> dict[str, str]:
-    fact, fields = facts[-1], {}
-    if fact.palette:
-        first, second = fact.palette[0], fact.palette[-1]
-        pattern = facts[0].target
+def _fields(statements: tuple[ClipStatement, ...], voice: str) -> dict[str, str]:
+    statement, fields = statements[-1], {}
+    if statement.palette:
+        first, second = statement.palette[0], statement.palette[-1]
+        pattern = statements[0].target
         fields["colours"] = first if first == second else f"{first} and {second}"
         if pattern:
             fields["backdrop"] = wording.BACKDROPS[pattern].format(first=first, second=second)
-    if fact.kind == "pattern":
-        fields["pattern"] = wording.PATTERN_PHRASES[fact.target]
-    if fact.subject is not None:
-        fields |= {"S": f"the {_noun(fact.subject, voice)}", "N": _indefinite(fact.subject, voice)}
-    if fact.others:
-        names = [f"the {_noun(other, voice)}" for other in fact.others]
+    if statement.kind == "pattern":
+        fields["pattern"] = wording.PATTERN_PHRASES[statement.target]
+    if statement.subject is not None:
+        fields |= {"S": f"the {_noun(statement.subject, voice)}", "N": _indefinite(statement.subject, voice)}
+    if statement.others:
+        names = [f"the {_noun(other, voice)}" for other in statement.others]
         fields |= {"O": names[0], "list": " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))}
-    agreeing = (fact.subject,) if fact.subject is not None else fact.others
+    agreeing = (statement.subject,) if statement.subject is not None else statement.others
     single = sum(looks.count for looks in agreeing) == 1
     fields |= {"s": "s", "es": "es", "ies": "ies", "is": "is", "its": "its", "it": "it"} if single else PLURAL
     return fields | {
-        "target": wording.COLOUR_WORDS.get(voice, {}).get(fact.target, fact.target),
-        "at": f"{wording.PREPOSITIONS.get(fact.target.split(' ')[-1], 'at')} the {fact.target}",
-        "opposite": wording.OPPOSITES.get(fact.target, ""),
-        "way": wording.WAYS.get(fact.target, ""),
-        "n": wording.NUMBERS.get(fact.number, ""),
-        "times": wording.TIMES.get(fact.number, ""),
+        "target": wording.COLOUR_WORDS.get(voice, {}).get(statement.target, statement.target),
+        "at": f"{wording.PREPOSITIONS.get(statement.target.split(' ')[-1], 'at')} the {statement.target}",
+        "opposite": wording.OPPOSITES.get(statement.target, ""),
+        "way": wording.WAYS.get(statement.target, ""),
+        "n": wording.NUMBERS.get(statement.number, ""),
+        "times": wording.TIMES.get(statement.number, ""),
     }
 
 

@@ -1,4 +1,4 @@
-"""Labels and ratings of a candidate, derived from its claims. The raters are programs, not people."""
+"""Labels and ratings of a candidate caption, computed from its statements. The raters are programs, not people."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ RATER_NOISE = 0.3  # standard deviation in rating points, before rounding
 
 
 def has_statement(candidate: Candidate, statement: ClipStatement) -> bool:
-    """Whether the candidate states the fact. It is False for a contradiction and for silence."""
+    """Whether the candidate makes the statement. False if it contradicts it or does not mention it."""
     return statement in candidate.statements
 
 
 def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
-    """Compute a candidate's quality by aspect, 0 to 1.
+    """Return a candidate's coverage, factuality and chronology by name, each from 0 to 1.
 
-    - coverage: share of the clip's facts that the candidate states.
+    - coverage: share of the true statements about the clip that the candidate makes.
     - factuality: share of the candidate's claims that are true.
-    - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that stand in the right
+    - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that are in the right
       order. It is weighted by how much of the clip these sentences tell, and by their share of the candidate.
     """
     true = [moment.statement for moment in clip.list_moments()]
     claimed = candidate.statements
-    told = [place for place in candidate.positions if place is not None]
-    pairs = list(combinations(told, 2))
+    places = [place for place in candidate.positions if place is not None]
+    pairs = list(combinations(places, 2))
     in_order = sum(first < second for first, second in pairs) / len(pairs) if pairs else 0.5
-    share_of_clip = len(told) / len(describe_clip(clip, "faithful"))
-    share_of_text = len(told) / len(candidate.positions)
+    share_of_clip = len(places) / len(describe_clip(clip, "faithful"))
+    share_of_text = len(places) / len(candidate.positions)
     return {
-        "coverage": sum(fact in claimed for fact in true) / len(true),
-        "factuality": sum(fact in true for fact in claimed) / len(claimed),
+        "coverage": sum(statement in claimed for statement in true) / len(true),
+        "factuality": sum(statement in true for statement in claimed) / len(claimed),
         "chronology": max(0.0, 2 * in_order - 1) * (0.5 + 0.5 * share_of_clip) * (0.5 + 0.5 * share_of_text),
     }
 
 
 def rate_candidate(clip: DemoClip, candidate: Candidate) -> list[dict[str, object]]:
-    """Rate a candidate: rows of rater, aspect and value, a whole number from 1 (worst) to 5, the same in every call."""
+    """Return six rating rows, two raters by three aspects: rater, aspect, and value, a whole number from 1 (worst) to
+    5. The same candidate always gets the same ratings.
+    """
     rows: list[dict[str, object]] = []
     shares = compute_quality(clip, candidate)
     for rater in RATERS:

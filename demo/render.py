@@ -1,4 +1,4 @@
-"""Computes where everything is in a frame, at rest or between two scenes, draws it, and encodes the clip."""
+"""Computes where every shape is in a frame, draws the frames of a clip, and encodes them as a video."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LETTERBOX, BORDER = 10, 4
 
 
 def render_frames(clip: DemoClip) -> Iterator[Frame]:
-    """Draw the frames of a clip in order: RGB, uint8 (160, 224, 3).
+    """Yield the drawn frames of a clip in order: RGB, uint8 (160, 224, 3).
 
     >>> from demo.story import make_clip
     >>> next(render_frames(make_clip(1))).shape
@@ -42,7 +42,7 @@ def render_frames(clip: DemoClip) -> Iterator[Frame]:
 
 
 def write_video(clip: DemoClip, path: Path) -> None:
-    """Encode a clip as H.264 (yuv420p, MP4) without sound, in the same bytes each time."""
+    """Draw a clip and write it as a video file: H.264 (yuv420p, MP4) without sound, the same bytes each time."""
     import av
 
     options = {"preset": "veryfast", "crf": "20", "threads": "1"}
@@ -66,7 +66,7 @@ def _backdrop(clip: DemoClip, camera: Camera) -> Frame:
 
 
 def _first_colour_share(pattern: str, x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The share of the palette's first colour at every point, 0 to 1."""
+    """Return the share of the palette's first colour at every point, 0 to 1."""
     if pattern == "plain":
         return np.ones((1, 1), np.float32)
     if pattern == "gradient":
@@ -106,12 +106,12 @@ def _draw(frame: Frame, camera: Camera, sprite: Sprite) -> None:
 
 
 def _span(middle: float, reach: float, limit: int) -> tuple[int, int]:
-    """The first pixel of a box, and the pixel after its last one, both inside the picture."""
+    """Return the first pixel of a box, and the pixel after its last one, both inside the picture."""
     return max(0, int(middle - reach)), max(0, min(limit, int(middle + reach) + 1))
 
 
 def _shade(style: str) -> NDArray[np.uint16]:
-    """The brightness of every pixel in 256ths; 256 leaves a pixel unchanged."""
+    """Return the brightness of every pixel in 256ths; 256 leaves a pixel unchanged."""
     if style == "vignette":
         distance = np.hypot(COLUMNS / (WIDTH / 2), ROWS / (HEIGHT / 2))
         light = 1 - 0.8 * np.clip((distance - 0.8) / 0.55, 0, 1)
@@ -134,7 +134,7 @@ def _apply_style(frame: Frame, style: str, shade: NDArray[np.uint16]) -> Frame:
 
 @dataclass(frozen=True)
 class Sprite:
-    """One shape to draw, in world coordinates. ``colour`` is RGB, 0 to 255; ``alpha`` lies in 0 to 1."""
+    """One shape to draw, in world coordinates. ``colour`` is RGB, 0 to 255; ``alpha`` is 0 (invisible) to 1."""
 
     shape: str
     colour: tuple[float, ...]
@@ -146,7 +146,9 @@ class Sprite:
 
 
 def compute_view(clip: DemoClip, frame: int) -> tuple[Camera, list[Sprite]]:
-    """The camera and the sprites of one frame. The sprites of the acting actor come last, so they are in front."""
+    """Return the camera and the sprites to draw in one frame. The sprites of the actor that moves come last, so they
+    are in front.
+    """
     current = next((e for e in clip.events if e.start <= frame < e.end), None)
     if current is None:
         scene = clip.events[0].before if frame < clip.events[0].start else clip.events[-1].after
@@ -166,15 +168,15 @@ def _build_resting_sprites(scene: Scene, skip: int | None = None) -> list[Sprite
 
 
 def _camera(event: Event, progress: float) -> Camera:
-    one, two, way = event.before.camera, event.after.camera, _ease(progress)
+    start, end, way = event.before.camera, event.after.camera, _ease(progress)
     shake = 4 * math.sin(10 * math.pi * progress) if event.statement.kind == "camera_shakes" else 0.0
-    zoom = one.zoom * (two.zoom / one.zoom) ** way
-    return Camera(_mix(one.x, two.x, way) + shake / zoom, _mix(one.y, two.y, way) - 0.6 * shake / zoom, zoom)
+    zoom = start.zoom * (end.zoom / start.zoom) ** way
+    return Camera(_mix(start.x, end.x, way) + shake / zoom, _mix(start.y, end.y, way) - 0.6 * shake / zoom, zoom)
 
 
 def _build_acting_sprites(event: Event, progress: float) -> list[Sprite]:
     assert event.actor is not None
-    kind, one, two = event.statement.kind, event.before.actors[event.actor], event.after.actors[event.actor]
+    kind, start, end = event.statement.kind, event.before.actors[event.actor], event.after.actors[event.actor]
     alpha, rotation = 1.0, 0.0
     if kind == "blinks" and progress * event.statement.number % 1 > 0.5:
         return []
@@ -183,21 +185,21 @@ def _build_acting_sprites(event: Event, progress: float) -> list[Sprite]:
     if kind == "spins":
         rotation = -2 * math.pi * _ease(progress)
     way = min(1.0, progress / 0.45) if kind == "stops" else progress if kind == "crosses" else _ease(progress)
-    dx, dy = _compute_detour(event, one, progress)
+    dx, dy = _compute_detour(event, start, progress)
     pose = Actor(
-        one.shape,
-        one.colour,
-        x=_mix(one.x, two.x, way) + dx,
-        y=_mix(one.y, two.y, way) + dy,
-        radius=_mix(one.radius, two.radius, way),
-        spread=_mix(one.spread, two.spread, way),
+        start.shape,
+        start.colour,
+        x=_mix(start.x, end.x, way) + dx,
+        y=_mix(start.y, end.y, way) + dy,
+        radius=_mix(start.radius, end.radius, way),
+        spread=_mix(start.spread, end.spread, way),
     )
-    colour = tuple(_mix(a, b, way) for a, b in zip(COLOURS[one.colour], COLOURS[two.colour], strict=True))
-    return _build_pieces(max(one.count, two.count), pose, colour, rotation, alpha)
+    colour = tuple(_mix(a, b, way) for a, b in zip(COLOURS[start.colour], COLOURS[end.colour], strict=True))
+    return _build_pieces(max(start.count, end.count), pose, colour, rotation, alpha)
 
 
 def _compute_detour(event: Event, actor: Actor, progress: float) -> tuple[float, float]:
-    """The acting actor's offset from the straight way."""
+    """Return the acting actor's offset from the straight way."""
     zoom = event.before.camera.zoom
     if event.statement.kind == "bounces":
         return 0.0, -24 / zoom * abs(math.sin(event.statement.number * math.pi * progress))

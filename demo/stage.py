@@ -1,4 +1,4 @@
-"""The stage on which a clip is invented: the scene so far, free places, and events that have already happened."""
+"""The stage on which a clip is invented: the present scene, free places, and the acts that were already played."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ SAFE_X, SAFE_Y = WIDTH / 2 - 2, HEIGHT / 2 - 10  # the letterbox takes 10 rows a
 
 
 class Stage:
-    """The scene so far, with its random numbers. ``done`` and ``used`` keep events from being repeated."""
+    """The present scene of a clip that is being invented, with its random numbers. ``played_acts`` and ``n_played``
+    keep acts from being repeated.
+    """
 
     def __init__(self, rng: Random, shapes: list[str], palette: tuple[str, ...], camera_moves: bool) -> None:
         backdrop = [BACKDROP_COLOURS[name] for name in palette]
@@ -41,24 +43,26 @@ class Stage:
         self.n_played: Counter[str] = Counter()
 
     def place_first_actors(self, n_actors: int) -> None:
-        """Place the actors that are in view from the first frame on."""
+        """Put the first n actors in view at random named places: they are visible from the first frame on. Changes the
+        scene.
+        """
         for index, place in zip(range(n_actors), self.rng.sample(list(PLACES), n_actors), strict=True):
             x, y = PLACES[place]
             self.scene = self.replace_actor(index, x=x, y=y, radius=SIZES[""], visible=True)
 
     @property
     def n_visible(self) -> int:
-        """The number of actors in view."""
+        """Number of actors in view in the present scene."""
         return sum(actor.visible for actor in self.scene.actors)
 
     def replace_actor(self, index: int, **changes: object) -> Scene:
-        """The current scene with one actor changed."""
+        """Return the present scene with these fields of one actor changed. The stage itself does not change."""
         actors = list(self.scene.actors)
         actors[index] = replace(actors[index], **changes)  # type: ignore[arg-type]  # field names are checked at run time
         return replace(self.scene, actors=tuple(actors))
 
     def is_free(self, index: int, x: float, y: float, reach: float) -> bool:
-        """Whether actor ``index`` could stand at (x, y) without covering another or leaving the picture."""
+        """Whether actor ``index`` could be at (x, y) with this reach without covering another or leaving the view."""
         camera = self.scene.camera
         return is_in_view(camera, replace(self.scene.actors[index], x=x, y=y, radius=reach, spread=0)) and all(
             math.dist((x, y), (other.x, other.y)) > reach + other.reach + 3
@@ -67,7 +71,7 @@ class Stage:
         )
 
     def choose_free_place(self, index: int, reach: float) -> tuple[str, float, float] | None:
-        """Choose a random named place that is free for the actor, with its world position; None where none is free."""
+        """Return a random named place that is free for the actor, as name and world position; None if none is free."""
         names = list(PLACES)
         self.rng.shuffle(names)
         for name in names:
@@ -77,19 +81,21 @@ class Stage:
         return None
 
     def compute_offscreen_point(self, edge: str, x: float, y: float, reach: float) -> tuple[float, float]:
-        """Find the point outside the picture that lies straight behind ``edge``, seen from (x, y)."""
+        """Return the point outside the picture that is straight behind ``edge``, seen from (x, y), for something of
+        this reach.
+        """
         camera, (dx, dy) = self.scene.camera, DIRECTIONS[edge]
         edge_x, edge_y = camera.convert_to_world(dx * WIDTH / 2, dy * HEIGHT / 2)
         return (edge_x + dx * reach if dx else x), (edge_y + dy * reach if dy else y)
 
 
 def is_in_view(camera: Camera, actor: Actor) -> bool:
-    """Whether nine tenths of the actor's height and width lie inside the picture."""
+    """Whether nine tenths of the actor's height and width are inside the picture."""
     x, y = camera.convert_to_picture(actor.x, actor.y)
     reach = 0.8 * actor.reach * camera.zoom
     return abs(x) + reach <= SAFE_X and abs(y) + reach <= SAFE_Y
 
 
 def colour_distance(one: Colour, two: Colour) -> float:
-    """Compute the Euclidean distance of two RGB colours, 0 to 442."""
+    """Return the Euclidean distance of two RGB colours, 0 to 442."""
     return math.dist(one, two)

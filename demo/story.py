@@ -1,4 +1,4 @@
-"""Invents a clip: a stage, the acts that can happen on it, and one feasible event after another."""
+"""Invents a clip: a stage, the acts that are possible on it, and one event after another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTRO_FRAMES, OUTRO_FRAMES = 20, 14
 
 
 def make_clip(seed: int) -> DemoClip:
-    """Invent one clip of 10 to 16 seconds. The same seed always gives the same clip.
+    """Return an invented clip of 10 to 16 seconds, not drawn yet. The same seed always gives the same clip.
 
     >>> clip = make_clip(1)
     >>> clip == make_clip(1), 150 <= clip.n_frames <= 240, 8 <= len(clip.events) <= 12
@@ -43,7 +43,8 @@ def make_clip(seed: int) -> DemoClip:
 
 
 def choose_next_event(stage: Stage) -> Event:
-    """Choose a feasible event, preferring kinds that the clip has not shown yet, and bring it onto the stage.
+    """Return a random possible event, preferring kinds that the clip has not shown yet, and change the stage as the
+    event does.
 
     Raises:
         RuntimeError: no event is feasible. This happens for no seed from 0 to 9,999.

@@ -1,6 +1,6 @@
-"""Six captioning systems of known quality.
+"""Six synthetic captioning systems of known quality.
 
-A candidate keeps the facts that it claims, so labels and ratings follow from facts and are never guessed.
+A candidate keeps the statements that it makes, so labels and ratings are computed from them and never guessed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SYSTEMS = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A caption with its claims.
+    """A candidate caption of a synthetic system: its sentences, which keep the statements that they make.
 
-    ``told`` gives, for every statement, the position of the same sentence in the faithful account. None marks a
-    statement that is not about this clip.
+    ``positions`` has, for every sentence, the position of the same sentence in the faithful account; None for a
+    sentence that is not true of this clip.
     """
 
     system: str
@@ -38,17 +38,17 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The caption."""
+        """The text of the caption: its sentences, joined by spaces."""
         return " ".join(sentence.text for sentence in self.sentences)
 
     @property
     def statements(self) -> tuple[ClipStatement, ...]:
-        """Everything that the caption claims, true or not, in its order."""
-        return tuple(fact for sentence in self.sentences for fact in sentence.statements)
+        """Everything that the caption states, true or not, in its order."""
+        return tuple(statement for sentence in self.sentences for statement in sentence.statements)
 
 
 def build_candidates(clip: DemoClip, other: DemoClip) -> tuple[Candidate, ...]:
-    """Write the six candidates of a clip, in the order of ``SYSTEMS``.
+    """Return the six candidate captions of a clip, in the order of ``SYSTEMS``.
 
     Args:
         clip: the clip that is captioned.
@@ -69,20 +69,23 @@ def build_candidates(clip: DemoClip, other: DemoClip) -> tuple[Candidate, ...]:
 
 
 def find_least_similar_clip(clips: Sequence[DemoClip], index: int) -> DemoClip:
-    """Choose the clip least like ``clips[index]``: fewest shared facts, then fewest shared shapes and pattern."""
+    """Return the clip least like ``clips[index]``: fewest shared statements, then fewest shared shapes and pattern. Of
+    equals, the first after it.
+    """
     clip = clips[index]
-    facts = {moment.statement for moment in clip.list_moments()}
+    statements = {moment.statement for moment in clip.list_moments()}
 
     def likeness(other: DemoClip) -> tuple[int, int]:
-        shared_facts = sum(moment.statement in facts for moment in other.list_moments())
-        return shared_facts, len(clip.shapes & other.shapes) + (clip.pattern == other.pattern)
+        shared_statements = sum(moment.statement in statements for moment in other.list_moments())
+        return shared_statements, len(clip.shapes & other.shapes) + (clip.pattern == other.pattern)
 
     rest = [*clips[index + 1 :], *clips[:index]]
     return min(rest, key=likeness)
 
 
 def draw_scattered_order(n: int, rng: Random) -> list[int]:
-    """Draw a random order in which no item keeps its place and no two neighbours follow each other as before.
+    """Return the numbers 0 to n-1 in a random order in which none keeps its place and no two neighbours follow each
+    other as before.
 
     Such an order exists for four items or more. Raises ValueError for fewer.
 
@@ -103,21 +106,21 @@ def draw_scattered_order(n: int, rng: Random) -> list[int]:
 def _brief(faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
     events = [i for i, s in enumerate(faithful) if s.statements[0].dimension == "segment_detail"][:-1]
     half = len(events) // 2
-    one, two = rng.choice(events[:half]), rng.choice(events[half:])
-    first, second = faithful[one].text, faithful[two].text
+    first_index, second_index = rng.choice(events[:half]), rng.choice(events[half:])
+    first, second = faithful[first_index].text, faithful[second_index].text
     joined = replace(
-        faithful[one],
+        faithful[first_index],
         text=f"{first.removesuffix('.')}, and later {second[0].lower()}{second[1:]}",
-        statements=faithful[one].statements + faithful[two].statements,
-        end_s=faithful[two].end_s,
+        statements=faithful[first_index].statements + faithful[second_index].statements,
+        end_s=faithful[second_index].end_s,
     )
-    return Candidate("sys_brief", (faithful[0], joined), (0, one, two))
+    return Candidate("sys_brief", (faithful[0], joined), (0, first_index, second_index))
 
 
 def _hallucinating(clip: DemoClip, faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
     """Replace half of the sentences by sentences that are true of other, unpublished clips."""
     false = set(rng.sample(range(len(faithful)), len(faithful) // 2))
-    strangers = _strange_facts(clip, rng)
+    strangers = _draw_false_statements(clip, rng)
     waiting: list[tuple[ClipStatement, ...]] = []
     sentences = list(faithful)
     for index in sorted(false):
@@ -127,17 +130,19 @@ def _hallucinating(clip: DemoClip, faithful: tuple[Sentence, ...], rng: Random) 
         fitting = next(group for group in waiting if _replaces(group, true))
         waiting.remove(fitting)
         sentences[index] = replace(faithful[index], statements=fitting, text=format_sentence(fitting, "faithful", rng))
-    told = tuple(None if i in false else i for i in range(len(faithful)))
-    return Candidate("sys_hallucinating", tuple(sentences), told)
+    positions = tuple(None if i in false else i for i in range(len(faithful)))
+    return Candidate("sys_hallucinating", tuple(sentences), positions)
 
 
-def _strange_facts(clip: DemoClip, rng: Random) -> Iterator[tuple[ClipStatement, ...]]:
-    """Yield, without end, the facts of sentences about random clips that are entirely false of this clip."""
+def _draw_false_statements(clip: DemoClip, rng: Random) -> Iterator[tuple[ClipStatement, ...]]:
+    """Yield, without end, the statements of sentences about random clips that are entirely false of this clip."""
     true = {moment.statement for moment in clip.list_moments()}
-    pairs = {(looks.shape, looks.colour) for fact in true for looks in fact.named_looks}
+    pairs = {(looks.shape, looks.colour) for statement in true for looks in statement.named_looks}
     while True:
         for sentence in describe_clip(make_clip(rng.randrange(2**40)), "faithful"):
-            named = {(looks.shape, looks.colour) for fact in sentence.statements for looks in fact.named_looks}
+            named = {
+                (looks.shape, looks.colour) for statement in sentence.statements for looks in statement.named_looks
+            }
             if not named & pairs and not true & set(sentence.statements):
                 yield sentence.statements
 
@@ -153,13 +158,15 @@ def _replaces(group: tuple[ClipStatement, ...], true: tuple[ClipStatement, ...])
 
 
 def _wrong_details(clip: DemoClip, faithful: tuple[Sentence, ...]) -> Candidate:
-    facts = [moment.statement for moment in clip.list_moments()]
-    used = {looks.colour for fact in facts for looks in fact.named_looks} | {fact.target for fact in facts}
+    statements = [moment.statement for moment in clip.list_moments()]
+    used = {looks.colour for statement in statements for looks in statement.named_looks} | {
+        statement.target for statement in statements
+    }
     colours = _swap(COLOURS, used) | _swap(BACKDROP_COLOURS, set(clip.palette))
     rng = Random(f"words/{clip.seed}/faithful")  # the same seed chooses the same wordings as in the faithful account
     sentences = []
     for sentence in faithful:
-        wrong = tuple(_with_wrong_details(fact, colours) for fact in sentence.statements)
+        wrong = tuple(_with_wrong_details(statement, colours) for statement in sentence.statements)
         sentences.append(replace(sentence, statements=wrong, text=format_sentence(wrong, "faithful", rng)))
     return Candidate("sys_wrong_details", tuple(sentences), tuple(range(len(faithful))))
 
@@ -169,17 +176,17 @@ def _swap(colours: dict[str, tuple[int, int, int]], used: set[str]) -> dict[str,
     return {name: unused[i % len(unused)] for i, name in enumerate(n for n in colours if n in used)}
 
 
-def _with_wrong_details(fact: ClipStatement, colours: dict[str, str]) -> ClipStatement:
+def _with_wrong_details(statement: ClipStatement, colours: dict[str, str]) -> ClipStatement:
     def wrong(looks: Looks) -> Looks:
         return replace(looks, colour=colours[looks.colour], count=_wrong_number(looks.count))
 
     return replace(
-        fact,
-        subject=None if fact.subject is None else wrong(fact.subject),
-        others=tuple(wrong(other) for other in fact.others),
-        target=colours[fact.target] if fact.kind == "recolours" else fact.target,
-        number=_wrong_number(fact.number),
-        palette=tuple(colours[name] for name in fact.palette),
+        statement,
+        subject=None if statement.subject is None else wrong(statement.subject),
+        others=tuple(wrong(other) for other in statement.others),
+        target=colours[statement.target] if statement.kind == "recolours" else statement.target,
+        number=_wrong_number(statement.number),
+        palette=tuple(colours[name] for name in statement.palette),
     )
 
 

@@ -1,4 +1,4 @@
-"""The words of every voice for every kind of fact. This module holds data only.
+"""The words of every voice for every kind of statement. This module holds only data.
 
 Fields: {S} the actor ("the red star"), {N} the actor when it is new ("a red star"), {O} the other actor,
 {target}, {at} ("in the middle"), {opposite} and {way} of a direction, {n} a number word, {times} ("twice"),

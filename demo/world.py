@@ -1,4 +1,4 @@
-"""The parts of a demo clip: vocabulary, scenes, events, and the facts that a text may state about them.
+"""The parts of a demo clip: vocabulary, scenes, events, and the statements that a text may make about them.
 
 Coordinates are pixels of the unzoomed picture, with the origin in its middle, x to the right and y down.
 Times are frame numbers: ``start`` is the first frame, ``end`` the frame after the last.
@@ -67,7 +67,9 @@ CAMERA_KINDS = ("static", "pans", "zooms_in", "zooms_out", "camera_shakes")
 
 @dataclass(frozen=True)
 class Looks:
-    """The looks by which a text names an actor. ``size`` is empty unless the statement mentions it."""
+    """The looks by which a text names an actor: shape, colour, count, and size, which is empty unless the text mentions
+    it.
+    """
 
     shape: str
     colour: str
@@ -77,7 +79,7 @@ class Looks:
 
 @dataclass(frozen=True)
 class ClipStatement:
-    """One statement about a clip that can be checked. Two facts are equal exactly when they state the same.
+    """One statement about a clip that is true or false of it. Two are equal exactly if they state the same.
 
     ``target`` is a place, an edge, a direction, a new colour, a pattern or a style, depending on ``kind``.
     ``number`` counts repetitions or pieces. ``others`` are further actors that the statement names.
@@ -92,7 +94,9 @@ class ClipStatement:
 
     @property
     def dimension(self) -> str:
-        """The keypoint dimension. No fact is acoustic or spoken, because the clips are silent."""
+        """Dimension of a keypoint with this statement: video_background, shooting_style, camera_state or
+        segment_detail.
+        """
         if self.kind in ("pattern", "palette"):
             return "video_background"
         if self.kind == "style":
@@ -101,24 +105,24 @@ class ClipStatement:
 
     @property
     def named_looks(self) -> tuple[Looks, ...]:
-        """Every actor that the statement names."""
+        """The looks of every actor that the statement names, the acting one first."""
         return self.others if self.subject is None else (self.subject, *self.others)
 
 
 @dataclass(frozen=True)
 class Camera:
-    """The camera: the world point in the middle of the picture, and the magnification."""
+    """The camera's position and zoom: the world point in the middle of the picture, and the magnification."""
 
     x: float = 0.0
     y: float = 0.0
     zoom: float = 1.0
 
     def convert_to_world(self, x: float, y: float) -> tuple[float, float]:
-        """Convert a point from picture coordinates to world coordinates."""
+        """Return the world coordinates of a point that is given in picture coordinates."""
         return self.x + x / self.zoom, self.y + y / self.zoom
 
     def convert_to_picture(self, x: float, y: float) -> tuple[float, float]:
-        """Convert a point from world coordinates to picture coordinates."""
+        """Return the picture coordinates of a point that is given in world coordinates."""
         return (x - self.x) * self.zoom, (y - self.y) * self.zoom
 
 
@@ -137,17 +141,17 @@ class Actor:
 
     @property
     def reach(self) -> float:
-        """The radius of the circle that contains the whole actor."""
+        """Radius of the circle that contains the whole actor."""
         return self.radius + self.spread
 
     def build_looks(self, size: str = "") -> Looks:
-        """The looks by which a text names the actor."""
+        """Return the looks by which a text names the actor, with this size."""
         return Looks(self.shape, self.colour, self.count, size)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The camera and all actors at one moment."""
+    """The camera and all actors of a clip at one moment; actors out of view are included."""
 
     camera: Camera
     actors: tuple[Actor, ...]
@@ -155,7 +159,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A change from one scene to the next. ``actor`` is the index of the acting actor; None where the camera acts."""
+    """A change from one scene to the next. ``actor`` is the index of the acting actor; None if the camera acts."""
 
     statement: ClipStatement
     actor: int | None
@@ -167,7 +171,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Moment:
-    """A fact, with the frames in which it can be seen."""
+    """A true statement about a clip, with the frames in which it can be seen."""
 
     statement: ClipStatement
     start: int
@@ -176,7 +180,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class DemoClip:
-    """A complete clip before it is drawn. Frames, texts and labels follow from it."""
+    """A complete clip before it is drawn. Frames, texts and labels are computed from it."""
 
     seed: int
     pattern: str
@@ -187,16 +191,16 @@ class DemoClip:
 
     @property
     def duration_s(self) -> float:
-        """The length in seconds."""
+        """Length of the clip in seconds."""
         return self.n_frames / FPS
 
     @property
     def shapes(self) -> frozenset[str]:
-        """All shapes that appear in the clip."""
+        """The set of the names of all shapes that a true statement about the clip names."""
         return frozenset(looks.shape for moment in self.list_moments() for looks in moment.statement.named_looks)
 
     def list_moments(self) -> tuple[Moment, ...]:
-        """List every true fact in the order of telling: setting, opening, events, ending."""
+        """Return every true statement about the clip with its frames: setting, opening, events by time, ending."""
         whole = [
             ClipStatement("pattern", target=self.pattern),
             ClipStatement("palette", palette=self.palette),
@@ -208,8 +212,8 @@ class DemoClip:
         opening = [ClipStatement("waits", a.build_looks(), _place_name(a)) for a in first.before.actors if a.visible]
         ending = ClipStatement("remains", others=tuple(a.build_looks() for a in last.after.actors if a.visible))
         return (
-            *(Moment(fact, 0, self.n_frames) for fact in whole),
-            *(Moment(fact, 0, first.start) for fact in opening),
+            *(Moment(statement, 0, self.n_frames) for statement in whole),
+            *(Moment(statement, 0, first.start) for statement in opening),
             *(Moment(event.statement, event.start, event.end) for event in self.events),
             Moment(ending, last.end, self.n_frames),
         )

@@ -1,1 +1,1 @@
-"""When and where: definitions, resources, schedules, sensors, settings and the command line."""
+"""When and where work runs: Dagster definitions, resources, schedules and sensors; settings; the command line."""

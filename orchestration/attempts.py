@@ -1,4 +1,4 @@
-"""When work that failed is tried again: after a pause that grows with every failure, and a limited number of times."""
+"""When failed work is tried again: after a pause that grows with every failure, and a limited number of times."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ MAX_RUN_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The runs that were started for one piece of work: whether one has yet to end or ended well, and the failures."""
+    """The outcome of all Dagster runs that were started for one piece of work: whether one is unfinished, whether one
+    succeeded, how many failed, and when the last one failed.
+    """
 
     is_running: bool = False
     has_succeeded: bool = False
@@ -24,7 +26,7 @@ class Attempts:
 
     @classmethod
     def load(cls, instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> "Attempts":
-        """Read the runs of a job with these tags."""
+        """Read from Dagster the runs of a job that have all these tags, and sum them up; no runs give no attempts."""
         records = instance.get_run_records(dg.RunsFilter(job_name=job, tags=dict(tags)))
         statuses = [record.dagster_run.status for record in records]
         failed = [record for record in records if record.dagster_run.status in _FAILED_STATUSES]
@@ -37,7 +39,8 @@ class Attempts:
 
     @property
     def next_attempt_at(self) -> datetime | None:
-        """When the next attempt is due; None while one runs, after one succeeded, and after the last failure.
+        """Time from which the work may be tried again; None while a run is unfinished, after a success, and after the
+        fifth failure. Work without any run is due at once: the time is the earliest datetime, in UTC.
 
         >>> noon = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
         >>> [str(Attempts(n_failed=n, last_failed_at=noon).next_attempt_at)[11:16] for n in (1, 2, 3, 4)]
@@ -52,7 +55,7 @@ class Attempts:
         return self.last_failed_at + FIRST_PAUSE * PAUSE_GROWTH ** (self.n_failed - 1)
 
     def is_due(self, now: datetime) -> bool:
-        """Whether the work is to be tried now."""
+        """Whether a new attempt should start at the time `now`, which needs a time zone."""
         return self.next_attempt_at is not None and self.next_attempt_at <= now
 
 

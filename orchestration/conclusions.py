@@ -1,4 +1,4 @@
-"""Which conclusions of a dataset are stored, and whether anything that they rest on is newer."""
+"""The stored conclusions of a dataset (thresholds, agreement, report), and whether one of their inputs is newer."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from orchestration.jobs import CONCLUSION_ASSETS, SUBSET_ASSET
 
 
 def load_newest_materialization_ids(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
-    """The number of the newest materialisation by partition, for each asset; later ones have greater numbers."""
+    """Return, for every named asset in order, the id of its newest materialisation by partition key, read from
+    Dagster's event log. A greater id is a later one; partitions without any are left out.
+    """
     storage = instance.event_log_storage
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
     return [dict(storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made)) for asset in assets]
 
 
 def compute_newest_id(ids_by_asset: list[dict[str, int]], dataset: Dataset, *, any_asset: bool) -> int:
-    """The latest of a dataset's materialisations, or the latest that every asset has; 0 where there is none."""
+    """Return the greatest materialisation id of a dataset over all assets (any_asset), else the least of the assets'
+    greatest ids. An asset that was never materialised for the dataset counts as 0.
+    """
     partitions = [dataset.name, *list_shard_keys(dataset)]
-    each = [max((of_asset[key] for key in partitions if key in of_asset), default=0) for of_asset in ids_by_asset]
-    return max(each) if any_asset else min(each)
+    newest_ids = [max((ids[key] for key in partitions if key in ids), default=0) for ids in ids_by_asset]
+    return max(newest_ids) if any_asset else min(newest_ids)
 
 
 def load_current_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
-    """The metadata of conclusions and subset, by asset as their runs give it, where they need not be made anew.
+    """Return the metadata of a dataset's conclusions and training subset, by asset name, if all are newer than every
+    score and their files exist; None if they must be made again.
 
-    None where one is missing or older than a score, and where a file of theirs is gone. Ratings and labels do not
-    count: an ingest that changes nothing materialises them too, so its caller must know that it changed nothing.
+    One that is missing or older than a score must be made again, and so must one whose file is gone. Ratings and labels
+    do not count: an ingest that changes nothing materialises them too, so the caller must know that nothing changed.
     """
     scored = compute_newest_id(
         load_newest_materialization_ids(instance, [build_score_asset_name(metric) for metric in SCORERS]),
@@ -41,13 +46,13 @@ def load_current_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> 
     results = [*CONCLUSION_ASSETS, SUBSET_ASSET]
     if compute_newest_id(load_newest_materialization_ids(instance, results), dataset, any_asset=False) <= scored:
         return None
-    found = {asset: _load_metadata(instance, asset, dataset.name) for asset in results}
-    paths = [Path(values["path"]) for values in found.values() if "path" in values]
-    return found if all(path.is_file() for path in paths) else None
+    metadata = {asset: _load_metadata(instance, asset, dataset.name) for asset in results}
+    paths = [Path(values["path"]) for values in metadata.values() if "path" in values]
+    return metadata if all(path.is_file() for path in paths) else None
 
 
 def _load_metadata(instance: dg.DagsterInstance, asset: str, partition: str) -> dict[str, Any]:
-    wanted = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
-    (record,) = instance.fetch_materializations(wanted, limit=1).records
-    made = record.asset_materialization
-    return {} if made is None else {name: value.value for name, value in made.metadata.items()}
+    filter_ = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
+    (record,) = instance.fetch_materializations(filter_, limit=1).records
+    materialization = record.asset_materialization
+    return {} if materialization is None else {name: value.value for name, value in materialization.metadata.items()}

@@ -1,4 +1,4 @@
-"""Dagster's storage as dagster.yaml names it: on the server of the home, which it starts where none runs."""
+"""Dagster's storage as dagster.yaml names it: a database on the server of the home, which is started if needed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from orchestration.installation import get_installation
 
 
 class HomeStorage(DagsterPostgresStorage):
-    """Dagster's tables in database `dagster` beside the curation database of the settings.
+    """Dagster's storage in the database `dagster`, on the server that holds the curation database of the settings.
 
-    No variable need be set for it, so Dagster's own commands find the home as `reelsieve` does.
+    It reads no variables of its own, so Dagster's own commands find the home as `reelsieve` does.
     """
 
     @classmethod
     def config_type(cls) -> Any:
-        """It takes no configuration."""
+        """Return the schema of the storage's configuration: an empty one, since it has no options."""
         return {}
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> HomeStorage:
-        """Make the databases where they are missing, and open the storage. Raises the errors of the settings."""
+        """Open the storage, and create its database and tables if they are missing. Starts the home's server; raises
+        the errors of the settings.
+        """
         url = get_installation().engine.url
         # Dagster's own commands would let other accounts read it.
         create_home_folder(get_installation().home, "dagster")
@@ -34,6 +36,6 @@ class HomeStorage(DagsterPostgresStorage):
         with hold_lease(build_sibling_url(url, DAGSTER), "storage"):
             storage = cls(format_dagster_url(url), inst_data=inst_data)
         events: Any = storage.event_log_storage
-        # Asked for every event, often twice: one statement of five. Opening the storage has made them all.
+        # Dagster asks this for every event, often twice: one statement of five. Opening the storage made all tables.
         events.has_table = cache(events.has_table)
         return storage

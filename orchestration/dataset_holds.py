@@ -1,4 +1,4 @@
-"""Work on datasets that nobody drops or renames meanwhile: of a command, and of a run, whoever started it."""
+"""Holds on datasets: while a command or a run works on a dataset, no other process can drop or rename it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from orchestration.requests import list_run_datasets
 
 @contextmanager
 def hold_dataset(engine: Engine, name: str) -> Iterator[Dataset]:
-    """Look a dataset up, and keep others from dropping or renaming it until the block ends. Raises UnknownDataset.
+    """Yield the dataset of this name, and keep other processes from dropping or renaming it until the block ends.
+    Raises UnknownDataset if there is none.
 
-    Waits while a drop or a renaming of it is under way.
+    Waits while another process drops or renames it.
     """
     with hold_datasets(engine, name):
         yield require_dataset(engine, name)
@@ -27,9 +28,10 @@ def hold_dataset(engine: Engine, name: str) -> Iterator[Dataset]:
 
 @contextmanager
 def hold_run_datasets(curation: Curation, context: dg.InitResourceContext) -> Iterator[None]:
-    """Keep others from dropping or renaming the datasets of a run until the block ends.
+    """Keep other processes from dropping or renaming the datasets that a Dagster run names by its partitions, until the
+    block ends. Holds nothing where the context has no run.
 
-    context: of a resource. Where it is made for a schedule or a sensor instead of a run, nothing is kept.
+    context: of a Dagster resource. It has no run if the resource is made for a schedule or a sensor.
     """
     run, instance = context.run, context.instance
     names = list_run_datasets(instance, [run]) if run and instance else set()

@@ -1,4 +1,4 @@
-"""How dead runs are told from live ones, on any host: a run holds a lease for as long as its process lives."""
+"""Telling dead runs apart from live ones, on any host: a run holds a lease for as long as its process lives."""
 
 from __future__ import annotations
 
@@ -17,30 +17,34 @@ from db.server.processes import is_process_alive
 from db.server.urls import DAGSTER, build_sibling_url
 from orchestration.requests import UNFINISHED_STATUSES
 
-# Seconds between two looks at a lease whether it is still held.
+# Seconds between two renewals of a lease.
 LEASE_PAUSE_S = 2.0
 # Tags of a run: where it is executed, and its own id, since a run that is started again inherits its predecessor's tags
 # but has no lease yet. Dagster shows no tag that begins so.
 HOST, PID, LEASED = ".dagster/reelsieve_host", ".dagster/reelsieve_pid", ".dagster/reelsieve_leased"
-# One that people read.
+# A tag that people read.
 COMMAND = "command"
 # Dagster's own tag, which has no public constant.
 MAX_RETRIES = "dagster/max_retries"
 
 
 def build_run_tags(run_id: str) -> dict[str, str]:
-    """Who executes a run of the command line. Dagster's daemon does not retry it: the command said how it ended."""
+    """Return the Dagster tags of a run that this process executes: host, process id, lease, no retries, and the
+    command's name, which comes from sys.argv.
+    """
     program, *arguments = sys.argv
     command = {COMMAND: f"reelsieve {arguments[0]}"} if Path(program).name == "reelsieve" and arguments else {}
     return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: run_id, MAX_RETRIES: "0", **command}
 
 
 def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
-    """Mark runs whose process is gone as failed, and free their places at the encoder.
+    """Mark unfinished runs whose process is gone as failed, and free the concurrency slots of all finished or deleted
+    runs.
 
     database: the curation database, on whose server the leases of runs are.
 
-    A run that holds its lease is alive, on any host. A run that waits for its start has no lease; Dagster watches it.
+    A run that holds its lease is alive, on any host. A run that waits for its start has no lease yet: Dagster itself
+    watches it.
     """
     for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED_STATUSES)):
         if run.tags.get(LEASED) == run.run_id:
@@ -57,9 +61,10 @@ def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
 
 
 def hold_run_lease(instance: dg.DagsterInstance, database: URL, run_id: str) -> None:
-    """Take the lease of a run that this process was started for, and hold it until the process ends.
+    """Take the lease of a run that this process executes, and renew it in a background thread until the process ends.
+    Tags the run with its lease in Dagster.
 
-    Giving it back any earlier would make the run look dead until Dagster has written that it ended.
+    If the lease ended any earlier, the run would look dead until Dagster has stored that it ended.
     """
     held = Leases(lease_database_url(database))
     held.take(run_lease_name(run_id))
@@ -68,12 +73,12 @@ def hold_run_lease(instance: dg.DagsterInstance, database: URL, run_id: str) -> 
 
 
 def run_lease_name(run_id: str) -> str:
-    """The name of the lease that a run's process holds while it executes it."""
+    """Return the name of the lease that the process of a run holds while it executes the run."""
     return f"run {run_id}"
 
 
 def lease_database_url(database: URL) -> URL:
-    """Return the URL of Dagster's database on the server of a curation database; there the leases of runs are taken.
+    """Return the URL of Dagster's database on the server of this curation database; the leases of runs are taken there.
 
     Several curation databases may share it.
     """

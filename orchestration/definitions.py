@@ -1,4 +1,4 @@
-"""All definitions that Dagster loads."""
+"""The Dagster definitions of a stand-alone installation, and the part of them that fits into any Dagster."""
 
 from __future__ import annotations
 
@@ -35,21 +35,24 @@ CURATION = "curation"
 
 @dg.resource(description="Database, scorers and folders of this installation.")
 def curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
-    """The resource that every run asks for; nobody drops or renames the run's dataset meanwhile.
+    """Yield the resource `curation` of an asset's run. Until the run ends, no other process can drop or rename its
+    datasets; a run that Dagster itself started also takes its lease here.
 
-    For a run that Dagster started it holds the run's lease until the process ends. A command holds that itself.
+    The lease of such a run is held until its process ends. A command holds the lease of its run itself.
     """
-    run, found = context.run, get_installation().curation
+    run, curation = context.run, get_installation().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:
         reuse_connections(context.instance)
-        hold_run_lease(context.instance, found.engine.url, run.run_id)
-        found.results = RunResults()
-    with hold_run_datasets(found, context):
-        yield found
+        hold_run_lease(context.instance, curation.engine.url, run.run_id)
+        curation.results = RunResults()
+    with hold_run_datasets(curation, context):
+        yield curation
 
 
 def build_dataset_definitions() -> dg.Definitions:
-    """What is made of datasets: assets, and the jobs, schedules and sensors over them. Fits into any instance."""
+    """Return the definitions that deal with datasets: all assets and checks, and the jobs, schedule and sensors over
+    them. Reads the owners of assets from the settings.
+    """
     return dg.Definitions.merge(
         add_catalogue_metadata(dg.load_definitions_from_package_module(assets), get_settings().owners),
         dg.Definitions(
@@ -62,7 +65,9 @@ def build_dataset_definitions() -> dg.Definitions:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The above with what looks after a whole instance, and the resource of runs that this installation follows."""
+    """Return all definitions of a stand-alone installation: those of datasets, plus weekly pruning, failure notices,
+    the executor, the loggers and the resource `curation`.
+    """
     return dg.Definitions.merge(
         build_dataset_definitions(),
         dg.Definitions(

@@ -1,4 +1,4 @@
-"""The checks of `reelsieve doctor`: everything that this installation needs in order to work, and its models' files."""
+"""The checks of `reelsieve doctor`: settings, folders, database, decoders and models that this installation needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from metrics_core.models.revision import ModelNotFound
 from orchestration.installation import Installation
 
 ENOUGH_DISK_GB = 2
-# What is written for trial: more than a file system keeps aside for small files.
+# Written on trial: more than a file system keeps in reserve for small files.
 TRIAL_BYTES = 4 << 20
 # Texts that Postgres does not compress.
 _TRIAL = "CREATE TABLE trial_of_doctor AS SELECT repeat(md5(n::text), 32) AS x FROM generate_series(1, {}) AS n"
@@ -30,23 +30,29 @@ _TRIAL = "CREATE TABLE trial_of_doctor AS SELECT repeat(md5(n::text), 32) AS x F
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check: `detail` describes a part that works, or gives the remedy for one that does not."""
+    """The result of one check of `reelsieve doctor`: its name, whether it passed, and a detail, which is the remedy if
+    it failed.
+    """
 
     what: str
     ok: bool
     detail: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the fields by name: what, ok and detail."""
         return asdict(self)
 
 
 def run_doctor_checks(installation: Installation) -> list[CheckResult]:
-    """All findings, in the order in which a newcomer would mend them."""
-    found = [_run_check(name, check) for name, check in _list_checks(installation).items()]
-    # Some turn out to be broken when they are made, or when the database is opened.
+    """Run every check of `reelsieve doctor` and return their results in the order in which a newcomer would fix them,
+    broken metrics first. Loads every model once and starts the database server.
+    """
+    results = [_run_check(name, check) for name, check in _list_checks(installation).items()]
+    # Some metrics turn out to be broken when they are made, or when the database is opened.
     broken = [*BROKEN_METRICS, *installation.curation.broken_metrics.values()]
-    return [CheckResult(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken] + found
+    return [
+        CheckResult(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken
+    ] + results
 
 
 def _list_checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
@@ -82,7 +88,7 @@ def _python() -> tuple[bool, str]:
 
 
 def _packages() -> tuple[bool, str]:
-    wanted = [
+    names = [
         "av",
         "dagster_postgres",
         "matplotlib",
@@ -92,7 +98,7 @@ def _packages() -> tuple[bool, str]:
         "sentencex",
         "torch",
     ]
-    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     return not missing, f"not installed: {', '.join(missing)}; run make setup" if missing else "all installed"
 
 
@@ -103,9 +109,9 @@ def _home(installation: Installation) -> tuple[bool, str]:
         return False, fault
     if is_readable_by_others(home):
         quoted = shlex.quote(str(home))
-        # As root the server runs as another user, who must pass through.
+        # As root the server runs as another user, who must be able to enter the folder.
         passage = f" && chmod go+x {quoted}" if os.geteuid() == 0 else ""
-        return False, f"other accounts may read {home}: run chmod -R go-rwx {quoted}{passage}"
+        return False, f"other accounts can read {home}: run chmod -R go-rwx {quoted}{passage}"
     return free > ENOUGH_DISK_GB, f"{home}, {free:.0f} GB free (at least {ENOUGH_DISK_GB} GB are needed)"
 
 
@@ -116,7 +122,7 @@ def _temporary() -> tuple[bool, str]:
 
 
 def _explain_unwritable(folder: Path, variable: str) -> str | None:
-    """Why a folder cannot be written to, with the remedy, if that is so; the variable names another one."""
+    """Return why a folder cannot be written to, with the remedy; None if it can. `variable` names another folder."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(os.urandom(TRIAL_BYTES))
@@ -132,7 +138,7 @@ def _database(installation: Installation) -> tuple[bool, str]:
     with installation.engine.connect() as connection:
         server = connection.exec_driver_sql("SHOW server_version").scalar()
         vector = connection.exec_driver_sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").scalar()
-        # Undone with the connection. Where the disk is full, the error says it.
+        # Rolled back when the connection ends. On a full disk this raises the error.
         connection.exec_driver_sql(_TRIAL.format(TRIAL_BYTES >> 10))
     kind = "from CURATION_DB_URL" if installation.settings.database_url else "embedded"
     return (
@@ -150,7 +156,7 @@ def _reader(installation: Installation) -> tuple[bool, str]:
 
 
 def _list_model_checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
-    """One check for every model behind a metric; it makes the model do a piece of work."""
+    """Return one check for every model of a metric, by name; the check makes the model do a piece of work."""
     from assets.sources.base import walk_sources
 
     sources = [source for scorer in installation.curation.scorers.values() for source in walk_sources(scorer.sources)]
@@ -158,7 +164,7 @@ def _list_model_checks(installation: Installation) -> dict[str, Callable[[], tup
 
 
 def _format_source_name(source: Source[Any]) -> str:
-    """The asset and its model; only the asset where the model is missing, as its check then reports."""
+    """Return the asset and its model; only the asset if the model is missing, which its check then reports."""
     try:
         return f"{source.asset}: {source.model.model_id}"
     except ModelNotFound:
@@ -186,7 +192,7 @@ def _decoders() -> tuple[bool, str]:
 
 
 def _media(installation: Installation) -> tuple[bool, str]:
-    """The roots and the folder of copies. What a store says is asked at ingest: it may cost money."""
+    """Check the media roots and the folder of copies. Remote stores are asked only at ingest: it may cost money."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
 
@@ -194,7 +200,7 @@ def _media(installation: Installation) -> tuple[bool, str]:
     media = read_settings(MediaSettings)
     missing = [name for name, place in media.media_roots.items() if "://" not in place and not Path(place).is_dir()]
     if missing:
-        return False, f"media root {missing[0]} is no folder here: mount it, or correct REELSIEVE_MEDIA_ROOTS"
+        return False, f"media root {missing[0]} is not a folder here: mount it, or correct REELSIEVE_MEDIA_ROOTS"
     media.cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if fault := _explain_unwritable(media.cache_folder, "REELSIEVE_MEDIA_CACHE"):
         return False, fault

@@ -1,4 +1,6 @@
-"""Which metrics a scoring could compute, how many samples it would score, and what it would ask of models that cost."""
+"""Plans and forecasts: which metrics can score a dataset, how many samples are pending, and what their models would
+cost.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,16 @@ from orchestration.installation import Installation
 def forecast_scoring(
     installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> list[dict[str, Any]]:
-    """For each metric the pending samples, and what a scoring would ask of models that cost."""
-    found = require_dataset(installation.engine, dataset)
-    chosen = choose_shards(found, shards).values()
+    """Return rows for the command: for every metric the number of pending samples, and the requests, tokens and money
+    at most for every role and model that costs. A metric without such models has one row without them.
+    """
+    stored_dataset = require_dataset(installation.engine, dataset)
+    chosen = choose_shards(stored_dataset, shards).values()
     rows = []
     for metric in metrics:
         forecasts = [
-            forecast_shard(installation.engine, installation.curation.scorers[metric], found, shard) for shard in chosen
+            forecast_shard(installation.engine, installation.curation.scorers[metric], stored_dataset, shard)
+            for shard in chosen
         ]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
         for _, parts in forecasts:
@@ -38,11 +43,15 @@ def forecast_scoring(
 def explain_unscorable_metrics(
     installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Each metric that can score none of the samples, with a sentence that says why, as far as that is known before."""
-    found = require_dataset(installation.engine, dataset)
-    chosen = choose_shards(found, shards).values()
+    """Yield (metric, sentence) for every metric that is already known to be unable to score any sample of the dataset's
+    chosen shards; the sentence names the reason.
+    """
+    stored_dataset = require_dataset(installation.engine, dataset)
+    chosen = choose_shards(stored_dataset, shards).values()
     for metric in metrics:
-        if reasons := count_shard_refusals(installation.engine, installation.curation.scorers[metric], found, chosen):
+        if reasons := count_shard_refusals(
+            installation.engine, installation.curation.scorers[metric], stored_dataset, chosen
+        ):
             n, why = format_refusals(reasons)
             cannot = f"can score none of the {n:,} samples" if n > 1 else "cannot score the only sample"
             yield metric, f"{metric} {cannot}: {why}"
@@ -61,18 +70,22 @@ def _sum_forecasts(role: str | None, model: str | None, parts: Sequence[Forecast
 
 
 def build_holdings_plan(installation: Installation, holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
-    """The plan of what is there, for these metrics, or all that can be used. Opens no database and loads no model."""
+    """Return the plan for holdings: what each metric (default: every usable one) can compute or lacks. Opens no
+    database and loads no model.
+    """
     return build_plan(holdings, _choose_scorers(installation, metrics))
 
 
 def load_dataset_plan(installation: Installation, dataset: str, metrics: Collection[str] | None = None) -> Plan:
-    """The plan of what is stored, likewise. Raises UnknownDataset."""
-    found = require_dataset(installation.engine, dataset)
+    """Return the plan for a stored dataset: what each metric (default: every usable one) can compute or lacks. Raises
+    UnknownDataset.
+    """
+    stored_dataset = require_dataset(installation.engine, dataset)
     with installation.engine.connect() as connection:
         return build_holdings_plan(
             installation,
             load_dataset_holdings(
-                connection, found, list_scorer_inputs(_choose_scorers(installation, metrics).values())
+                connection, stored_dataset, list_scorer_inputs(_choose_scorers(installation, metrics).values())
             ),
             metrics,
         )

@@ -1,4 +1,4 @@
-"""This installation, put together from its settings: database, Dagster instance and the resource of the assets."""
+"""An opened home with its settings: database, Dagster instance, and the resource of the assets."""
 
 from __future__ import annotations
 
@@ -38,39 +38,46 @@ _MIGRATIONS = 3
 
 
 class Installation:
-    """A home with its settings, and what commands and assets need of it, made when it is first asked for."""
+    """A home folder with its settings. Database, Dagster instance and models are opened when they are first asked for,
+    and kept.
+    """
 
     def __init__(self, read_settings: Callable[[], Settings]) -> None:
         self._read_settings = read_settings
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings of the home. Raises SettingsError for one that cannot be used."""
+        """The settings of the home, read at the first access. Raises SettingsError for a value that cannot be used."""
         return self._read_settings()
 
     @cached_property
     def home(self) -> Path:
-        """The home folder, made where it is missing. Raises UntrustedHome for one that somebody else may have made."""
+        """The home folder as an absolute path; it is created if it is missing. Raises UntrustedHome for a folder that
+        another account may have made.
+        """
         if note := open_home(self.settings.home_folder, is_named_by_user=is_home_chosen_by_user(self.settings)):
             self._print_note(note)
         return self.settings.home_folder
 
     @cached_property
     def database_url(self) -> URL:
-        """The curation database's URL. Starts the embedded server where no other one is configured."""
-        # First of all: nothing in somebody else's home is read.
+        """URL of the curation database. The first access starts the embedded server, unless CURATION_DB_URL names
+        another one.
+        """
+        # Checked first, so that nothing in somebody else's home is read.
         home = self.home
         self._warn_of_second_server(is_read_only=False)
         return find_or_start_server(home, self.settings.database_url)
 
     def find_database_url(self) -> URL | None:
-        """The URL of the curation database where this process has asked for it."""
+        """Return the URL of the curation database if this process has asked for it, else None. Starts nothing."""
         return self.__dict__.get("database_url")
 
     def has_database(self) -> bool:
-        """Whether there can be data: in a home without an embedded server nobody has ingested anything.
+        """Whether a database exists: one is configured, or the home has an embedded server, running or not. Starts
+        nothing.
 
-        Starts nothing.
+        Prints a note if there is none and another home may be meant.
         """
         if self.settings.database_url is not None or has_embedded_data(self.settings.home_folder):
             return True
@@ -79,9 +86,10 @@ class Installation:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine of the curation database, whose tables and views are brought up to date first.
+        """SQLAlchemy engine of the curation database. The first access starts the embedded server, creates or updates
+        tables and views, and leaves out metrics whose inputs Postgres refuses.
 
-        A metric of an installed package whose inputs Postgres refuses is left out.
+        Only metrics of installed packages can be left out so.
         """
         opened = open_migrated_engine(self.database_url)
         with opened.connect() as connection:
@@ -91,31 +99,38 @@ class Installation:
 
     @cached_property
     def curation(self) -> Curation:
-        """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
+        """The resource `curation` that all assets ask for: engine, home and scorers. Its models stay loaded between
+        runs of this process.
+        """
         return Curation(lambda: self.home, self.settings, lambda: self.engine, SCORERS, self._warn_of_broken_metric)
 
     @property
     def usable_metrics(self) -> list[str]:
-        """The metrics that can be computed here, in order. Opens the database, which may refuse the inputs of some."""
+        """Names of the metrics that can be computed here, in their usual order. Opens the database, which may refuse
+        the inputs of some.
+        """
         _ = self.engine
         return self.curation.metrics
 
     @cached_property
     def instance(self) -> dg.DagsterInstance:
-        """The Dagster instance of dagster.yaml, on the same server as the data."""
+        """The Dagster instance of dagster.yaml, or of the user's DAGSTER_HOME. The first access starts the database
+        server and creates the concurrency pool of models.
+        """
         from assets.sources.pool import MODEL_POOL
 
-        found = self._make_instance()
-        reuse_connections(found)
-        storage = found.event_log_storage
+        instance = self._make_instance()
+        reuse_connections(instance)
+        storage = instance.event_log_storage
         # Two processes that make the pool at once would make one of them fail.
         with hold_lease(build_sibling_url(self.database_url, DAGSTER), "storage"):
             if MODEL_POOL not in storage.get_concurrency_keys():
                 storage.initialize_concurrency_limit_to_default(MODEL_POOL)
-        return found
+        return instance
 
     def build_dagster_environment(self) -> dict[str, str]:
-        """The variables that dagster.yaml and Dagster's own programs need.
+        """Return the environment variables that Dagster's own programs need for this home, by name. Creates the home's
+        folder `dagster`; raises SettingsError where no dagster.yaml exists.
 
         A DAGSTER_HOME of the operator's counts; without one Dagster's instance is that of this project's dagster.yaml.
         """
@@ -132,8 +147,8 @@ class Installation:
         folder = create_home_folder(self.home, "dagster")
         return {
             "DAGSTER_HOME": chosen or str(PROJECT_FOLDER),
-            # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file
-            # and from sending the files of the folder `logs`.
+            # dagster.yaml turns it off too. Only this variable keeps Dagster's programs from making folders next to
+            # that file and from sending the files of the folder `logs`.
             "DAGSTER_DISABLE_TELEMETRY": "1",
             # Materialisations of the partitions of a run are stored together, by far fewer statements.
             "DAGSTER_EVENT_BATCH_SIZE": "1000",
@@ -142,7 +157,7 @@ class Installation:
         }
 
     def close(self) -> None:
-        """Give up the connections to both databases."""
+        """Close the connections of the engine and the Dagster instance, if they were opened."""
         for name in ("instance", "engine"):
             if name in self.__dict__:
                 getattr(self, name).dispose()
@@ -160,7 +175,7 @@ class Installation:
 
             if not theirs or explain_user_error(error) is not None:
                 raise
-            # Whatever is wrong with their file, it is no fault of ours.
+            # The file is the user's, so this is no fault of the program.
             why = " ".join(str(error).split())[:200]
             raise SettingsError(
                 f"DAGSTER_HOME is {theirs}, whose dagster.yaml makes no instance ({why}): unset the variable, or "
@@ -188,16 +203,19 @@ class Installation:
 
 @lru_cache(maxsize=1)
 def get_installation() -> Installation:
-    """Return the installation of this process, the same one at every call.
+    """Return the installation of this process, the same one at every call; its settings are read when they are first
+    needed.
 
-    For the entries of the process only, which hand it down: command line, definitions, actors and Dagster's storage.
+    Only the entry points of a process call it and pass it on: command line, definitions, actors, Dagster's storage.
     """
     return Installation(get_settings)
 
 
 def open_migrated_engine(url: URL) -> Engine:
-    """The engine of a curation database, whose tables and views are brought up to date first."""
-    # Again where somebody imported a new metric while the views were made: he saw those of before, and left them.
+    """Return an engine of the curation database at this URL, after its tables and views are created or brought up to
+    date.
+    """
+    # Again if somebody imported a new metric while the views were made, and saw the views of before.
     for _ in range(_MIGRATIONS):
         if _is_migrated(url):
             break
@@ -206,19 +224,20 @@ def open_migrated_engine(url: URL) -> Engine:
 
 
 def reuse_connections(instance: dg.DagsterInstance) -> None:
-    """Let an instance use connections again that it has.
+    """Make a Dagster instance keep its database connections open and use them again, instead of one new connection for
+    every statement.
 
-    By itself it opens a new one for every statement: more than four for each event of a run, of some milliseconds each.
+    By itself Dagster opens more than four connections for every event of a run, of some milliseconds each.
     """
     # A connection that was not used for a minute may be gone; no statement of Dagster's is ended for its length.
     instance.optimize_for_webserver(statement_timeout=0, pool_recycle=60, max_overflow=10)
 
 
 def create_dagster_tables(url: URL) -> None:
-    """Make Dagster's tables in a database that has none."""
+    """Create Dagster's tables in the database at this URL, if it has none."""
     from dagster_postgres.storage import DagsterPostgresStorage
 
-    # It keeps no connection.
+    # The storage keeps no connection open.
     DagsterPostgresStorage(format_psycopg2_url(url))
 
 

@@ -1,4 +1,6 @@
-"""The jobs: ingest a dataset, score shards, draw conclusions of a dataset, freeze a subset, prune Dagster's tables."""
+"""Dagster's jobs: ingest a dataset, score shards, draw conclusions of a dataset, freeze a subset, prune Dagster's
+tables.
+"""
 
 from datetime import datetime, timedelta, timezone
 
@@ -10,7 +12,7 @@ from db.scores.sample_scores import SIMPLE_SCORES
 from orchestration.retention import KEEP_DAYS, delete_runs_and_ticks, list_superseded_runs
 
 FACT_ASSETS = ["text_fact", "video_fact"]
-# What needs no model: facts, and the simple scores without one.
+# The assets that need no model: facts, and the simple scores without one.
 MODEL_FREE_ASSETS = [
     *FACT_ASSETS,
     *(build_score_asset_name(name) for name in SIMPLE_SCORES if not SCORERS[name].rests_on),
@@ -48,21 +50,21 @@ dataset_job = dg.define_asset_job(
     executor_def=dg.in_process_executor,
     description="Thresholds, agreement with people and report of a dataset.",
 )
-# No conclusion: scores do not say how much to take, so that somebody must.
+# A subset is no conclusion: a person must decide how much to take.
 subset_job = dg.define_asset_job(
     "subset_job",
     selection=dg.AssetSelection.assets(SUBSET_ASSET),
     executor_def=dg.in_process_executor,
-    description="Freeze what the recipe of its configuration takes of a dataset, and write it as Parquet.",
+    description="Freeze the selection that the configured recipe takes of a dataset, and write it as Parquet.",
 )
 
 
-# The resource makes the run one that can be told from a dead one.
+# The resource takes the run's lease, so that the run does not look dead.
 @dg.op(required_resource_keys={"curation"})
 def prune_runs(context: dg.OpExecutionContext) -> None:
     """Delete finished runs and ticks older than 30 days from Dagster's storage; scores and selections are not touched.
 
-    A run stays as long as it is the last that materialised something.
+    A run is kept as long as it is the newest that materialised some partition.
     """
     before = datetime.now(timezone.utc) - timedelta(days=KEEP_DAYS)
     superseded = list_superseded_runs(context.instance, before)
@@ -72,5 +74,5 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
 
 @dg.job(executor_def=dg.in_process_executor)
 def prune_job() -> None:
-    """Keep Dagster's tables small."""
+    """Delete finished runs and ticks older than 30 days from Dagster's storage."""
     prune_runs()

@@ -1,4 +1,4 @@
-"""What commands run: ingest, scoring, calibration, facts and conclusions, in this process, as the UI shows them."""
+"""The runs that commands start in this process: ingest, scoring, calibration, facts, conclusions and subsets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ FAILURE_WINDOW = timedelta(days=30)
 def run_ingest(
     installation: Installation, folder: Path, dataset: str, rows: Path | None, n_shards: int | None
 ) -> IngestReport:
-    """Ingest a manifest folder through Dagster and return the report."""
+    """Ingest a manifest folder into a dataset by a Dagster run in this process, and return the report of accepted,
+    unchanged and rejected rows. Raises RunFailed where the run leaves no report.
+    """
     results = RunResults()
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
     with hold_datasets(installation.engine, dataset):
@@ -56,47 +58,47 @@ def run_scoring(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
+    """Score the pending samples of a dataset by Dagster runs in this process; yield (shard key, number of results
+    written by metric) for every shard that this process completed. A result is a score, or a status without one.
 
-    It takes one run, or where the chosen shards do not stand together one for each stretch of them. options: those of
-    sources, by name; each goes to every source that knows it. Without any, what an earlier run left open because of an
-    option is completed. shards: the only ones to look at; None for all. Other processes that score the dataset share
-    the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
-    shards that failed.
+    Neighbouring shards share one run. options: values of options by name; every source that knows an option gets it.
+    Without options, evidence that an earlier run left incomplete because of an option is completed. shards: the numbers
+    of the shards to look at; None for all. Other processes that score the dataset share the work: a shard is yielded by
+    every process that scored in it. Raises UnknownShard, and at the end one error for all shards that failed.
     """
-    with hold_dataset(installation.engine, dataset) as found:
-        yield from _score_shards(installation, found, metrics, options or {}, shards)
+    with hold_dataset(installation.engine, dataset) as stored_dataset:
+        yield from _score_shards(installation, stored_dataset, metrics, options or {}, shards)
 
 
 def _score_shards(
     installation: Installation,
-    found: Dataset,
+    dataset: Dataset,
     metrics: Sequence[str],
     options: Mapping[str, bool],
     shards: Collection[int] | None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    chosen = choose_shards(found, shards)
-    register_partitions(installation.instance, found)
+    chosen = choose_shards(dataset, shards)
+    register_partitions(installation.instance, dataset)
     close_dead_runs(installation.instance, installation.database_url)
     config = build_run_config(metrics, options)
     known = installation.instance.get_dynamic_partitions(str(SHARDS.name))
-    incomplete = set() if options else _load_outstanding_shards(installation, found, metrics)
+    incomplete = set() if options else _load_outstanding_shards(installation, dataset, metrics)
     wanted = {
         key: n
-        for key, n in _count_wanted_samples(installation, found, metrics, incomplete, known).items()
+        for key, n in _count_wanted_samples(installation, dataset, metrics, incomplete, known).items()
         if key in chosen
     }
     results = RunResults()
     for keys in group_shards_into_runs(known, chosen, wanted):
-        _run_scoring_job(installation, found, keys, config, metrics, results)
+        _run_scoring_job(installation, dataset, keys, config, metrics, results)
         for key in keys:
             scores = {
                 metric: results.find_scores(metric, key) for metric in [*metrics, *list_accompanying_scores(metrics)]
             }
-            # Where nothing was left of what was pending, another command did it.
-            has_scored = any(each.n_pending for each in scores.values() if each)
+            # If nothing was left of the pending samples, another command scored them.
+            has_scored = any(result.n_pending for result in scores.values() if result)
             if key not in results.collect_errors() and (has_scored or wanted.get(key) == 0):
-                yield key, {metric: each.n_written if (each := scores[metric]) else 0 for metric in metrics}
+                yield key, {metric: result.n_written if (result := scores[metric]) else 0 for metric in metrics}
     if error := results.build_error():
         raise error
 
@@ -109,7 +111,7 @@ def _run_scoring_job(
     metrics: Sequence[str],
     results: RunResults,
 ) -> None:
-    """Score shards in one run; again where one failed that an ingest changed meanwhile, too late for its sources."""
+    """Score shards in one run; run again if an ingest changed a shard meanwhile, too late for its sources."""
     while True:
         before = _load_shard_states(installation, dataset, keys)
         run_partitions(installation, SCORING_JOB, keys[0], config, list_scoring_assets(metrics), keys[-1], results)
@@ -126,7 +128,10 @@ def _count_wanted_samples(
     incomplete: Collection[int],
     known: Sequence[str],
 ) -> dict[str, int]:
-    """The samples to score, by shard; with shards that have none, but were never run, left open or failed before."""
+    """Return the number of samples to score by shard key, with 0 for shards that must only be run again.
+
+    These were never run, failed before, or have incomplete evidence.
+    """
     pending: Counter[tuple[str, int]] = Counter()
     for metric in dict.fromkeys([*metrics, *list_accompanying_scores(metrics)]):
         scorer = installation.curation.scorers[metric]
@@ -148,7 +153,7 @@ def _count_wanted_samples(
 
 
 def _load_failed_shards(installation: Installation, known: Sequence[str]) -> set[str]:
-    """The shards that failed in their newest run of the last month, or whose newest run did not come to its end."""
+    """Return the keys of the shards that failed in their newest run of the last month, or whose run was cut off."""
     places = {key: place for place, key in enumerate(known)}
     since = datetime.now(timezone.utc) - FAILURE_WINDOW
     has_failed: dict[str, bool] = {}
@@ -163,13 +168,17 @@ def _load_failed_shards(installation: Installation, known: Sequence[str]) -> set
 
 
 def run_conclusions(installation: Installation, dataset: str) -> dict[str, dict[str, Any]]:
-    """Thresholds, agreement and report of a dataset; returns the metadata of each asset."""
+    """Compute and store thresholds, agreement and report of a dataset by one Dagster run in this process; return the
+    metadata of every asset by its name. Raises UnknownDataset.
+    """
     with hold_dataset(installation.engine, dataset):
         return _list_metadata(run_job(installation, "dataset_job", dataset, {}))
 
 
 def run_subset(installation: Installation, dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Freeze and write what a recipe takes of a dataset; returns the metadata of the asset by its name."""
+    """Freeze the selection that a recipe takes of a dataset and write it to files, by one Dagster run in this process;
+    return the metadata of the asset by its name. Raises UnknownDataset.
+    """
     with hold_dataset(installation.engine, dataset):
         return _list_metadata(
             run_job(installation, "subset_job", dataset, {"ops": {SUBSET_ASSET: {"config": {"recipe": dict(recipe)}}}})
@@ -192,7 +201,7 @@ def _load_shard_states(installation: Installation, dataset: Dataset, keys: Itera
 
 
 def _load_outstanding_shards(installation: Installation, dataset: Dataset, metrics: Sequence[str]) -> set[int]:
-    """The shards where a source left something open that no missing score tells of."""
+    """Return the numbers of the shards with incomplete evidence, although no score is missing."""
     return {
         shard
         for metric in metrics
@@ -201,14 +210,15 @@ def _load_outstanding_shards(installation: Installation, dataset: Dataset, metri
 
 
 def run_facts(installation: Installation, dataset: str) -> dict[str, int]:
-    """Describe what lacks facts; returns how many things each asset of facts described. Raises UnknownDataset.
+    """Measure and store the missing facts of a dataset, and the simple scores that need no model; return how many texts
+    and videos were measured, by asset name. Raises UnknownDataset.
 
-    Simple scores that need no model are made along.
+    Simple scores that need no model are computed as well.
     """
     results = RunResults()
-    with hold_dataset(installation.engine, dataset) as found:
-        register_partitions(installation.instance, found)
-        keys = list_shard_keys(found)
+    with hold_dataset(installation.engine, dataset) as stored_dataset:
+        register_partitions(installation.instance, stored_dataset)
+        keys = list_shard_keys(stored_dataset)
         run_job(installation, "facts_job", keys[0], {}, MODEL_FREE_ASSETS, keys[-1], results)
     return {asset: results.find_report(asset, int) or 0 for asset in FACT_ASSETS}
 
@@ -222,21 +232,23 @@ def run_calibration(
     judge: bool = False,
     judge_limit: int | None = None,
 ) -> dict[str, Any]:
-    """Choose the thresholds of ECS on the labels of a dataset and score with them; returns the report of the asset.
+    """Choose and store the thresholds of ECS on a dataset's labels, and score with them; return the report of the asset
+    as plain data. Runs three Dagster jobs at most in this process.
 
     objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos, or `all`.
-    judge: have the judge label at most `judge_limit` captions, and choose on its labels in place of people's. Verdicts
-    that are missing, or that an early exit left as lower bounds, are reached first. Raises UnknownDataset and NoJudge.
+    judge: have the chat model that is set as judge label at most `judge_limit` captions, and choose on its labels in
+    place of people's. Verdicts that are missing, or only lower bounds after an early exit, are computed first. Raises
+    UnknownDataset and NoJudge.
     """
     asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
     scorer = installation.curation.scorers[metric]
     chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
-    with hold_dataset(installation.engine, dataset) as found:
+    with hold_dataset(installation.engine, dataset) as stored_dataset:
         if judge:
             cast(ECSScorer, scorer).labeller.check_judge()
-        register_partitions(installation.instance, found)
-        keys = list_shard_keys(found)
-        if outstanding := sorted(list_incomplete_shards(installation.engine, scorer, found)):
+        register_partitions(installation.instance, stored_dataset)
+        keys = list_shard_keys(stored_dataset)
+        if outstanding := sorted(list_incomplete_shards(installation.engine, scorer, stored_dataset)):
             run_job(
                 installation,
                 "scoring_job",
@@ -257,11 +269,13 @@ THRESHOLD_ASSETS = ["threshold", "rating_threshold"]
 def create_missing_thresholds(
     installation: Installation, dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """Store the thresholds of a dataset where the recipe names one of a metric that has none. tell: takes progress."""
+    """Compute and store the thresholds of a dataset if a recipe names a stored threshold of a metric that has none;
+    else do nothing.
+    """
     asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in SCORERS}
     with installation.engine.connect() as connection:
         if asked <= list_metrics_with_thresholds(connection, dataset.dataset_id):
             return
-    tell(f"finds the thresholds of {dataset.name}")
+    tell(f"computing the thresholds of {dataset.name}")
     with hold_dataset(installation.engine, dataset.name):
         run_job(installation, "dataset_job", dataset.name, {}, THRESHOLD_ASSETS)

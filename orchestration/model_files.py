@@ -1,4 +1,4 @@
-"""The files of the models that the settings name, for doctor with the option for models."""
+"""The model files that the settings name, for `reelsieve doctor --models`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from orchestration.settings import get_settings
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredModel:
-    """A model of the settings in force. state: complete, missing, or at a server, which keeps its files itself.
+    """One model that the settings name, and the state of its files: complete, missing, or at a server.
 
-    place: folder or address. gb: of what is here. gb_in_all: of the whole model, where a profile knows it.
+    place: folder or address. gb: size of the local files. gb_in_all: size of the whole model, if a profile knows it.
     """
 
     setting: str
@@ -36,7 +36,9 @@ class ConfiguredModel:
     remedy: str | None = None
 
     def format_row(self) -> dict[str, Any]:
-        """What the table shows."""
+        """Return the columns of the printed table by name: setting, model, short revision, size in GB, and the state or
+        the number of missing files.
+        """
         size = self.gb_in_all if self.state != "complete" else self.gb
         return {
             "setting": self.setting,
@@ -48,7 +50,9 @@ class ConfiguredModel:
 
 
 def list_configured_models() -> tuple[str, list[ConfiguredModel]]:
-    """The profile in force, and all models that its settings name. Asks no hub and no server, and loads nothing."""
+    """Return the name of the profile in force, and every model that the settings name, in the order of the settings.
+    Reads only local files: asks no hub and no server, and loads nothing.
+    """
     values = {name: str(value) for name, value in get_settings()}
     return values["profile"] or LAPTOP, [
         _inspect_model(name, values) for name in values if _is_model_setting(name, values)
@@ -63,7 +67,7 @@ def _is_model_setting(name: str, values: Mapping[str, str]) -> bool:
 
 
 def _inspect_model(setting: str, values: Mapping[str, str]) -> ConfiguredModel:
-    """A setting's model with what is here of it."""
+    """Return a setting's model with the state of its files."""
     value, known = values[setting], find_profile_model(setting, values[setting])
     checkpoint = values["image_text_checkpoint"] if setting == "image_text_encoder" else ""
     facts: dict[str, Any] = {
@@ -78,18 +82,18 @@ def _inspect_model(setting: str, values: Mapping[str, str]) -> ConfiguredModel:
         preset = PRESETS.get(url)
         return ConfiguredModel(**facts, revision=revision, state="at a server", place=(preset and preset.url) or url)
     try:
-        found = _find_model_files(setting, value, checkpoint)
+        files = _find_model_files(setting, value, checkpoint)
     except (ModelNotFound, ImportError, ValueError, OSError) as error:
         # ValueError: broken JSON, and an architecture that open_clip does not know.
         return ConfiguredModel(**facts, revision=None, state="missing", place="", missing=(value,), remedy=str(error))
     return ConfiguredModel(
         **facts,
-        revision=found.revision,
-        state="missing" if found.missing else "complete",
-        place=str(found.folder),
-        gb=round(found.n_bytes / 1e9, 3),
-        missing=found.missing,
-        remedy=found.remedy if found.missing else None,
+        revision=files.revision,
+        state="missing" if files.missing else "complete",
+        place=str(files.folder),
+        gb=round(files.n_bytes / 1e9, 3),
+        missing=files.missing,
+        remedy=files.remedy if files.missing else None,
     )
 
 

@@ -18,7 +18,9 @@ _SPELLINGS = (
 
 
 def hide_passwords(text: str) -> str:
-    """The text with stars for every password of the environment and for everything spelled like a password."""
+    """Return the text with `***` in place of the passwords of PGPASSWORD and CURATION_DB_URL, and of everything written
+    like a password in a URL or a connection string.
+    """
     # The longest first: one password may be part of another.
     for password in sorted(set(_list_passwords()), key=len, reverse=True):
         text = text.replace(password, HIDDEN)
@@ -28,7 +30,7 @@ def hide_passwords(text: str) -> str:
 
 
 def _list_passwords() -> Iterator[str]:
-    """The passwords of the environment, as written and percent-decoded."""
+    """Yield the passwords of the environment, as written and percent-decoded."""
     if password := os.environ.get("PGPASSWORD"):
         yield password
     for variable in _VARIABLES:

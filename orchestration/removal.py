@@ -30,19 +30,21 @@ from orchestration.dead_runs import close_dead_runs
 from orchestration.installation import Installation, open_migrated_engine
 from orchestration.requests import list_busy_datasets
 
-# Where a materialisation of a renamed dataset says under which partition it was made.
+# The metadata of a renamed dataset's materialisation that holds its former partition.
 RENAMED_FROM = "renamed_from"
 _DEFINITIONS = (str(DATASETS.name), str(SHARDS.name))
 
 
 class DatasetBusy(RuntimeError):
-    """A dataset that something works on cannot be dropped or renamed."""
+    """Raised when a dataset cannot be dropped or renamed, since a command or a run works on it."""
 
     plain = True
 
 
 class NotImported(ValueError):
-    """A metric without imported scores in a dataset. Computed scores cannot be dropped: they would come again."""
+    """Raised when a metric has no imported scores in a dataset. Computed scores cannot be dropped: scoring would
+    compute them again.
+    """
 
     plain = True
 
@@ -50,9 +52,10 @@ class NotImported(ValueError):
 def count_droppable_rows(
     installation: Installation, name: str, metric: str | None = None
 ) -> tuple[dict[str, int], int]:
-    """How many rows of what a dataset has, and how many frozen selections stay.
+    """Return how many rows a drop would delete, by table, and how many frozen selections of the dataset would stay.
+    With a metric only its imported scores count. Raises UnknownDataset and NotImported.
 
-    metric: only what was imported under this name. Raises UnknownDataset and NotImported.
+    metric: the name that the scores were imported under.
     """
     dataset = require_dataset(installation.engine, name)
     scorers = None if metric is None else _require_imported_scorers(installation, dataset, metric)
@@ -61,7 +64,8 @@ def count_droppable_rows(
 
 
 def drop_dataset_everywhere(installation: Installation, name: str) -> None:
-    """Delete a dataset and its partitions, and the columns of metrics that were imported only into this dataset.
+    """Delete a dataset from the database and from Dagster's partitions, and the view columns of metrics that were
+    imported only into it. Frozen selections stay.
 
     Raises UnknownDataset, and DatasetBusy while something works on the dataset.
     """
@@ -73,7 +77,8 @@ def drop_dataset_everywhere(installation: Installation, name: str) -> None:
 
 
 def remove_imported_scores(installation: Installation, name: str, metric: str) -> None:
-    """Delete the imported scores of a metric from a dataset, and its columns where no other dataset has any.
+    """Delete the imported scores of a metric from a dataset, and the metric's view columns if no other dataset has
+    scores of it.
 
     Raises UnknownDataset, NotImported, and DatasetBusy while something works on the dataset.
     """
@@ -92,14 +97,14 @@ def _run_transaction(installation: Installation, work: Callable[[Connection], No
 
 
 def _update_views(installation: Installation) -> None:
-    """Take the columns of metrics that are gone from the views."""
+    """Make the views again, without the columns of metrics that are gone."""
     open_migrated_engine(installation.database_url).dispose()
 
 
 def _require_imported_scorers(installation: Installation, dataset: Dataset, metric: str) -> list[int]:
-    """The scorers of an imported metric. Raises NotImported, also where only other datasets have its scores.
+    """Return the scorer ids of an imported metric. Raises NotImported, also if only other datasets have its scores.
 
-    A metric whose scores are gone from all datasets can be dropped from any: an import that was killed leaves one.
+    A metric without scores in any dataset can be dropped from any: an import that was killed leaves one.
     """
     with installation.engine.connect() as connection:
         known = load_imported_scorers(connection)
@@ -111,26 +116,27 @@ def _require_imported_scorers(installation: Installation, dataset: Dataset, metr
     if scorers:
         return scorers
     if not known:
-        raise NotImported(f"{metric!r} was not imported, and nothing was: rs.import_scores does so")
+        raise NotImported(f"{metric!r} was not imported, nor was any other metric: rs.import_scores imports scores")
     meant = find_similar_name(metric, known)
     raise NotImported(
-        f"{metric!r} was not imported, " + (f"did you mean {meant!r}?" if meant else f"only {', '.join(known)}")
+        f"{metric!r} was not imported: " + (f"did you mean {meant!r}?" if meant else f"only {', '.join(known)}")
     )
 
 
 def rename_dataset_everywhere(installation: Installation, old: str, new: str) -> None:
-    """Give a dataset another name; what was materialised under the old one counts as materialised under the new one.
+    """Rename a dataset in the database and in Dagster; its materialisations are copied to partitions of the new name,
+    so nothing counts as missing.
 
     Raises UnknownDataset, BadDatasetName, NameTaken, and DatasetBusy while something works on the dataset.
     """
     if old == DEMO_DATASET:
-        raise BadDatasetName(f"dataset {old!r} keeps its name: its models score a dataset of this name alone")
+        raise BadDatasetName(f"dataset {old!r} cannot be renamed: its models score only a dataset of this name")
     check_dataset_name(new, installation.curation.home / "inbox" / new, installation.curation.home)
     with _hold_idle_datasets(installation, old, new):
         dataset = require_dataset(installation.engine, old)
         with installation.engine.connect() as connection:
             check_name_is_free(connection, new)
-        # Leftovers of a dropped dataset of this name are no work on this one.
+        # Leftovers of a dropped dataset of this name must not count for this one.
         _forget_partitions(installation.instance, new)
         renamed = Dataset(dataset.dataset_id, new, dataset.n_shards)
         partitions = dict(zip([old, *list_shard_keys(dataset)], [new, *list_shard_keys(renamed)], strict=True))
@@ -145,11 +151,11 @@ def rename_dataset_everywhere(installation: Installation, old: str, new: str) ->
 
 @contextmanager
 def _hold_idle_datasets(installation: Installation, *names: str) -> Iterator[None]:
-    """Keep everybody from beginning to work on datasets of these names until the block ends.
+    """Keep other processes from starting work on datasets of these names until the block ends.
 
-    Raises DatasetBusy where something works on one of them: a command by its lease, any other run by Dagster's list.
+    Raises DatasetBusy if something works on one of them: commands hold leases, other runs are in Dagster's list.
     """
-    # What nobody knows is no dataset that is busy.
+    # Raises UnknownDataset before anything is called busy.
     require_dataset(installation.engine, names[0])
     with Leases(installation.engine.url) as leases:
         for name in names:
@@ -165,7 +171,7 @@ def _hold_idle_datasets(installation: Installation, *names: str) -> Iterator[Non
 
 
 def _forget_partitions(instance: dg.DagsterInstance, name: str) -> None:
-    """Take a dataset and its shards out of Dagster's list of partitions."""
+    """Remove a dataset and its shards from Dagster's list of partitions."""
     for definition in _DEFINITIONS:
         for key in instance.get_dynamic_partitions(definition):
             if (key.rpartition(":")[0] or key) == name:
@@ -175,9 +181,9 @@ def _forget_partitions(instance: dg.DagsterInstance, name: str) -> None:
 def _copy_materializations(
     instance: dg.DagsterInstance, partitions: dict[str, str]
 ) -> Iterator[dg.AssetMaterialization]:
-    """The newest materialisation of each asset and old partition, for the new one, in the order in which they came.
+    """Yield a copy of every asset's newest materialisation of each old partition, for the new one, oldest first.
 
-    partitions: new keys by old keys. The order tells conclusions from the scores that they were drawn from.
+    partitions: new keys by old keys. By the order, conclusions stay newer than the scores that they were drawn from.
     """
     storage = instance.event_log_storage
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
@@ -187,8 +193,8 @@ def _copy_materializations(
         for key, number in storage.get_latest_storage_id_by_partition(asset, made, set(partitions)).items()
     }
     for number in sorted(newest):
-        wanted = dg.AssetRecordsFilter(asset_key=newest[number], storage_ids=[number])
-        for record in instance.fetch_materializations(wanted, limit=1).records:
+        filter_ = dg.AssetRecordsFilter(asset_key=newest[number], storage_ids=[number])
+        for record in instance.fetch_materializations(filter_, limit=1).records:
             event = record.asset_materialization
             if event is not None and event.partition in partitions:
                 yield dg.AssetMaterialization(

@@ -1,4 +1,4 @@
-"""Which shards a run is asked for: those that stand together in Dagster's list of partitions share one."""
+"""Which shards a run covers, and which datasets have runs: neighbouring shards share one run."""
 
 from __future__ import annotations
 
@@ -19,30 +19,36 @@ UNFINISHED_STATUSES = [
 
 
 def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted: Collection[str]) -> list[list[str]]:
-    """Cut the chosen shards into as few runs as Dagster allows, which knows a range by its first and its last shard.
+    """Return the partition keys of every run that is needed: each run covers neighbouring chosen shards of one dataset,
+    from a first to a last wanted shard. No wanted shard gives an empty list.
 
-    Each goes from its first to its last wanted shard and contains no shard that is not chosen, and none of another
-    dataset. known: all partitions in Dagster's order.
+    Dagster knows a range of partitions by its first and its last one, so a run may contain chosen shards that are not
+    wanted. known: all partitions in Dagster's order.
 
-    >>> group_shards_into_runs(["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"], wanted=["a:0", "a:2", "b:0"])
+    >>> known, chosen = ["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"]
+    >>> group_shards_into_runs(known, chosen, wanted=["a:0", "a:2", "b:0"])
     [['a:0', 'a:1', 'a:2'], ['b:0']]
     """
-    found = []
+    runs = []
     for (_, is_chosen), keys in groupby(known, key=lambda key: (key.rpartition(":")[0], key in chosen)):
         together = list(keys)
         places = [place for place, key in enumerate(together) if key in wanted]
         if is_chosen and places:
-            found.append(together[places[0] : places[-1] + 1])
-    return found
+            runs.append(together[places[0] : places[-1] + 1])
+    return runs
 
 
 def list_busy_datasets(instance: dg.DagsterInstance) -> set[str]:
-    """Return the datasets with a run that has not ended, over the whole dataset or over some of its shards."""
+    """Return the names of the datasets with an unfinished Dagster run, over the whole dataset or over some of its
+    shards.
+    """
     return list_run_datasets(instance, instance.get_runs(dg.RunsFilter(statuses=UNFINISHED_STATUSES)))
 
 
 def list_run_datasets(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> set[str]:
-    """Return the datasets that runs name by their partitions, as a whole or by some of their shards."""
+    """Return the names of the datasets that these runs name by their partitions: whole datasets, or some of their
+    shards.
+    """
     names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
     places = {key: place for place, key in enumerate(names)}
     # A dataset's name has no colon.

@@ -1,4 +1,4 @@
-"""What can be freed: old runs and ticks of Dagster, and evidence of retired scorers. Says it first, then does it."""
+"""Data that may be deleted: old runs and ticks of Dagster, and evidence of retired scorers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class PrunableData:
-    """What can be freed: ids of runs, the time before which ticks are old, and evidence; `rows` describe it all."""
+    """Data that may be deleted: ids of runs, the time before which ticks are old, and evidence. `rows` counts rows and
+    bytes of all of it for people, without empty entries.
+    """
 
     runs: list[str]
     before: datetime
@@ -41,10 +43,11 @@ class PrunableData:
 
 
 def load_prunable_data(installation: Installation, days: int) -> PrunableData:
-    """Look for what can be freed. Deletes nothing.
+    """Find all data that may be deleted: finished runs and ticks of Dagster older than so many days, and evidence of
+    models that no present scorer uses. Deletes nothing.
 
-    days: how long finished runs and ticks of Dagster are kept. A run stays as long as it is the last that materialised
-    something: with it Dagster would take that for missing.
+    days: how long finished runs and ticks of Dagster are kept. The newest run that materialised a partition always
+    stays: without it Dagster would take the partition for missing.
     """
     before = datetime.now(timezone.utc) - timedelta(days=days)
     runs = list_superseded_runs(installation.instance, before)
@@ -53,24 +56,27 @@ def load_prunable_data(installation: Installation, days: int) -> PrunableData:
     with storage.connect() as connection:
         for what, query in _SIZES.items():
             names = {"runs": runs, "before": before.replace(tzinfo=None)}
-            wanted = {name: value for name, value in names.items() if f":{name}" in query}
-            n, n_bytes = connection.execute(sa.text(query), wanted).one()
+            parameters = {name: value for name, value in names.items() if f":{name}" in query}
+            n, n_bytes = connection.execute(sa.text(query), parameters).one()
             rows.append({"what": f"Dagster's {what}, older than {days} days", "rows": n, "bytes": n_bytes})
     storage.dispose()
     with installation.engine.connect() as connection:
         evidence = list_unneeded_evidence(connection, _list_used_models(installation))
-    rows += [{"what": f"{each.table} of {each.model}", "rows": each.rows, "bytes": each.bytes} for each in evidence]
+    rows += [
+        {"what": f"{unneeded.table} of {unneeded.model}", "rows": unneeded.rows, "bytes": unneeded.bytes}
+        for unneeded in evidence
+    ]
     return PrunableData(runs, before, evidence, [row for row in rows if row["rows"]])
 
 
 def delete_prunable_data(installation: Installation, prunable: PrunableData) -> None:
-    """Delete what `prunable` found."""
+    """Delete the runs, ticks and evidence that `load_prunable_data` returned, from both databases."""
     delete_runs_and_ticks(installation.instance, installation.database_url, prunable.runs, prunable.before)
     delete_evidence(installation.engine, prunable.evidence)
 
 
 def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Collection[str], before: datetime) -> None:
-    """Delete runs with their events and check results, and ticks from before a time.
+    """Delete these Dagster runs with their events and check results, and all ticks from before a time.
 
     database: the curation database, on whose server Dagster's is.
     """
@@ -78,7 +84,7 @@ def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Col
         instance.delete_run(run_id)
     storage = _open_dagster_engine(database)
     with storage.begin() as connection:
-        # Dagster leaves these behind.
+        # Dagster does not delete these with the run.
         gone = sa.text("DELETE FROM asset_check_executions WHERE run_id = ANY(:runs)")
         connection.execute(gone, {"runs": list(runs)})
         old = sa.text("DELETE FROM job_ticks WHERE timestamp < :before")
@@ -87,7 +93,9 @@ def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Col
 
 
 def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
-    """Return the finished runs from before a time whose every materialisation was followed by a later one."""
+    """Return the ids of finished runs created before a time, of which every materialisation was followed by a later one
+    of the same partition.
+    """
     old = instance.get_run_ids(dg.RunsFilter(created_before=before, statuses=_FINISHED_STATUSES))
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
     storage = instance.event_log_storage
@@ -107,19 +115,19 @@ def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list
 
 
 def _list_used_models(installation: Installation) -> set[tuple[str, str]]:
-    """Name and revision of the models that the present settings name, as far as they can be found."""
-    found: set[tuple[str, str]] = set()
+    """Return name and revision of the models that the present settings name; models without files are left out."""
+    models: set[tuple[str, str]] = set()
     for scorer in installation.curation.scorers.values():
         with suppress(ModelNotFound):
-            found |= set(_list_identities(scorer.models()))
+            models |= set(_list_identities(scorer.models()))
         for source in walk_sources(scorer.sources):
             with suppress(ModelNotFound):
-                found.add((source.model.model_id, source.model.revision))
-    return found
+                models.add((source.model.model_id, source.model.revision))
+    return models
 
 
 def _list_identities(models: object) -> Iterator[tuple[str, str]]:
-    """Name and revision of all models in nested plain data."""
+    """Yield name and revision of all models in nested plain data."""
     if isinstance(models, Mapping):
         if "model_id" in models:
             yield str(models["model_id"]), str(models.get("revision"))

@@ -1,4 +1,4 @@
-"""Runs of the command line: they run in this process, and their errors come out as they were raised."""
+"""Dagster runs that the command line executes in this process; their errors are raised as the assets raised them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from orchestration.definitions import defs
 from orchestration.installation import Installation
 from orchestration.terminal import LOGGER_NAME, OutageFilterStream, print_line
 
-# The tag of a run in which shards failed: their partition keys. The others were done.
+# The tag of a run with the partition keys of the shards that failed; all other shards were computed.
 FAILED_SHARDS_TAG = "failed_shards"
 
 
 class RunFailed(RuntimeError):
-    """A run that ended badly without a user's mistake behind it; the message says where to look."""
+    """Raised when a run ended badly without a mistake of the user; the message says where to look."""
 
 
 def run_job(
@@ -53,11 +53,11 @@ def run_job(
     last_partition: str | None = None,
     results: RunResults | None = None,
 ) -> dg.ExecuteInProcessResult:
-    """Run a job, or of its assets the chosen ones, in this process; an asset's own error comes out as it was raised.
+    """Run a Dagster job over the partitions from `partition` to `last_partition` (default: only the first) in this
+    process, and return Dagster's result. Raises the error of the asset that failed.
 
-    through: the last partition of a range that begins with `partition`; without it the run has one partition. results:
-    takes what the assets report.
-    Raises CheckFailed for a blocking check, and KeyboardInterrupt where the run was stopped by hand.
+    assets: the names of the assets to run; None for all of the job. results: collects the reports of the assets. Also
+    raises CheckFailed for a blocking check, and KeyboardInterrupt if the run was stopped by hand.
     """
     results = results or RunResults()
     done = run_partitions(installation, job, partition, run_config, assets, last_partition or partition, results)
@@ -75,7 +75,9 @@ def run_partitions(
     last: str,
     results: RunResults,
 ) -> dg.ExecuteInProcessResult:
-    """Run a job over the partitions from first to last. Shards that failed are noted in `results`, not raised."""
+    """Run a Dagster job over the partitions from first to last in this process, and return Dagster's result. Shards
+    that fail are noted in `results`; any other error of an asset is raised.
+    """
     close_dead_runs(installation.instance, installation.database_url)
     run_id = str(uuid.uuid4())
     errors: list[BaseException] = []
@@ -87,7 +89,7 @@ def run_partitions(
 
     installation.curation.results = results
     quiet = redirect_stderr(cast(TextIO, OutageFilterStream(sys.stderr)))
-    # Held before others can see the run, so that nobody takes it for dead.
+    # The lease is taken before others can see the run, so that it never looks dead.
     with (
         hold_lease(lease_database_url(installation.database_url), run_lease_name(run_id)) as held,
         watch_run(installation, run_id, held),
@@ -104,7 +106,7 @@ def run_partitions(
                 asset_selection=[dg.AssetKey(asset) for asset in assets or []],
                 tags={**build_run_tags(run_id), **build_range_tags(first, last)},
                 run_id=run_id,
-                # One step that fails keeps no other one from being done, unless that rests on it.
+                # A step that fails stops only the steps that need its results.
                 raise_on_error=False,
             )
         )
@@ -120,7 +122,7 @@ def run_partitions(
 
 
 def _build_end_error(done: dg.ExecuteInProcessResult) -> BaseException:
-    """What ended a run although no step failed; Dagster only notes it."""
+    """Return the error that ended a run although no step failed; Dagster only stores it."""
     error = done.get_run_failure_event().job_failure_data.error
     if error is not None and error.cls_name in (
         KeyboardInterrupt.__name__,
@@ -131,7 +133,9 @@ def _build_end_error(done: dg.ExecuteInProcessResult) -> BaseException:
 
 
 def build_run_config(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
-    """The run configuration that gives each option to the sources that know it."""
+    """Return the Dagster run configuration that gives each option to the sources that know it; sources of these metrics
+    without such an option are left out.
+    """
     by_asset = {
         asset: {name: value for name, value in options.items() if name in kind.options}
         for asset, kind in list_source_classes(metrics).items()
@@ -141,16 +145,16 @@ def build_run_config(metrics: Sequence[str], options: Mapping[str, bool]) -> dic
 
 @lru_cache(maxsize=1)
 def get_definitions() -> dg.Definitions:
-    """The project's definitions, made once per process."""
+    """Return the Dagster definitions of this project, the same object at every call."""
     return defs()
 
 
 @contextmanager
 def watch_run(installation: Installation, run_id: str, held: Leases) -> Iterator[None]:
-    """Renew the lease of a run in a second thread until the block ends; this thread executes the run.
+    """Renew the lease of a run in a second thread until the block ends, and print which run holds the encoder while
+    this run waits for it.
 
-    While the run waits for the encoder, dead runs that hold it are closed, and every live one is named once on the
-    terminal.
+    While the run waits, dead runs that hold the encoder are closed, and every live one is named once on the terminal.
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as pool:
@@ -163,7 +167,7 @@ def watch_run(installation: Installation, run_id: str, held: Leases) -> Iterator
 
 
 def _watch_until_end(installation: Installation, run_id: str, held: Leases, ended: threading.Event) -> None:
-    told: set[str] = set()
+    announced: set[str] = set()
     while not ended.wait(LEASE_PAUSE_S):
         if not held.renew():
             continue
@@ -171,19 +175,21 @@ def _watch_until_end(installation: Installation, run_id: str, held: Leases, ende
             if ahead := _load_runs_ahead(installation, run_id):
                 close_dead_runs(installation.instance, installation.database_url)
                 ahead = {
-                    other: since for other, since in _load_runs_ahead(installation, run_id).items() if other not in told
+                    other: since
+                    for other, since in _load_runs_ahead(installation, run_id).items()
+                    if other not in announced
                 }
                 for other, since in ahead.items():
                     holder = _describe_run(installation, other)
                     print_line("run", f"waits for the encoder of this machine, which {holder} has held since {since}")
-                told |= ahead.keys()
+                announced |= ahead.keys()
         except (psycopg.OperationalError, sa.exc.DBAPIError, DagsterPostgresException):
             # The run meets the same outage at its next statement and reports it.
             continue
 
 
 def _load_runs_ahead(installation: Installation, run_id: str) -> dict[str, str]:
-    """The runs that hold the encoder while this run waits for it, each with the local time since when; else none."""
+    """Return the ids of the runs that hold the encoder while this run waits for it, with the local time since when."""
     pool = installation.instance.event_log_storage.get_concurrency_info(MODEL_POOL)
     claimed = {(slot.run_id, slot.step_key) for slot in pool.claimed_slots}
     if not any(step.run_id == run_id and (run_id, step.step_key) not in claimed for step in pool.pending_steps):

@@ -1,4 +1,4 @@
-"""When things run by themselves: an hourly look for unscored samples and a weekly clean-up."""
+"""Schedules of Dagster: scoring of unscored samples every hour, and pruning of Dagster's tables every week."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,28 +18,30 @@ from orchestration.requests import group_shards_into_runs, list_busy_datasets
 @dg.schedule(
     cron_schedule="0 * * * *",
     job=scoring_job,
-    description="Every hour a run over the shards of each dataset in which some scorer has something left to score.",
+    description="Every hour: run the shards of every dataset that have samples without a score.",
 )
 def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Runs over the shards with something left to score, but for the datasets of runs that have not ended."""
+    """Yield one run request for every stretch of shards with unscored samples, or a skip reason; datasets with an
+    unfinished run are left for the next hour.
+    """
     close_dead_runs(context.instance, curation.engine.url)
-    # Before the scores are looked at: a run that ends in between has then scored its shards.
+    # Read before the scores: a run that ends in between has then scored its shards.
     busy = list_busy_datasets(context.instance)
-    wanted = _count_pending_samples(curation)
-    free = [key for key in wanted if key.rpartition(":")[0] not in busy]
+    pending = _count_pending_samples(curation)
+    free = [key for key in pending if key.rpartition(":")[0] not in busy]
     known = context.instance.get_dynamic_partitions(str(SHARDS.name))
     for shards in group_shards_into_runs(known, known, free):
         yield dg.RunRequest(run_key=f"{shards[0]} to {shards[-1]}", tags=build_range_tags(shards[0], shards[-1]))
-    if wanted and not free:
-        yield dg.SkipReason(f"{len(wanted)} shards wait for runs of their datasets to end")
-    if not wanted:
+    if pending and not free:
+        yield dg.SkipReason(f"{len(pending)} shards wait for runs of their datasets to end")
+    if not pending:
         yield dg.SkipReason("every sample of every dataset is scored")
 
 
 def _count_pending_samples(curation: Curation) -> dict[str, int]:
-    """Count the samples that some scorer has still to score, by shard; shards without any are left out."""
+    """Count the samples that any scorer has still to score, by shard key; shards without any are left out."""
     with curation.engine.connect() as connection:
         datasets = list_datasets(connection)
     pending: Counter[tuple[str, int]] = Counter()

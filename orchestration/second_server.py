@@ -1,4 +1,4 @@
-"""Whether a command is about to start a server beside one that the user may mean."""
+"""A warning that a command is about to start a second server or home, where the user may mean an existing one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from db.server.processes import has_embedded_data, is_embedded_running, list_run
 def explain_second_server(
     home: Path, list_running_homes: Callable[[], list[Path]] = list_running_homes, *, is_read_only: bool = False
 ) -> str | None:
-    """The sentence for a command that starts the server of this home while another one runs, or another home is near.
+    """Return the warning for a command that uses this home while another home's server runs or another home is near;
+    None if this home's server runs already or there is no other home.
 
-    running_now: tells the homes whose server runs. only_looks: whether the command starts no server. None where the
-    home's own server runs already, and where there is no other home to mean.
+    list_running_homes: returns the homes whose server runs. is_read_only: whether the command starts no server.
     """
     if is_embedded_running(home):
         return None
@@ -31,6 +31,6 @@ def explain_second_server(
         else f"there is one in {nearby[0]}"
     )
     meant = (running or nearby)[0]
-    # A home of another name is not found from any folder.
+    # A home of another name is found only by REELSIEVE_HOME.
     there = f"run the command in {meant.parent}, or " if meant.name == HOME_NAME else ""
     return f"this {starts} in {home}, and {other}: to use that, {there}set REELSIEVE_HOME={shlex.quote(str(meant))}"

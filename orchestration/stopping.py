@@ -2,7 +2,7 @@
 
 Python handles a signal in the main thread, between two steps of Python code. A thread that waits inside a C library, as
 psycopg2 does for a lock, takes no such step; and a process whose main thread has ended still waits for other threads,
-which no signal reaches. So a thread of its own, which hears of the signal by a socket, ends the process in the end.
+which no signal reaches. So a separate thread, which learns of the signal by a socket, ends the process.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ STOPPED_MESSAGE = "stopped; the same command goes on from here"
 
 
 class StopSignals:
-    """All that a process does stands in this block; the first Ctrl-C or SIGTERM raises KeyboardInterrupt in it.
+    """Context manager in which the first Ctrl-C or SIGTERM raises KeyboardInterrupt, and the process ends within
+    seconds with exit code 130 or 143. Does nothing outside the main thread.
 
-    When the block has ended over that, or after PATIENCE_S, one sentence is said, and the process ends with exit code
-    130 or 143, and with it all that it started. After a block without a signal, a signal ends the process at once. In
-    another thread than the main one the block is as any other.
+    After that, or after PATIENCE_S, it prints one sentence and ends the process together with all processes that it
+    started. After a block without a signal, a later signal ends the process at once.
     """
 
     def __init__(self) -> None:
@@ -62,8 +62,8 @@ class StopSignals:
         self._is_raised = True  # too late for an interrupt
         number = self.find_signal()
         if number is None:
-            for each in SIGNALS:
-                signal.signal(each, signal.SIG_DFL)
+            for stop_signal in SIGNALS:
+                signal.signal(stop_signal, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
             self._writer.close()
             os.close(self._stderr)
@@ -73,7 +73,9 @@ class StopSignals:
             self._end(128 + number)
 
     def find_signal(self) -> int | None:
-        """The number of the first of these signals that came, if any, also where another handler took it."""
+        """Return the number of the first SIGINT or SIGTERM that this process received since the block began; None if
+        there was none.
+        """
         if self._is_main:
             with self._lock, suppress(BlockingIOError):
                 numbers = self._reader.recv(64)
@@ -95,7 +97,7 @@ class StopSignals:
             select.select([self._reader], [], [])
         # Where the interrupt comes up inside a finaliser, Python goes on, and prints a traceback.
         sys.unraisablehook = threading.excepthook = _ignore
-        # Whose parent ends before them is found no more later on.
+        # A child whose parent ends first could not be found later on.
         self._family = psutil.Process().children(recursive=True)
         time.sleep(PATIENCE_S)
         self._end(128 + number)
@@ -105,9 +107,9 @@ class StopSignals:
             is_ending, self._is_ending = self._is_ending, True
         if is_ending:
             time.sleep(PATIENCE_S)  # another thread ends this process
-        # Other threads still work, and what they say from now on is no news: this sentence is the last one.
+        # Other threads still work: their output from now on is dropped, so that this sentence is the last one.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        # Where nobody reads, writing would wait.
+        # If nobody reads, writing would wait for ever.
         if select.select([], [self._stderr], [], 0)[1]:
             os.write(self._stderr, f"{STOPPED_MESSAGE}\n".encode())
         for process in {*self._family, *psutil.Process().children(recursive=True)}:
@@ -119,9 +121,10 @@ class StopSignals:
 
 @contextmanager
 def clean_up_after_kill(folder: str) -> Iterator[None]:
-    """Have the children of this process and the folder removed where it is killed, which nothing else would tell them.
+    """Kill the child processes of this process and remove the folder if this process is killed inside the block. Starts
+    a shell that waits for that.
 
-    folder: one that only they need.
+    folder: one that only these children need.
     """
     children = [str(child.pid) for child in psutil.Process().children(recursive=True)]
     # The shell waits for its input, which ends with this process.
@@ -137,10 +140,12 @@ def clean_up_after_kill(folder: str) -> Iterator[None]:
 
 
 def is_cleanup_process(process: psutil.Process) -> bool:
-    """Return whether a process waits for the end of others, removes what they leave, and ends by itself."""
+    """Whether a process is a shell or Python's resource tracker: these wait for the end of others, remove their
+    leftovers, and end by themselves.
+    """
     # A shell does so in `clean_up_after_kill`, Python's resource tracker for semaphores.
     return process.name() == "sh" or any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 
 
 def _ignore(_: Any) -> None:
-    """Say nothing."""
+    """Print nothing."""

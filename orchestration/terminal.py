@@ -23,32 +23,35 @@ _OUTAGES = (
 
 
 def print_line(speaker: str, message: str) -> None:
-    """Print one line on standard error: the name of the speaker and the message."""
+    """Print one line on standard error: the name of the speaker, such as an asset or "note", and the message."""
     console.print(f"[dim]{speaker}:[/dim] {escape(message)}")
 
 
 def print_warning(sentence: str) -> None:
-    """Print a sentence on standard error that nobody should miss."""
+    """Print a sentence on standard error in bold red, after the word "warning"."""
     console.print(f"[bold red]warning: {escape(sentence)}[/bold red]", soft_wrap=True)
 
 
 def warn_of_broken_metrics(metrics: Iterable[BrokenMetric]) -> None:
-    """Print a warning that these metrics of installed packages are left out, and why."""
+    """Print on standard error that these metrics of installed packages are left out, with a remedy for every metric."""
     these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in metrics)
     print_warning(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
 
 
 class OutageFilterStream:
-    """A stream without what Dagster says of an event that it cannot store: statement, parameters and event.
+    """A text stream that drops the lines in which Dagster reports an event that it cannot store, and passes everything
+    else on to another stream.
 
-    The error itself is raised, and said in one sentence at the end.
+    The error itself is raised, and the command prints it in one sentence at the end.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text, unless it is of that kind."""
+        """Write the text to the stream, or drop it if it reports an event that Dagster cannot store; return the number
+        of characters taken.
+        """
         return len(text) if text.startswith(_OUTAGES) else self._stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -61,14 +64,14 @@ class _LineHandler(logging.Handler):
         if meta.get("dagster_event") is None:
             step = meta.get("step_key") or "run"
             message = str(meta.get("orig_message", record.getMessage()))
-            # Of a step that rests on one that failed, which has said why.
+            # A step that needs the results of a failed one: the failed one has given the reason.
             if not message.startswith("Dependencies for step"):
                 print_line(step, message)
 
 
 @dg.logger({}, description="The assets' log lines on the terminal, without Dagster's own events.")
 def terminal_logger(_context: dg.InitLoggerContext) -> logging.Logger:
-    """The logger that the command line asks for."""
+    """Return the logger that prints the log lines of assets on standard error, without Dagster's own events."""
     logger = logging.Logger(LOGGER_NAME, level=logging.INFO)
     logger.addHandler(_LineHandler())
     return logger

@@ -1,11 +1,11 @@
-"""The public face of Reelsieve for programs: what stands here keeps its name and meaning from version to version.
+"""The public interface of Reelsieve for programs: every name here keeps its meaning from version to version.
 
 >>> import reelsieve as rs
 >>> rs.vcs_short("A dog runs over the lawn.", "A dog runs over the lawn.").value
 1.0
 
 Importing it loads no model library and no database driver: every function imports what it needs. docs/python.md has an
-example of each.
+example of every function.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
 
 
 def _refuse_other_rooms() -> None:
-    """Raise ImportError where another package stands before one of ours, which in a checkout has a common name."""
+    """Raise ImportError if another package hides one of ours; in a checkout ours have common names such as `db`."""
     here = Path(__file__).resolve().parent
     if (here / "rooms").is_dir():
         return  # installed from a wheel, see building.py
     for room in ("assets", "db", "demo", "metrics_core", "orchestration"):
         spec = find_spec(room)
-        found = Path(spec.origin or "").resolve().parent if spec else None
-        if found != here.parent / room:
+        folder = Path(spec.origin or "").resolve().parent if spec else None
+        if folder != here.parent / room:
             raise ImportError(
-                f"the package {room!r} in {found.parent if found else 'no folder'} stands before that of Reelsieve: "
-                "rename it, or install Reelsieve from a wheel, which has no such names"
+                f"the package {room!r} in {folder.parent if folder else 'no folder'} hides that of Reelsieve: rename "
+                "it, or install Reelsieve from a wheel, which has no such names"
             )
 
 
@@ -61,7 +61,7 @@ _refuse_other_rooms()
 
 
 def __getattr__(name: str) -> Any:
-    # Dagster's component is looked for here, and nobody else need import Dagster.
+    # Dagster looks for the component here; other users need not import Dagster.
     if name == "Dataset":
         from reelsieve.dagster import Dataset
 

@@ -1,7 +1,7 @@
-"""How a wheel is built: everything inside the package `reelsieve`, so that no name of ours meets a name of a user's.
+"""How a wheel is built: everything goes inside the package `reelsieve`, so that no name of ours clashes with a user's.
 
-In the repository the rooms stand at the top, and import each other as `assets` or `db`. A wheel has them in
-`reelsieve/rooms`, with these names written out in full: in imports, and where a text is the name of a module.
+In the repository the packages are at the top level, and import each other as `assets` or `db`. A wheel has them in
+`reelsieve/rooms`, with their full names in imports, and in strings that are the name of a module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 
 ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo")
 INSIDE = "reelsieve.rooms"
-# What Dagster reads of the repository beside the rooms: its instance, and for its command dg where the definitions are.
+# The files of the repository that Dagster reads: its instance, and the place of the definitions for its command dg.
 COPIED_FILES = ("dagster.yaml",)
 _DG = f'[tool.dg]\ndirectory_type = "project"\n\n[tool.dg.project]\nroot_module = "{INSIDE}.orchestration"\n'
 _ROOM = "|".join(ROOMS)
@@ -26,10 +26,12 @@ _DOTTED = re.compile(rf"({_ROOM})(\.[A-Za-z_]\w*)+")
 
 
 class InOnePackage(build_py):
-    """Setuptools' build of Python modules, after which the rooms lie in `reelsieve/rooms`."""
+    """Setuptools' build of Python modules, which then moves the packages of the repository into `reelsieve/rooms`."""
 
     def run(self) -> None:
-        """Build; an editable installation uses the repository as it is."""
+        """Build the modules, move the packages and rewrite their imports. An editable installation uses the repository
+        unchanged.
+        """
         super().run()
         if self.editable_mode:
             return
@@ -50,7 +52,8 @@ class InOnePackage(build_py):
 
 
 def qualify_room_names(source: str, inside: Path) -> str:
-    """A module's source with the rooms in the folder `inside`.
+    """Return a module's source with the full names of modules in the folder `inside`, in imports and where a whole
+    string is such a name.
 
     >>> print(qualify_room_names("from db.sql import read_sql\\nimport demo\\nfrom databases import x", Path("rooms")))
     from reelsieve.rooms.db.sql import read_sql
@@ -73,11 +76,11 @@ def qualify_room_names(source: str, inside: Path) -> str:
 
 
 def _qualify_names(text: str, inside: Path) -> str:
-    """The text with the full name of every module that lies in the folder."""
+    """Return the text with the full name of every module that is in the folder."""
 
-    def in_full(match: re.Match[str]) -> str:
+    def qualify(match: re.Match[str]) -> str:
         path = inside.joinpath(*match[0].split("."))
         is_module = path.is_dir() or path.with_suffix(".py").is_file()
         return f"{INSIDE}.{match[0]}" if is_module else match[0]
 
-    return _DOTTED.sub(in_full, text)
+    return _DOTTED.sub(qualify, text)

@@ -1,4 +1,4 @@
-"""Reelsieve inside somebody else's Dagster: all of its definitions beside theirs, or one dataset as a component.
+"""Reelsieve inside somebody else's Dagster: all of its definitions together with theirs, or one dataset as a component.
 
 docs/dagster.md shows both; docs/examples/dagster_project is a project that uses them.
 """
@@ -28,23 +28,25 @@ from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 
 @dg.resource(description="Database, scorers and folders of Reelsieve.")
 def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
-    """The resource that Reelsieve's assets ask for; nobody drops or renames the run's dataset meanwhile.
+    """Yield the resource `curation` of an asset's run in another Dagster. Until the run ends, no other process can drop
+    or rename its datasets.
 
-    Whether their run lives, the other Dagster watches itself.
+    The other Dagster itself watches whether the run lives.
     """
-    found = get_installation().curation
-    found.results = RunResults()
-    with hold_run_datasets(found, context):
-        yield found
+    curation = get_installation().curation
+    curation.results = RunResults()
+    with hold_run_datasets(curation, context):
+        yield curation
 
 
 @raise_reelsieve_errors
 def definitions(*yours: dg.Definitions) -> dg.Definitions:
-    """Reelsieve's assets, checks, jobs, schedule and sensors, merged with definitions of your own.
+    """Return Reelsieve's assets, checks, jobs, schedule, sensors and resource `curation`, merged with definitions of
+    your own.
 
     Your instance, executor, loggers and resources stay yours: added are a resource `curation`, and the dynamic
-    partitions `dataset` and `shard`. Schedule and sensors are off until you turn them on. Home and settings are found
-    from the folder in which Dagster runs, as commands find them.
+    partitions `dataset` and `shard`. Schedule and sensors are off until you turn them on. Home and settings are looked
+    for from the folder in which Dagster runs, as commands do.
 
     Raises ReelsieveError where a name is both yours and Reelsieve's.
 
@@ -56,41 +58,41 @@ def definitions(*yours: dg.Definitions) -> dg.Definitions:
     reelsieve.ReelsieveError: asset video is yours and Reelsieve's: rename yours, or give it a key prefix
     """
     ours = build_dataset_definitions()
-    for each in yours:
-        _refuse_equal_names(each, ours)
+    for your_definitions in yours:
+        _refuse_equal_names(your_definitions, ours)
     return dg.Definitions.merge(*yours, ours, dg.Definitions(resources={CURATION: guest_curation_resource}))
 
 
 def _refuse_equal_names(yours: dg.Definitions, ours: dg.Definitions) -> None:
     resource = (yours.resources or {}).get(CURATION)
-    # That of a component is ours, too.
+    # The resource of a component is ours, too.
     if resource not in (None, guest_curation_resource):
         raise ReelsieveError(f"resource {CURATION} is yours and Reelsieve's: rename yours")
     for kind, names in _NAMES.items():
         both = sorted({*names(yours)} & {*names(ours)})
         if both and resource is guest_curation_resource:
-            raise ReelsieveError(f"{kind} {both[0]} stands in these definitions already: merge Reelsieve's once")
+            raise ReelsieveError(f"{kind} {both[0]} is in these definitions already: merge Reelsieve's only once")
         if both:
             remedy = "rename yours, or give it a key prefix" if kind == "asset" else "rename yours"
             raise ReelsieveError(f"{kind} {both[0]} is yours and Reelsieve's: {remedy}")
 
 
-def _list_asset_keys(of: dg.Definitions) -> Iterable[str]:
-    for each in of.assets or ():
-        if isinstance(each, dg.AssetsDefinition):
-            yield from (key.to_user_string() for key in each.keys)
-        elif isinstance(each, dg.AssetSpec | dg.SourceAsset):
-            yield each.key.to_user_string()
+def _list_asset_keys(definitions: dg.Definitions) -> Iterable[str]:
+    for asset in definitions.assets or ():
+        if isinstance(asset, dg.AssetsDefinition):
+            yield from (key.to_user_string() for key in asset.keys)
+        elif isinstance(asset, dg.AssetSpec | dg.SourceAsset):
+            yield asset.key.to_user_string()
 
 
-def _list_partition_sets(of: dg.Definitions) -> Iterable[str]:
-    for each in of.assets or ():
-        found = each.partitions_def if isinstance(each, dg.AssetsDefinition | dg.AssetSpec) else None
-        if isinstance(found, dg.DynamicPartitionsDefinition) and found.name:
-            yield found.name
+def _list_partition_sets(definitions: dg.Definitions) -> Iterable[str]:
+    for asset in definitions.assets or ():
+        partitions = asset.partitions_def if isinstance(asset, dg.AssetsDefinition | dg.AssetSpec) else None
+        if isinstance(partitions, dg.DynamicPartitionsDefinition) and partitions.name:
+            yield partitions.name
 
 
-# By what it is a name of, the names that definitions have. They are not resolved: yours may rest on ours.
+# Functions that list the names in definitions, by what is named. The definitions are not resolved: yours may need ours.
 _NAMES: Mapping[str, Callable[[dg.Definitions], Iterable[str]]] = {
     "asset": _list_asset_keys,
     "job": lambda of: (job.name for job in of.jobs or ()),
@@ -101,13 +103,14 @@ _NAMES: Mapping[str, Callable[[dg.Definitions], Iterable[str]]] = {
 
 
 class Dataset(dg.Component, dg.Resolvable, dg.Model):
-    """A dataset of Reelsieve: ingested, scored by some metrics, and a training subset frozen by a recipe.
+    """A Dagster component: the assets that ingest a dataset, score it by some metrics, and freeze a training subset by
+    a recipe.
 
     Its assets have no partitions, and keys that begin with the name of the dataset.
     """
 
     dataset: Annotated[str, Field(description="Name of the dataset.")]
-    folder: Annotated[str, Field(description="Manifest folder, beside the file of the component.")]
+    folder: Annotated[str, Field(description="Manifest folder, relative to the file of the component.")]
     metrics: Annotated[list[str], Field(min_length=1, description="Metrics that score every caption.")]
     recipe: Annotated[
         dict[str, Any] | None, Field(description="Recipe of the training subset. Without one no subset is made.")
@@ -115,7 +118,9 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
 
     @raise_reelsieve_errors
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The assets of the dataset. Raises ReelsieveError for an unknown metric, a bad name and a bad recipe."""
+        """Return the assets of the dataset and the resource `curation`. Raises ReelsieveError for an unknown metric, a
+        bad name or a bad recipe.
+        """
         folder = (context.path / Path(self.folder).expanduser()).resolve()
         check_dataset_name(self.dataset, folder, get_settings().home_folder)
         for metric in self.metrics:

@@ -1,4 +1,4 @@
-"""The one error that the functions of this package raise for what a caller can mend."""
+"""The error that the functions of this package raise for everything that a caller can mend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 class ReelsieveError(ValueError):
-    """Something that cannot be done as asked; the message is one sentence that says why, and the remedy."""
+    """Raised when something cannot be done as asked; the message is one sentence with the reason and the remedy."""
 
 
 # In a traceback it has the name by which it is caught.
@@ -19,11 +19,13 @@ ReelsieveError.__module__ = "reelsieve"
 
 
 def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Turn every error that is no fault of the program into a ReelsieveError with its sentence."""
+    """Return the function with every error that is no fault of the program turned into a ReelsieveError of one
+    sentence; other errors pass.
+    """
 
     @wraps(function)
-    def wrapped(*args: P.args, **named: P.kwargs) -> R:
-        # Imported late: the package of assets refuses another version of Dagster, in a sentence of the command line.
+    def call_plainly(*args: P.args, **named: P.kwargs) -> R:
+        # Imported late: importing assets fails with another version of Dagster, by an error for the command line.
         from assets.dataset_changes import report_dataset_changes
 
         try:
@@ -41,4 +43,4 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise ReelsieveError(hide_passwords(sentence)) from None
 
-    return wrapped
+    return call_plainly

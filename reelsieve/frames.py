@@ -1,4 +1,4 @@
-"""Scores of a table that somebody has at hand: pandas, polars, pyarrow or a dataset of Hugging Face."""
+"""Scores for a table in memory: pandas, polars, pyarrow, or a dataset of Hugging Face."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 Frame = TypeVar("Frame")
 # The status of a row that cannot be a sample, as ingest would refuse it.
 REFUSED = "refused"
-# Columns that only this function knows; those of videos, captions, references and systems are found as `init` does it.
+# Columns that only this function knows; columns of videos, captions, references and systems are guessed as by `init`.
 EXACT = ("keypoints", "question", "answer")
 
 
 @raise_reelsieve_errors
 def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any) -> Frame:
-    """Score every row of a table, and return it with columns METRIC, METRIC_status and METRIC_reason for each metric.
+    """Score every row of a table, and return a table with columns METRIC, METRIC_status and METRIC_reason added for
+    each metric.
 
     The rows keep their order, and columns of these names are replaced. A row has a `caption`, or a `question` with an
-    `answer`; and as the metrics need them `references` (a text or a list of texts, of this row alone), `keypoints` (the
-    same) and `video` (a path or an address). Captions, references and videos may also have the names of columns that
-    `reelsieve init` knows. A row that cannot be scored has no value, a status and a reason, and stops no other row.
+    `answer`; and as the metrics need them `references` (a text or a list of texts, only for this row), `keypoints`
+    (the same) and `video` (a path or an address). Captions, references and videos may also have the names of columns
+    that `reelsieve init` knows. A row that cannot be scored has no value, a status and a reason; other rows are scored.
 
-    metrics: names, and metrics that `metric` made. settings: as those of `vcs`, for every metric that has them. Raises
+    metrics: names, and metrics that `metric` made. settings: as in `vcs`, for every metric that has them. Raises
     ReelsieveError for a table without such columns, an unknown metric or setting, and a model that cannot be loaded.
 
     >>> import pandas as pd
@@ -62,34 +63,36 @@ def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any
 
 
 def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The scorers by metric, each with its own of the settings. Raises ReelsieveError for what no metric is or has."""
+    """Return the scorers by metric, each with those of the settings that it has. Raises ReelsieveError for an unknown
+    metric or setting.
+    """
     from assets.scores.registry import SCORERS
     from db.spelling import find_similar_name
 
     if metrics is None or isinstance(metrics, int | float):
         raise ReelsieveError(f"metrics is {metrics}: name some of {', '.join(SCORERS)}")
-    wanted = [metrics] if isinstance(metrics, str | FunctionMetric) else list(metrics)
-    if not wanted:
+    chosen = [metrics] if isinstance(metrics, str | FunctionMetric) else list(metrics)
+    if not chosen:
         raise ReelsieveError(f"metrics is empty: name some of {', '.join(SCORERS)}")
-    of_functions = {one.metric: one for one in wanted if isinstance(one, FunctionMetric)}
-    names = [str(one) for one in wanted if not isinstance(one, FunctionMetric)]
+    function_metrics = {item.metric: item for item in chosen if isinstance(item, FunctionMetric)}
+    names = [str(item) for item in chosen if not isinstance(item, FunctionMetric)]
     for name in names:
         if name not in SCORERS:
             meant = find_similar_name(name, SCORERS)
             hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(SCORERS)}"
             raise ReelsieveError(f"there is no metric {name!r}: {hint}")
     fields = {name: SCORERS[name].settings.model_fields for name in names}
-    known = {setting for each in fields.values() for setting in each}
+    known = {setting for model_fields in fields.values() for setting in model_fields}
     if unknown := [setting for setting in settings if setting not in known]:
         meant = find_similar_name(unknown[0], known)
         hint = f": did you mean {meant}?" if meant else ""
         raise ReelsieveError(f"no metric named has a setting {unknown[0]!r}{hint}")
-    own = {name: {one: settings[one] for one in settings if one in fields[name]} for name in names}
-    return {name: make_scorer(name, own[name]) for name in names} | of_functions
+    own_settings = {name: {item: settings[item] for item in settings if item in fields[name]} for name in names}
+    return {name: make_scorer(name, own_settings[name]) for name in names} | function_metrics
 
 
 def _needs_videos(scorers: Iterable[Any]) -> bool:
-    """Whether a scorer looks at videos."""
+    """Whether any scorer reads videos."""
     from db.schema.inputs import VIDEO
 
     return any(VIDEO in scorer.inputs for scorer in scorers)
@@ -98,21 +101,23 @@ def _needs_videos(scorers: Iterable[Any]) -> bool:
 def _score_samples(
     scorer: Any, samples: Sequence[PendingSample], files: Mapping[int, StoredVideo]
 ) -> dict[int, Outcome]:
-    """The outcomes of samples by their numbers, some hundred samples at a time."""
+    """Return the outcomes of samples by their numbers; some hundred samples are scored at a time."""
     from assets.scores.run import score_without_database
     from assets.sources.base import BATCH_SIZE
 
     outcomes: dict[int, Outcome] = {}
     for start in range(0, len(samples), BATCH_SIZE):
         batch = samples[start : start + BATCH_SIZE]
-        found = score_without_database(scorer, batch, lambda ids: [files[one] for one in sorted(ids) if one in files])
-        outcomes |= {sample.sample_id: outcome for sample, outcome in zip(batch, found, strict=True)}
+        batch_outcomes = score_without_database(
+            scorer, batch, lambda ids: [files[video_id] for video_id in sorted(ids) if video_id in files]
+        )
+        outcomes |= {sample.sample_id: outcome for sample, outcome in zip(batch, batch_outcomes, strict=True)}
     return outcomes
 
 
 @dataclass(frozen=True)
 class _SampleColumns:
-    """The columns of a table by what they mean, None where it has no such column."""
+    """The names of a table's columns by their meaning; None for a meaning without a column."""
 
     caption: str | None
     references: str | None
@@ -124,39 +129,40 @@ class _SampleColumns:
 
     @classmethod
     def find(cls, names: Sequence[Any]) -> _SampleColumns:
-        """Find the columns by their names. Raises ReelsieveError where nothing can be scored."""
+        """Find the columns of a table by their names. Raises ReelsieveError if nothing can be scored by them."""
         from assets.new_manifest.columns import CAPTION_NAMES, guess_columns
 
         texts = [name for name in names if isinstance(name, str)]
-        found = guess_columns(texts)
+        guessed = guess_columns(texts)
         exact = {name: name if name in texts else None for name in EXACT}
-        if found.caption is None and not (exact["question"] and exact["answer"]):
+        if guessed.caption is None and not (exact["question"] and exact["answer"]):
             shown = ", ".join(map(repr, texts)) or "no column"
             names_known = ", ".join(CAPTION_NAMES[:3])
             raise ReelsieveError(f"the table has no column of captions but {shown}: name it one of {names_known}")
         if repeated := [name for name in texts if texts.count(name) > 1]:
             raise ReelsieveError(f"several columns of the table are named {repeated[0]!r}: give each its own name")
-        is_path = found.video is not None and found.video.lower() not in ("video_id", "videoid")
+        is_path = guessed.video is not None and guessed.video.lower() not in ("video_id", "videoid")
         return cls(
-            caption=found.caption,
-            references=found.reference,
-            video=found.video if is_path else None,
-            system=found.system,
+            caption=guessed.caption,
+            references=guessed.reference,
+            video=guessed.video if is_path else None,
+            system=guessed.system,
             **exact,
         )
 
     @property
     def column_names(self) -> list[str]:
-        """The columns that are read."""
+        """The names of the columns that are read."""
         return [name for name in self.__dict__.values() if name is not None]
 
     def read_samples(
         self, rows: Sequence[Mapping[str, Any]], *, needs_videos: bool
     ) -> tuple[list[PendingSample], dict[int, Outcome], dict[int, StoredVideo]]:
-        """The samples, the outcomes of rows that are none, by row, and the files of videos by the videos' numbers.
+        """Return the samples, the outcomes of rows that cannot be samples (by row number from 0), and the video files
+        by the numbers of videos.
 
-        looks: whether videos are looked at. A video has a number of its own for each set of references and keypoints,
-        since the samples of a video share these.
+        needs_videos: whether video files are read. A video has its own number for every set of references and
+        keypoints, since the samples of a video share these.
         """
         from assets.scores.base import Outcome
 
@@ -167,10 +173,10 @@ class _SampleColumns:
         for number, row in enumerate(rows):
             try:
                 path = self._cell(row, "video") if needs_videos else None
-                about = [path, self._cell(row, "references") or (), self._cell(row, "keypoints") or ()]
-                if (key := repr(about)) not in videos:
+                content = [path, self._cell(row, "references") or (), self._cell(row, "keypoints") or ()]
+                if (key := repr(content)) not in videos:
                     videos[key] = len(videos), _read_video_state(path, len(videos), files)
-                samples.append(self._sample(row, number, *videos[key], *about[1:]))
+                samples.append(self._sample(row, number, *videos[key], *content[1:]))
             except ReelsieveError as error:
                 refused[number] = Outcome(None, REFUSED, str(error))
         return samples, refused, files
@@ -191,20 +197,20 @@ class _SampleColumns:
 
 
 def _read_video_state(path: Any, number: int, files: dict[int, StoredVideo]) -> VideoState:
-    """The state of a video, whose file is added to `files` where it decodes. A file that is missing is a state, too."""
+    """Return the state of a video, and add its file to `files` if it decodes. A missing file is a state, too."""
     from db.schema.inputs import VideoState
 
     try:
-        state, found = read_video(path, number)
+        state, videos = read_video(path, number)
     except ReelsieveError as error:
         return VideoState("undecodable", str(error).removeprefix("video: "))
-    files |= {one.video_id: one for one in found}
+    files |= {video.video_id: video for video in videos}
     return state
 
 
 @dataclass(frozen=True)
 class _TableAdapter:
-    """A kind of table: its columns, its rows with some of them, and the table with further columns."""
+    """How one library's tables are handled: list the columns, read the rows of some columns, and add columns."""
 
     list_columns: Callable[[Any], Sequence[Any]]
     read_rows: Callable[[Any, list[str]], list[dict[str, Any]]]
@@ -212,9 +218,11 @@ class _TableAdapter:
 
 
 def find_table_adapter(frame: object) -> _TableAdapter:
-    """How to read a table, by its class: no library is imported that its maker has not."""
-    for one in type(frame).__mro__:
-        if kind := _TABLE_ADAPTERS.get(f"{one.__module__.partition('.')[0]}.{one.__name__}"):
+    """Return the adapter for the library of a table, by the table's class. Imports no library. Raises ReelsieveError
+    for an object that is no known table.
+    """
+    for class_ in type(frame).__mro__:
+        if kind := _TABLE_ADAPTERS.get(f"{class_.__module__.partition('.')[0]}.{class_.__name__}"):
             return kind
     known = ", ".join(_TABLE_ADAPTERS)
     raise ReelsieveError(f"{type(frame).__module__}.{type(frame).__name__} is no table: give one of {known}")
@@ -227,12 +235,12 @@ def _rows_of_pandas(frame: Any, names: list[str]) -> list[dict[str, Any]]:
 
 
 def _is_nan(value: Any) -> bool:
-    """Whether a cell is empty: pandas' NA, NaN and NaT differ from themselves, or cannot tell."""
+    """Whether a cell is empty: pandas' NA, NaN and NaT differ from themselves, or cannot be compared."""
     return type(value).__name__ == "NAType" or (not hasattr(value, "__len__") and bool(value != value))
 
 
 def _plain(value: Any) -> Any:
-    """A cell without numpy: Parquet files give lists of texts as arrays."""
+    """Return a cell as plain Python values: Parquet files give lists of texts as numpy arrays."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -263,7 +271,7 @@ def _add_to_arrow(frame: Any, new: dict[str, list[Any]]) -> Any:
 
 
 def _build_arrow_table(new: dict[str, list[Any]]) -> Any:
-    """New columns with their types, which a column without a value does not show."""
+    """Return an Arrow table of new columns with their types, which a column without a value does not show."""
     import pyarrow as pa
 
     kinds = {name: pa.string() if name.endswith(("_status", "_reason")) else pa.float64() for name in new}

@@ -1,4 +1,6 @@
-"""A metric that is one function. What asks a model, keeps evidence or has settings is a class of reelsieve.metrics."""
+"""A metric that is one function. A metric that asks a model, keeps evidence or has settings is a class of
+reelsieve.metrics.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,15 @@ if TYPE_CHECKING:
     from db.schema.inputs import Input
     from db.scores.pending import PendingSample
 
-# What a function may ask for: the caption, and what people wrote about its video.
+# The parameters that a function may have: the caption, and texts that people wrote about its video.
 PARAMETERS = ("text", "references", "keypoints")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 STATUS_PATTERN = re.compile(r"[a-z][a-z_]{1,39}")
 
 
 class FunctionMetric:
-    """A metric made of a function; `metric` makes one. It has the members of `reelsieve.metrics.Scorer`.
-
-    Calling it calls the function.
+    """A metric that is one Python function, with the members of `reelsieve.metrics.Scorer`; `metric` makes one. Calling
+    it calls the function.
     """
 
     rests_on = ()
@@ -43,12 +44,12 @@ class FunctionMetric:
         update_wrapper(self, function)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Call the function."""
+        """Call the function with these arguments, and return its result unchanged."""
         return self._function(*args, **named)
 
     @cached_property
     def inputs(self) -> tuple[Input[Any], ...]:
-        """What a score depends on: the parameters of the function."""
+        """The inputs that a score depends on (text, references, keypoints), in the order of the parameters."""
         from db.schema.inputs import KEYPOINTS, REFERENCES, TEXT
 
         by_name: dict[str, Input[Any]] = dict(zip(PARAMETERS, (TEXT, REFERENCES, KEYPOINTS), strict=True))
@@ -56,26 +57,26 @@ class FunctionMetric:
 
     @property
     def settings(self) -> Any:
-        """A group of settings without any."""
+        """A pydantic class without fields, since such a metric has no settings."""
         return _no_settings()
 
     def from_settings(self, settings: Any) -> FunctionMetric:
-        """The metric itself, which has no settings."""
+        """Return this metric itself, since it has no settings."""
         return self
 
     def models(self) -> dict[str, Any]:
-        """The function, in the place of a model."""
+        """Return the identity of the function in place of a model: its module and name, with the metric's version."""
         from metrics_core.protocols import ModelIdentity
 
         name = f"{self._function.__module__}.{self._function.__qualname__}"
         return {"function": ModelIdentity(name, self.code_version, {}).as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """No parameters."""
+        """Return an empty dict: the metric has no parameters."""
         return {}
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Status "not_applicable" for a question-answer pair."""
+        """Return status "not_applicable" for a question-answer pair; None for a caption, which can be scored."""
         from assets.scores.base import Outcome
 
         if sample.kind == "caption":
@@ -83,13 +84,15 @@ class FunctionMetric:
         return Outcome(None, "not_applicable", f"{self.metric} judges captions; this is a question-answer pair")
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Call the function for every caption. One that raises, or gives no number, costs its own caption a value."""
+        """Return the outcomes of samples in their order, by one call of the function for every caption. A call that
+        raises, or returns no number, gives its caption a status and a reason.
+        """
         return [self.refusal(sample) or self._score_one(sample) for sample in samples]
 
     def explain(
         self, connection: Any, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Say what the function says of itself."""
+        """Return an explanation of one line: the function's name and the first line of its docstring."""
         from assets.scores.base import Explanation
 
         about = inspect.getdoc(self._function) or "it has no docstring"
@@ -100,15 +103,15 @@ class FunctionMetric:
 
         values = self._list_arguments(sample)
         try:
-            found = self._function(*(values[name] for name in self._parameters))
+            result = self._function(*(values[name] for name in self._parameters))
         except Exception as error:
             return Outcome(
                 None, "failed", _one_line(f"{self.metric} raised {type(error).__name__}: {_show(str, error)}")
             )
-        return self._check_outcome(found) if isinstance(found, Outcome) else self._build_outcome(found)
+        return self._check_outcome(result) if isinstance(result, Outcome) else self._build_outcome(result)
 
     def _check_outcome(self, outcome: Outcome) -> Outcome:
-        """An outcome of the function that can be stored: a number in range, or a status and a reason of plain text."""
+        """Return an outcome that can be stored: a number in range, or a status and a reason of plain text."""
         from assets.scores.base import Outcome
 
         if outcome.status == "ok":
@@ -118,46 +121,48 @@ class FunctionMetric:
             or not isinstance(outcome.status, str)
             or not STATUS_PATTERN.fullmatch(outcome.status)
         ):
-            wanted = "give an Outcome a value, or a status such as no_audio"
+            remedy = "give an Outcome a value, or a status such as no_audio"
             shown = f"value {_show(repr, outcome.value)} and status {_show(repr, outcome.status)}"
-            return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {wanted}"))
-        reason = f"{self.metric} says why in no word" if outcome.reason is None else _show(str, outcome.reason)
+            return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {remedy}"))
+        reason = f"{self.metric} gives no reason" if outcome.reason is None else _show(str, outcome.reason)
         return replace(outcome, reason=_one_line(reason))
 
     def _list_arguments(self, sample: PendingSample) -> dict[str, Any]:
         from db.schema.inputs import KEYPOINTS, REFERENCES
 
         values: dict[str, Any] = {"text": sample.text}
-        for one in (REFERENCES, KEYPOINTS):
-            values[one.name] = [each.text for each in sample.inputs.get(one.name, ())]
+        for input_ in (REFERENCES, KEYPOINTS):
+            values[input_.name] = [row.text for row in sample.inputs.get(input_.name, ())]
         return values
 
-    def _build_outcome(self, found: Any) -> Outcome:
+    def _build_outcome(self, result: Any) -> Outcome:
         from assets.scores.base import Outcome
 
-        if found is None:
+        if result is None:
             return Outcome(None, "undefined", f"{self.metric} gives this caption no value")
         low, high = self.value_range
-        value = convert_to_float(found)
+        value = convert_to_float(result)
         if value is None or math.isnan(value):
-            wanted = "return a number, None, or an Outcome with a status and a reason"
-            return Outcome(None, "failed", _one_line(f"{self.metric} returned {_show(repr, found)}: {wanted}"))
+            remedy = "return a number, None, or an Outcome with a status and a reason"
+            return Outcome(None, "failed", _one_line(f"{self.metric} returned {_show(repr, result)}: {remedy}"))
         if not low <= value <= high:
-            wanted = "correct the function or its value_range"
-            return Outcome(None, "failed", f"{self.metric} returned {value:g}, not {low:g} to {high:g}: {wanted}")
+            remedy = "correct the function or its value_range"
+            return Outcome(None, "failed", f"{self.metric} returned {value:g}, not {low:g} to {high:g}: {remedy}")
         return Outcome(value)
 
 
 def metric(
     name: str, *, version: str, value_range: tuple[float, float]
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Make a function a metric. Its parameters say what it reads of a caption: `text`, `references`, `keypoints`.
+    """Return a decorator that makes a function a metric of this name; the function's parameters name what it reads of a
+    caption: `text`, `references`, `keypoints`.
 
     A text is a str, references and keypoints are lists of str. The function returns a number, None where there is none,
-    or an Outcome with a status and a reason. Raise `version` when its numbers change: old scores are then made again.
+    or an Outcome with a status and a reason. Raise `version` when its numbers change: old scores are then computed
+    again.
 
-    `reelsieve.score` takes the metric itself. So that all commands know it, its package names it as an entry point of
-    the group `reelsieve.metrics`; asset, columns, staleness, report and agreement with people follow.
+    `reelsieve.score` takes the metric itself. For commands to know it, its package must name it as an entry point of
+    the group `reelsieve.metrics`; then it has an asset, columns, staleness, and a place in reports and agreement.
 
     >>> import reelsieve as rs
     >>> @rs.metric("letters", version="1", value_range=(0, 1))
@@ -167,7 +172,7 @@ def metric(
     >>> letters("ab12")
     0.5
     """
-    # Loads the tables, which nobody needs who only imports the package.
+    # Imported late: it loads the tables, which the mere import of the package need not do.
     from db.scores.sample_scores import SIMPLE_SCORES, list_columns_without_metrics
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -178,8 +183,8 @@ def metric(
     def make(function: Callable[..., Any]) -> FunctionMetric:
         parameters = list(inspect.signature(function).parameters)
         if not parameters or not set(parameters) <= {*PARAMETERS}:
-            known, found = ", ".join(PARAMETERS), ", ".join(parameters) or "none"
-            raise ReelsieveError(f"metric {name}: its function may have the parameters {known}, not {found}")
+            known, named = ", ".join(PARAMETERS), ", ".join(parameters) or "none"
+            raise ReelsieveError(f"metric {name}: its function may have the parameters {known}, not {named}")
         return FunctionMetric(function, name, version, value_range)
 
     return make
@@ -196,7 +201,7 @@ def _no_settings() -> Any:
 
 
 def convert_to_float(given: Any) -> float | None:
-    """A number as a float, infinite where it is too great for one; None for what is no real number.
+    """Return a real number as a float, infinite if it is too great for one; None for anything else.
 
     >>> convert_to_float(10**400), convert_to_float(3), convert_to_float("3"), convert_to_float(True)
     (inf, 3.0, None, 1.0)
@@ -211,7 +216,7 @@ def convert_to_float(given: Any) -> float | None:
 
 
 def _show(how: Callable[[Any], str], given: object) -> str:
-    """`str` or `repr` of an object of somebody else's class; a note where its own code fails."""
+    """Return `str` or `repr` of an object of somebody else's class, or a note if its own code fails."""
     try:
         return how(given)
     except Exception as error:
@@ -219,7 +224,7 @@ def _show(how: Callable[[Any], str], given: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A text in one line of at most 500 characters that every table can store."""
+    """Return the text in one line of at most 500 characters that every table can store."""
     from assets.ingest.hygiene import format_raw_row
 
     return " ".join(format_raw_row(text.encode("utf-8", "backslashreplace")).split())[:500]

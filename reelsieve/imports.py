@@ -1,4 +1,4 @@
-"""Numbers that were made elsewhere become a metric's scores: a column, staleness, report, agreement with people."""
+"""Imports numbers that were made elsewhere as scores of a metric, with a column, staleness, report and agreement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from db.server.bulk import UpsertCounts
     from reelsieve.stored import Place
 
-# Names of the column that says which sample a row is about, and the kind of sample that such a name means.
+# Names of the column that names the sample of a row, and the kind of samples that the name means.
 KEY_COLUMNS = {"sample": None, "caption_id": "caption", "qa_id": "qa"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,39}")
 # Statuses that the platform itself gives.
@@ -29,9 +29,9 @@ _OWN_STATUSES = ("ok", "stale", "unscored", "failed")
 _BATCH = 1000
 # How often a name is looked up that seems to be taken.
 _LOOKS = 2
-# How many drops of other datasets may take the scorer of an import along before it gives up.
+# How many drops of other datasets may delete the scorer of an import before the import gives up.
 _DROPS = 5
-# In place of a run of Dagster.
+# The id that stands for a run of Dagster.
 IMPORT_RUN_ID = "import"
 
 
@@ -45,16 +45,17 @@ def import_scores(
     home: Place | None = None,
     url: str | None = None,
 ) -> dict[str, int]:
-    """Store numbers that were made elsewhere as the scores of metric `name`, greater ones being better.
+    """Store numbers that were made elsewhere as the scores of metric `name` (a greater number is better), and return
+    how many rows are new, changed, unchanged and without a value.
 
     frame: a table of pandas, polars or pyarrow, or a dataset of Hugging Face. A row names a sample of the dataset in
-    column `sample`, `caption_id` or `qa_id`, and has its number in column `value` or NAME; without a number it may say
-    why by `status` and `reason`. Columns `kind`, `video` (or `video_id`) and `text`, where they are there, must say of
-    each sample what is stored: so numbers of another text are never taken. Other columns are not read.
+    column `sample`, `caption_id` or `qa_id`, and has its number in column `value` or NAME; a row without a number may
+    give the reason by `status` and `reason`. Columns `kind`, `video` (or `video_id`) and `text`, if the table has them,
+    must equal the stored values, so that numbers of another text are never taken. Other columns are not read.
 
-    source: who made the numbers, such as "clip-score 2.1"; it stands where other metrics name their models. Numbers of
-    the same name and source update each other, and those before are history; another source replaces that before.
-    home, url: as in `connect`. Returns the numbers of rows that are new, changed, unchanged, and without a value.
+    source: who made the numbers, such as "clip-score 2.1"; it is shown in place of the models of other metrics. Numbers
+    of the same name and source update earlier ones, which become history; another source replaces the earlier source.
+    home, url: as in `connect`.
 
     Raises ReelsieveError, and stores nothing, where a row cannot be understood or names no sample.
     """
@@ -66,17 +67,17 @@ def import_scores(
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write 3 to 40 lower-case letters, digits and _")
     if source is not None and not (isinstance(source, str) and source.strip() and is_storable(source)):
-        raise ReelsieveError(f"source {_shorten(source)} is no plain text: say who made the numbers, or leave it out")
+        raise ReelsieveError(f"source {_shorten(source)} is not plain text: name who made the numbers, or leave it out")
     rows = _read_rows(frame, name)
     place = find_connection_url(home, url)
     engine = open_migrated_engine(place)
     try:
-        found = require_dataset(engine, dataset)
+        stored_dataset = require_dataset(engine, dataset)
         _require_free_name(engine, name)
         # In one snapshot: a number counts for the text that its row was compared with, whatever is ingested meanwhile.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            scores = [*_build_score_rows(connection, rows, _load_samples(connection, found, rows))]
-        stored = _store_scores(engine, found, name, source or name, scores)
+            scores = [*_build_score_rows(connection, rows, _load_samples(connection, stored_dataset, rows))]
+        stored = _store_scores(engine, stored_dataset, name, source or name, scores)
     finally:
         engine.dispose()
     without = sum(row["value"] is None for row in rows)
@@ -84,7 +85,9 @@ def import_scores(
 
 
 def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
-    """The rows with key, kind, video, text, value, status and reason. Raises ReelsieveError for the first bad one."""
+    """Return the rows with key, kind, video, text, value, status and reason. Raises ReelsieveError for the first bad
+    one.
+    """
     from assets.ingest.hygiene import is_storable
 
     kind = find_table_adapter(frame)
@@ -93,9 +96,9 @@ def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
     key = _find_column(columns, KEY_COLUMNS)
     value = _find_column(columns, ("value", name))
     if key is None:
-        raise ReelsieveError(f"the table says of no row which sample it is about, it has {shown}: name one sample")
+        raise ReelsieveError(f"the table has no column that names samples, only {shown}: name one column sample")
     if value is None:
-        raise ReelsieveError(f"the table has no column of numbers but {shown}: name it value")
+        raise ReelsieveError(f"the table has no column of numbers, only {shown}: name one column value")
     video = _find_column(columns, ("video", "video_id"))
     others = [column for column in ("kind", "text", "status", "reason") if column in columns]
     read = kind.read_rows(frame, [key, value, *([video] if video else []), *others])
@@ -126,27 +129,29 @@ def _find_column(columns: Sequence[str], names: Any) -> str | None:
 
 
 def _parse_outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
-    """Value, status and reason of a row: a number alone is "ok", and no number alone is "undefined"."""
+    """Return value, status and reason of a row: a number without status is "ok", neither of them is "undefined"."""
     from assets.ingest.hygiene import is_storable
 
-    found = math.nan if value is None else convert_to_float(value)
-    if isinstance(value, bool) or found is None:
-        raise ReelsieveError(f"row {number}: value {_shorten(value)} is no number: give a number, or leave it empty")
-    has_value = not math.isnan(found)
-    if math.isinf(found):
-        wanted = "leave it empty, and say why as its status"
-        raise ReelsieveError(f"row {number}: value {_shorten(value)} is not finite: {wanted}")
-    said = status or ("ok" if has_value else "undefined")
-    if has_value and said != "ok":
-        raise ReelsieveError(f"row {number}: status {_shorten(said)} has a value: leave one of both out")
-    if not has_value and (not isinstance(said, str) or not STATUS_PATTERN.fullmatch(said) or said in _OWN_STATUSES):
-        raise ReelsieveError(f"row {number}: status {_shorten(said)} has no value: say why, as in no_audio")
+    number_value = math.nan if value is None else convert_to_float(value)
+    if isinstance(value, bool) or number_value is None:
+        raise ReelsieveError(f"row {number}: value {_shorten(value)} is not a number: give one, or leave it empty")
+    has_value = not math.isnan(number_value)
+    if math.isinf(number_value):
+        remedy = "leave it empty, and give the reason as its status"
+        raise ReelsieveError(f"row {number}: value {_shorten(value)} is not finite: {remedy}")
+    given_status = status or ("ok" if has_value else "undefined")
+    if has_value and given_status != "ok":
+        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} has a value: leave one of them out")
+    if not has_value and (
+        not isinstance(given_status, str) or not STATUS_PATTERN.fullmatch(given_status) or given_status in _OWN_STATUSES
+    ):
+        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} cannot be given: use one such as no_audio")
     why = None if has_value else str(reason or "it was imported without a value")[:500]
     if why and not is_storable(why):
         raise ReelsieveError(
             f"row {number}: reason {_shorten(why)} has a character that no database can store: remove it"
         )
-    return {"value": found if has_value else None, "status": said, "reason": why}
+    return {"value": number_value if has_value else None, "status": given_status, "reason": why}
 
 
 def _shorten(value: Any) -> str:
@@ -156,16 +161,18 @@ def _shorten(value: Any) -> str:
 
 
 def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> list[KeyedSample]:
-    """The sample of each row. Raises ReelsieveError where there is none, and where it is not the one that is meant."""
+    """Return the sample of every row, in order. Raises ReelsieveError if a row names none or another one than it
+    describes.
+    """
     from db.scores.imported_scores import load_samples_by_key
 
     by_key: dict[str, list[KeyedSample]] = {}
-    for each in load_samples_by_key(connection, dataset.dataset_id, [row["key"] for row in rows]):
-        by_key.setdefault(each.key, []).append(each)
-    found = []
+    for candidate in load_samples_by_key(connection, dataset.dataset_id, [row["key"] for row in rows]):
+        by_key.setdefault(candidate.key, []).append(candidate)
+    chosen = []
     unknown = []
     for number, row in enumerate(rows, 1):
-        meant = [each for each in by_key.get(row["key"], ()) if row["kind"] in (None, each.kind)]
+        meant = [candidate for candidate in by_key.get(row["key"], ()) if row["kind"] in (None, candidate.kind)]
         if len(meant) > 1:
             raise ReelsieveError(f"row {number}: {row['key']!r} is a caption and a question: add a column kind")
         if not meant:
@@ -175,16 +182,16 @@ def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mappi
             if row[name] not in (None, stored):
                 differs = f"{name} {_shorten(row[name])} is not that of sample {row['key']!r}, {_shorten(stored)}"
                 raise ReelsieveError(f"row {number}: {differs}: ingest the dataset, or correct the row")
-        found.append(meant[0])
+        chosen.append(meant[0])
     if unknown:
         number, key = unknown[0]
         n = f"{len(unknown):,} rows name samples that" if len(unknown) > 1 else "a row names a sample that"
         raise ReelsieveError(f"{n} dataset {dataset.name!r} does not have, such as {key!r} in row {number}")
-    return found
+    return chosen
 
 
 def _require_free_name(engine: Engine, name: str) -> None:
-    """Raise ReelsieveError where an imported metric cannot have this name."""
+    """Raise ReelsieveError if an imported metric cannot have this name."""
     from db.scores.imported_scores import explain_refused_name
     from orchestration.installation import open_migrated_engine
 
@@ -193,7 +200,7 @@ def _require_free_name(engine: Engine, name: str) -> None:
             why = explain_refused_name(connection, name)
         if why is None:
             return
-        # The column may be one that a drop is about to take away, or that another import has just made.
+        # A drop may be about to remove the column, or another import may just have made it.
         open_migrated_engine(engine.url).dispose()
     raise ReelsieveError(f"the name {name!r} {why}: choose another one")
 
@@ -215,10 +222,11 @@ def _build_score_rows(
 
 
 def _store_scores(engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]) -> UpsertCounts:
-    """Store scores of a metric, and make their source its active scorer; count what is new, changed and as before.
+    """Store scores of a metric, make their source its active scorer, and return how many are new, changed and
+    unchanged.
 
-    Raises ReelsieveError where samples are gone. A drop of another dataset takes the scorer along where that had its
-    only scores; then it is made anew.
+    Raises ReelsieveError if samples are gone. A drop of another dataset deletes the scorer if it had its only scores;
+    then the scorer is made again.
     """
     from psycopg.errors import ForeignKeyViolation
 
@@ -245,7 +253,7 @@ def _store_scores_once(
         counts = store_scores(engine, scorer_id, IMPORT_RUN_ID, batch)
         if (n_gone := len(batch) - counts.inserted - counts.updated - counts.unchanged) > 0:
             raise ReelsieveError(
-                f"samples of dataset {dataset.name!r} went meanwhile, {n_gone:,} so far: ingest it again"
+                f"samples of dataset {dataset.name!r} were deleted meanwhile, {n_gone:,} so far: ingest it again"
             )
         written += counts
     update_active_scorer(engine, scorer_id, [dataset])

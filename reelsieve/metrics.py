@@ -1,4 +1,5 @@
-"""All that a metric of your own is made of: import it from here, and name the scorer in the group `reelsieve.metrics`.
+"""Everything that a metric of your own is made of: import it from here, and name the scorer in the entry-point group
+`reelsieve.metrics`.
 
 A scorer needs `Outcome`, `Explanation`, the inputs that its value depends on, and the sources of evidence it reads. A
 metric that asks a model something new brings a `Source`, and one that depends on something new an `Input`.

@@ -1,4 +1,4 @@
-"""From what callers have to what scorers read: samples, the state of videos, and scorers with settings by name."""
+"""Turns plain values of a caller into what scorers read: samples, the state of videos, and scorers with settings."""
 
 from __future__ import annotations
 
@@ -34,26 +34,29 @@ def build_sample(
     video: int = 1,
     system: str = "",
 ) -> PendingSample:
-    """The caption as a sample of this number, with the inputs of every metric; ReelsieveError where ingest refuses it.
+    """Return a caption with its references and keypoints as a sample of this number. Raises ReelsieveError where ingest
+    would refuse them.
 
-    state: of the video, whose number is `video`.
+    state: that of the video with the number `video`.
     """
     from assets.unstored_samples import build_unstored_inputs
     from db.scores.pending import PendingSample
 
     described = _text("caption", caption)
-    told = [
-        {**_text(f"reference {n}", one, role="reference"), "caption_id": str(n)}
-        for n, one in _number_values("references", references)
+    reference_fields = [
+        {**_text(f"reference {n}", reference, role="reference"), "caption_id": str(n)}
+        for n, reference in _number_values("references", references)
     ]
-    points = [_keypoint(n, one) for n, one in _number_values("keypoints", keypoints)]
-    inputs = build_unstored_inputs(described, told, points, state)
+    points = [_keypoint(n, reference) for n, reference in _number_values("keypoints", keypoints)]
+    inputs = build_unstored_inputs(described, reference_fields, points, state)
     text = described["text"]
     return PendingSample(number, "", str(number), "caption", system, text, None, None, video, inputs=inputs)
 
 
 def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
-    """The scorer of a metric with these settings by name. Its models are shared with other scorers of this process."""
+    """Return the scorer of a metric with these settings by name; models are shared with other scorers of this process.
+    Raises ReelsieveError for an unknown or bad setting.
+    """
     return _make_scorer(metric, json.dumps(settings, sort_keys=True, default=str))
 
 
@@ -80,17 +83,17 @@ def _make_scorer(metric: str, settings: str) -> Scorer:
 def _number_values(
     name: str, given: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 ) -> list[tuple[int, Any]]:
-    """The values of a sequence with their numbers from 1; a single value counts as a sequence of one."""
+    """Return the values of a sequence with their numbers from 1; a single value counts as a sequence of one."""
     if isinstance(given, str | Mapping):
         return [(1, given)]
     try:
         return list(enumerate(given, 1))
     except TypeError:
-        raise ReelsieveError(f"{name}: {given!r} is no text: give a text, or a list of texts") from None
+        raise ReelsieveError(f"{name}: {given!r} is not a text: give a text, or a list of texts") from None
 
 
 def _text(name: str, given: Caption, role: str = "candidate") -> dict[str, Any]:
-    """The fields of a caption, checked as ingest checks them. An empty caption is none's fault: it has a status."""
+    """Return the fields of a caption, checked as ingest checks them. An empty caption passes: it gets a status."""
     from assets.ingest.hygiene import is_blank_text
 
     if isinstance(given, str) and role == "candidate" and is_blank_text(given):
@@ -111,14 +114,16 @@ def _validate(name: str, kind: str, fields: dict[str, Any]) -> Any:
     from assets.ingest.rows import RawRow
     from assets.ingest.validate import validate_row
 
-    found = validate_row(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
-    if isinstance(found, Reject):
-        raise ReelsieveError(f"{name}: {found.reason}")
-    return found
+    row = validate_row(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
+    if isinstance(row, Reject):
+        raise ReelsieveError(f"{name}: {row.reason}")
+    return row
 
 
 def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[StoredVideo]]:
-    """The state of a video, and its file under this number where it decodes. Raises ReelsieveError without a file."""
+    """Return the state of a video, and a list with its file under this number if it decodes; no video gives "text_only"
+    and an empty list. Raises ReelsieveError if there is no such file.
+    """
     from pathlib import Path
 
     from assets.ingest.rejects import Reject
@@ -130,7 +135,7 @@ def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[V
     if given is None:
         return VideoState("text_only"), []
     if not isinstance(given, str | os.PathLike):
-        raise ReelsieveError(f"video: {given!r} is no path: give the path of a file, or an address")
+        raise ReelsieveError(f"video: {given!r} is not a path: give the path of a file, or an address")
     if is_address(str(given)):
         folder, path = Path.cwd(), str(given)
     else:
@@ -138,7 +143,7 @@ def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[V
         if not place.is_file():
             raise ReelsieveError(f"video: there is no file {str(given)!r}: give the path of one, or an address")
         folder, path = place.parent, place.name
-    found = inspect_unstored_video(folder, VideoRow(video_id="1", path=path), number)
-    if isinstance(found, Reject):
-        raise ReelsieveError(f"video: {found.reason}")
-    return found
+    inspected = inspect_unstored_video(folder, VideoRow(video_id="1", path=path), number)
+    if isinstance(inspected, Reject):
+        raise ReelsieveError(f"video: {inspected.reason}")
+    return inspected

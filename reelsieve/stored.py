@@ -1,4 +1,4 @@
-"""What a home folder or a server holds, as tables; and selections frozen there."""
+"""Reads the tables of a home folder or a server, and freezes selections there."""
 
 from __future__ import annotations
 
@@ -30,34 +30,42 @@ _ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
 
 
 class Connection:
-    """A database of Reelsieve, read by the role that can change nothing. `connect` makes one."""
+    """A database of Reelsieve, read by a role that can change nothing. `connect` makes one."""
 
     def __init__(self, url: URL) -> None:
         self._url = url
 
     @raise_reelsieve_errors
     def datasets(self) -> Any:
-        """A row for each dataset: how much of everything it has, as view `load_dataset_summary` says."""
+        """Return a table with a row for every dataset: its counts of everything, as view `dataset_summary` has them."""
         return self.sql("SELECT * FROM dataset_summary ORDER BY dataset")
 
     @raise_reelsieve_errors
     def scores(self, dataset: str) -> Any:
-        """A row for each sample of a dataset, with scores, simple scores and facts, as view `sample_scores` says."""
+        """Return a table with a row for every sample of a dataset: scores, statuses, simple scores and facts, as view
+        `sample_scores` has them. Raises ReelsieveError for an unknown dataset.
+        """
         return self._query_dataset("SELECT * FROM sample_scores WHERE dataset = {} ORDER BY kind, sample", dataset)
 
     @raise_reelsieve_errors
     def ratings(self, dataset: str) -> Any:
-        """A row for each number that a person gave a sample of a dataset as it is now: sample, rater, aspect, value."""
+        """Return a table with a row for every current rating of a dataset's samples: sample, kind, system, rater,
+        aspect and value.
+        """
         return self._query_dataset(_RATINGS, dataset)
 
     @raise_reelsieve_errors
     def selections(self) -> Any:
-        """A row for each frozen selection, of dropped datasets too, with its rule as `spec`."""
+        """Return a table with a row for every frozen selection, those of dropped datasets included, with its recipe as
+        `spec`.
+        """
         return self.sql(_SELECTIONS)
 
     @raise_reelsieve_errors
     def selection(self, selection_id: int) -> Any:
-        """The samples of a frozen selection, the best first."""
+        """Return a table with the samples of a frozen selection, the best first. Raises ReelsieveError for an unknown
+        number.
+        """
         rows = self.sql(_ITEMS.format(int(selection_id)))
         if not len(rows):
             raise ReelsieveError(f"there is no selection {selection_id}: selections() lists them")
@@ -65,7 +73,7 @@ class Connection:
 
     @raise_reelsieve_errors
     def sql(self, query: str) -> Any:
-        """The answer to one SQL statement as a pandas table; as a pyarrow table where pandas is not installed.
+        """Return the answer to one SQL statement as a pandas table; as a pyarrow table if pandas is not installed.
 
         A number that is missing is NaN, and never 0. docs/sql.md has the views and fifteen questions.
         """
@@ -94,10 +102,11 @@ class Connection:
 
 @raise_reelsieve_errors
 def connect(home: Place | None = None, url: str | None = None) -> Connection:
-    """Open the database of a home folder, whose server is started where it does not run, or of a server by its URL.
+    """Open the database of a home folder, whose server is started if it does not run, or of a server by its URL; return
+    a Connection that only reads.
 
-    Without either those count that a command would use: REELSIEVE_HOME and CURATION_DB_URL, else the nearest folder
-    `.reelsieve`. Raises ReelsieveError where there is no data.
+    Without home and url, the ones that a command would use count: REELSIEVE_HOME and CURATION_DB_URL, else the nearest
+    folder `.reelsieve`. Raises ReelsieveError where there is no data.
 
     >>> import reelsieve as rs
     >>> rs.connect("no such home")
@@ -107,13 +116,15 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
     """
     from orchestration.installation import open_migrated_engine
 
-    found = find_connection_url(home, url)
-    open_migrated_engine(found).dispose()
-    return Connection(found)
+    database = find_connection_url(home, url)
+    open_migrated_engine(database).dispose()
+    return Connection(database)
 
 
 def find_connection_url(home: Place | None, url: str | None) -> URL:
-    """The URL of the database that `connect` opens. Starts the home's server. Raises ReelsieveError without data."""
+    """Return the URL of the database that `connect` opens; starts the home's server. Raises ReelsieveError if there is
+    no data.
+    """
     from assets.own_home import open_home
     from db.server.embedded import find_or_start_server
     from db.server.processes import has_embedded_data
@@ -136,11 +147,12 @@ def find_connection_url(home: Place | None, url: str | None) -> URL:
 def select(
     recipe: Mapping[str, Any] | Place, dataset: str, *, home: Place | None = None, url: str | None = None
 ) -> dict[str, Any]:
-    """Freeze a selection of a dataset by a recipe, a mapping or a YAML file, as `reelsieve select --recipe` does.
+    """Freeze a selection of a dataset by a recipe, a mapping or a YAML file, and return its numbers, as `reelsieve
+    select --recipe --json` prints them.
 
-    Returns what the command prints with --json: selection_id, n, n_eligible, cutoff, score_hash and others. The same
-    recipe and scores give the same selection. home, url: as in `connect`. Raises ReelsieveError for a recipe that does
-    not say how much to take, and names what each share would keep.
+    These are selection_id, n, n_eligible, cutoff, score_hash and others. The same recipe and scores give the same
+    selection. home, url: as in `connect`. Raises ReelsieveError for a recipe without a size, and lists how many samples
+    some sizes would keep.
 
     >>> import reelsieve as rs
     >>> rs.select({"by": "vcs", "kep": 0.5}, "mine")
@@ -161,7 +173,9 @@ def select(
 
 
 def _run_command(arguments: list[str], home: Place | None, url: str | None) -> dict[str, Any]:
-    """The JSON of a command, in a process of its own: runs of Dagster and their signals leave the caller's alone."""
+    """Return the JSON of a command that runs in a process of its own, so that runs and signals do not reach the
+    caller's.
+    """
     place = {} if home is None else {"REELSIEVE_HOME": str(Path(home).expanduser().resolve()), "CURATION_DB_URL": ""}
     place |= {} if url is None else {"CURATION_DB_URL": url}
     done = subprocess.run(
@@ -172,9 +186,9 @@ def _run_command(arguments: list[str], home: Place | None, url: str | None) -> d
         text=True,
     )
     if done.returncode:
-        # The sentence may be folded, and lines about the run may stand before it.
-        said = " ".join(done.stderr.rpartition("error: ")[2].split())
-        raise ReelsieveError(said or f"reelsieve {arguments[0]} was stopped")
+        # The sentence may be folded, and lines about the run may come before it.
+        message = " ".join(done.stderr.rpartition("error: ")[2].split())
+        raise ReelsieveError(message or f"reelsieve {arguments[0]} was stopped")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
@@ -186,7 +200,7 @@ def _warn(sentence: str) -> None:
 
 
 def _build_table(columns: list[tuple[str, bool]], rows: list[tuple[Any, ...]]) -> Any:
-    """Rows as a table; columns of (name, whether its values are numbers)."""
+    """Return rows as a table; columns are (name, whether its values are numbers)."""
     values = {name: [row[place] for row in rows] for place, (name, _) in enumerate(columns)}
     try:
         import pandas as pd

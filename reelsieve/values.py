@@ -1,6 +1,6 @@
-"""The metrics on plain values: texts and a video file in, an Outcome out, without a database.
+"""The metrics for plain values: they take texts and a video file and return an Outcome, without a database.
 
-They are the scorers of `reelsieve score`, so that they give the numbers that it stores. Models and parameters are named
+They are the scorers of `reelsieve score`, so they give the numbers that it stores. Models and parameters are named
 arguments, with the names of docs/settings.md, in small letters and without REELSIEVE_; neither the environment
 nor reelsieve.toml counts. Without any, models need no download. A model loads at the first call and stays.
 """
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @raise_reelsieve_errors
 def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
-    """VCS of a caption: the best over the references, chunk by chunk; see docs/metrics/vcs.md.
+    """Return the VCS of a caption as an Outcome (a value, or a status and its reason): the best value over the
+    references, compared chunk by chunk. See docs/metrics/vcs.md.
 
-    Raises ReelsieveError for arguments that cannot be used. What a caption itself prevents is a status.
+    Raises ReelsieveError for arguments that cannot be used. A caption that cannot be scored has a status and a reason.
 
     >>> import reelsieve as rs
     >>> story = "A man opens a red door. A small dog runs outside. The man closes the door."
@@ -36,7 +37,8 @@ def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: A
 
 @raise_reelsieve_errors
 def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
-    """VCS of a short caption, word by word; see docs/metrics/vcs.md. Arguments and errors are those of `vcs`.
+    """Return the VCS of a short caption as an Outcome (a value, or a status and its reason), compared word by word. See
+    docs/metrics/vcs.md. Arguments and errors are those of `vcs`.
 
     >>> import reelsieve as rs
     >>> rs.vcs_short("A man opens a red door slowly.", "A man opens a red door slowly.").value
@@ -47,10 +49,11 @@ def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **setti
 
 @raise_reelsieve_errors
 def evqa(video: str | os.PathLike[str], caption: Caption, **settings: Any) -> Outcome:
-    """EVQAScore of a caption against the frames of a video: a file, or an address as in a manifest.
+    """Return the EVQAScore of a caption as an Outcome (a value, or a status and its reason), from the frames of a
+    video: a file, or an address as in a manifest.
 
-    Name a real encoder by `image_text_encoder` and `image_text_checkpoint`: the one that comes along knows the clips of
-    the demo alone, so that without them the status is "no_model". See docs/metrics/evqa.md.
+    Name a real encoder by `image_text_encoder` and `image_text_checkpoint`: the built-in one only works on the demo, so
+    that without these settings the status is "no_model". See docs/metrics/evqa.md.
 
     >>> import reelsieve as rs
     >>> rs.evqa("gone.mp4", "A dog runs.")
@@ -68,10 +71,10 @@ def ecs(
     references: Caption | Sequence[Caption] = (),
     **settings: Any,
 ) -> Outcome:
-    """ECS: the share of the keypoints that a caption entails; see docs/metrics/ecs.md.
+    """Return the ECS of a caption as an Outcome (a value, or a status and its reason): the share of the keypoints that
+    the caption entails. See docs/metrics/ecs.md.
 
-    references: of which the times matter alone. Where caption, keypoints and a reference have them, the value is
-    SodaM's F1.
+    references: only their times are used. If caption, keypoints and a reference have times, the value is SodaM's F1.
 
     >>> import reelsieve as rs
     >>> outcome = rs.ecs(["A dog runs.", "It rains."], "A small dog runs over the lawn.")
@@ -89,7 +92,8 @@ def qeva(
     video: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Outcome:
-    """QEVA: coverage, factuality and chronology of a caption by questions and answers; see docs/metrics/qeva.md.
+    """Return the QEVA of a caption as an Outcome (a value, or a status and its reason): coverage, factuality and
+    chronology, measured by questions and answers. See docs/metrics/qeva.md.
 
     References and keypoints stand for the video, unless `qeva_video_model` names a model, which looks at `video`.
 

@@ -85,7 +85,7 @@ def demo(newcomer: Path) -> Done:
 def test_the_demo_scores_every_caption_and_says_where_to_look(demo: Done, newcomer: Path) -> None:
     assert demo.returncode == 0, demo.stderr
     # Of each clip six captions and eight pairs of question and answer.
-    assert f"scored: {FIRST_CLIPS * (6 + 8) * len(METRICS)} scores" in demo.stdout
+    assert f"scored: {FIRST_CLIPS * (6 + 8) * len(METRICS)} results" in demo.stdout
     assert [line[:6] for line in demo.stdout.splitlines() if " of 5 " in line] == [f"{n} of 5" for n in range(1, 6)]
     assert (newcomer / ".reelsieve" / "demo" / "videos" / "clip_000.mp4").is_file()
     assert "sys_faithful" in demo.stdout
@@ -126,7 +126,7 @@ def test_the_demo_again_scores_nothing(demo: Done) -> None:
     assert again.returncode == 0, again.stderr
     assert "nothing was left to score" in again.stdout
     assert "ingested: nothing" in again.stdout
-    assert "concluded: the conclusions are of these scores already" in again.stdout
+    assert "concluded: the stored conclusions are up to date" in again.stdout
     # It ends as the first one does.
     assert (
         again.stdout.split("mean scores")[1].split("done in")[0]

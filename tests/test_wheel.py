@@ -73,6 +73,6 @@ def test_in_a_checkout_another_package_of_the_name_is_one_sentence(tmp_path: Pat
     (tmp_path / "db" / "__init__.py").write_text("")
     done = run(Path(sys.executable), tmp_path, "-c", "import reelsieve")
     assert done.stderr.splitlines()[-1] == (
-        f"ImportError: the package 'db' in {tmp_path} stands before that of Reelsieve: rename it, or install Reelsieve "
+        f"ImportError: the package 'db' in {tmp_path} hides that of Reelsieve: rename it, or install Reelsieve "
         "from a wheel, which has no such names"
     )

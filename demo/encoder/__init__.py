@@ -1,4 +1,4 @@
-"""A tiny image-text encoder that knows nothing but the demo world. RECORD.md tells how it was trained."""
+"""A tiny image-text encoder that knows only the demo world. RECORD.md describes how it was trained."""
 
 from __future__ import annotations
 
@@ -13,5 +13,7 @@ __all__ = ["make_demo_encoder"]
 
 
 def make_demo_encoder(folder: Path = FOLDER) -> OpenClipEncoder:
-    """Return the demo's encoder, or one that `lab.encoder.train` wrote to another folder. Its first use loads it."""
+    """Return the demo's image-text encoder, or one that `lab.encoder.train` wrote to another folder. Its first use
+    loads the weights.
+    """
     return OpenClipEncoder(str(folder / CONFIGURATION), str(folder / WEIGHTS), name="demo encoder")

@@ -105,7 +105,8 @@ app.add_typer(db.db, name="db")
 
 
 def run_cli(stop: StopSignals) -> NoReturn:
-    """Run the command of the arguments and end with SystemExit. An error ends in one sentence on standard error.
+    """Run the command that the arguments of this process name, and end with SystemExit; an error prints one sentence on
+    standard error.
 
     Exit code 1 means a mistake of the user or trouble of the machine, 2 an argument that cannot be used, and 70 a fault
     of the program, whose traceback goes to a log file. An error after a signal is raised: the signal is what ended it.
@@ -129,7 +130,7 @@ def run_cli(stop: StopSignals) -> NoReturn:
 
 
 def _print_error_report(error: BaseException) -> int:
-    """Print the sentence of an error, and return the exit code."""
+    """Print the sentence of an error on standard error, and return the exit code."""
     if isinstance(error, typer.TyperException):
         if sentence := explain_usage_error(error):
             print_error(f"error: {sentence}")

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class ThresholdObjective(str, Enum):
-    """What a threshold is chosen for."""
+    """The aim by which a threshold of ECS is chosen: best F1, Youden's J or MCC, or as many covered keypoints as the
+    labels have.
+    """
 
     F1 = "f1"
     YOUDEN = "youden"
@@ -26,7 +28,7 @@ class ThresholdObjective(str, Enum):
 
 
 class LabelScope(str, Enum):
-    """On which labels thresholds are chosen."""
+    """The labels that thresholds are chosen on: those of a fifth of the videos, or all."""
 
     CALIBRATION = "calibration"
     ALL = "all"
@@ -45,7 +47,8 @@ def calibrate(
         typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all."),
     ] = LabelScope.CALIBRATION,
     judge: Annotated[
-        bool, typer.Option("--judge", help="Labels of a chat model, which are made first, in place of people's.")
+        bool,
+        typer.Option("--judge", help="Have a chat model label captions, and use these labels in place of people's."),
     ] = False,
     limit: Annotated[
         int | None,
@@ -53,11 +56,11 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose a threshold of ECS for every dimension on the labels of a dataset, and score with the new thresholds."""
+    """Choose a threshold of ECS for every dimension on the labels of a dataset, store it, and score with it."""
     from orchestration.launch import run_calibration
 
     if limit is not None and not judge:
-        raise UsageError("--limit concerns the captions that a judge labels: give --judge too")
+        raise UsageError("--limit needs --judge: it limits how many captions the judge labels")
     report = run_calibration(installation, dataset, objective.value, labels.value, judge=judge, judge_limit=limit)
     if as_json:
         print_json({"dataset": dataset, **report})
@@ -69,24 +72,26 @@ def calibrate(
     console.print("\n[bold]on the labels of the other videos[/bold]")
     print_rows(
         [_format_evaluation(row) for row in report["evaluation"]],
-        empty="no labels are left: thresholds were chosen on all, so nothing says how good they are",
+        empty="no labels are left to measure how good the thresholds are: they were chosen on all labels",
     )
     if report["evaluation"]:
-        console.print("majority: accuracy of the more frequent answer; always yes: F1 of that answer", style="dim")
-    console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
+        console.print(
+            "majority: accuracy of always the more frequent answer; always yes: F1 of always yes", style="dim"
+        )
+    console.print(f"\nthe scores of {dataset} use these thresholds now", markup=False)
 
 
 def _explain_judged(report: Mapping[str, Any]) -> str:
-    """What the judge did, in a sentence."""
+    """Return a sentence on the captions that the judge labelled, refused or failed at."""
     counts = report["judged"]
     without = counts["failed"] + counts["refused"]
-    left = f"; {without} have no labels because it failed or declined" if without else ""
+    left = f"; {without} without labels, since it failed or declined" if without else ""
     done = f"{counts['judged']} of {counts['captions']} captions judged by this run"
     return f"on labels of {report['labels_of']}, not of people; {done}{left}\n"
 
 
 def _format_threshold(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A threshold as a row that fits 80 columns."""
+    """Return a threshold as a row that fits 80 columns."""
     interval = "–" if row["low"] is None else f"{row['low']:.3f} – {row['high']:.3f}"
     chosen_on = "all" if row["pooled"] else "its own"
     names = ("dimension", "threshold", "labels", "positive", "f1")

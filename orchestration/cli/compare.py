@@ -22,45 +22,52 @@ STATISTICS = {"spearman": "Spearman's rho", "kendall_b": "Kendall's tau-b", "pea
 def compare(
     installation: Installation,
     a: Annotated[str, typer.Argument(help="A metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
-    b: Annotated[str, typer.Argument(help="The scorer to compare it with, named alike.")],
+    b: Annotated[str, typer.Argument(help="The scorer to compare it with, named in the same way.")],
     dataset: DatasetName,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Samples in each list of those whose rank moved most.")
+        int, typer.Option(min=1, max=1_000_000, help="Samples in each list of those whose rank differs most.")
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two scorers on the same samples: another metric, model or setting. Which is closer to people?"""
+    """Compare two scorers on the same samples: print how similar their scores are, and which is closer to people."""
     from assets.agreement.compare import compare_scorers as compare_scorers
     from assets.agreement.question_state import explain_questions
     from assets.datasets import require_dataset
 
-    of = require_dataset(installation.engine, dataset)
-    found, drawn = compare_scorers(installation.engine, of, a, b, limit), explain_questions(installation.engine, of)
+    stored_dataset = require_dataset(installation.engine, dataset)
+    comparison, drawn_sentences = (
+        compare_scorers(installation.engine, stored_dataset, a, b, limit),
+        explain_questions(installation.engine, stored_dataset),
+    )
     if as_json:
-        print_json({"dataset": dataset, **found.as_dict(), "drawn": drawn})
+        print_json({"dataset": dataset, **comparison.as_dict(), "drawn": drawn_sentences})
         return
-    _print_scorers(found)
-    _print_scores(found)
-    _print_movers(found)
-    _print_people(found)
-    for sentence in drawn:
+    _print_scorers(comparison)
+    _print_scores(comparison)
+    _print_movers(comparison)
+    _print_people(comparison)
+    for sentence in drawn_sentences:
         console.print(f"drawn for a question: {sentence}", markup=False)
 
 
-def _print_scorers(found: Comparison) -> None:
-    """Who is compared, on what."""
+def _print_scorers(comparison: Comparison) -> None:
+    """Print both scorers, their settings that differ, and how many samples are compared."""
     from assets.agreement.comparison import format_missing_scores
+    from assets.reports.text import format_count
 
-    sides = {"A": found.first, "B": found.second}
+    sides = {"A": comparison.first, "B": comparison.second}
     for letter, side in sides.items():
         models = ", ".join(str(model["model_id"]) for model in side.scorer.models.values())
         line = f"{side.scorer.name} ({side.scorer.status}){f' by {models}' if models else ''}"
         console.print(f"[bold]{letter}[/bold]  {escape(line)}")
-    if found.is_same_metric:
-        rows = [{"differs": name, "A": _text(one), "B": _text(other)} for name, one, other in found.differences]
+    if comparison.is_same_metric:
+        rows = [
+            {"differs": name, "A": _text(first), "B": _text(second)} for name, first, second in comparison.differences
+        ]
         print_rows(rows, empty="")
     console.print(
-        f"\n{found.scores.n} samples of {found.scores.n_videos} videos compared, {found.n_left_out} left out",
+        f"\n{format_count(comparison.scores.n, 'sample')} of {format_count(comparison.scores.n_videos, 'video')} "
+        f"compared, {comparison.n_left_out} left out",
         markup=False,
     )
     for letter, side in sides.items():
@@ -68,81 +75,85 @@ def _print_scorers(found: Comparison) -> None:
             console.print(f"  {letter} has no value for {format_missing_scores(side)}", markup=False)
 
 
-def _print_scores(found: Comparison) -> None:
-    """How far both order the samples alike."""
-    rows = [_build_estimate_row(STATISTICS[name], each) for name, each in found.scores.correlations.items()]
-    if found.is_same_metric:
-        rows.append(_build_estimate_row("mean of B - A", found.scores.mean_difference))
+def _print_scores(comparison: Comparison) -> None:
+    """Print how similarly both scorers order the samples."""
+    rows = [
+        _build_estimate_row(STATISTICS[name], estimate) for name, estimate in comparison.scores.correlations.items()
+    ]
+    if comparison.is_same_metric:
+        rows.append(_build_estimate_row("mean of B - A", comparison.scores.mean_difference))
     console.print()
     print_rows([{"A and B": row.pop("name"), **row} for row in rows], empty="")
-    if found.scores.n_videos > 1:
+    if comparison.scores.n_videos > 1:
         console.print("low, high: 95 % interval over videos", style="dim")
 
 
-def _print_movers(found: Comparison) -> None:
-    """The samples whose rank differs most."""
-    for title, moved in (("higher by B than by A", found.up), ("lower by B than by A", found.down)):
+def _print_movers(comparison: Comparison) -> None:
+    """Print the samples whose rank differs most between the scorers."""
+    for title, moved in (("higher by B than by A", comparison.up), ("lower by B than by A", comparison.down)):
         if moved:
             console.print(f"\n[bold]ranked {title}[/bold], in percentile points")
-            print_rows([_build_mover_row(each) for each in moved], empty="")
+            print_rows([_build_mover_row(sample) for sample in moved], empty="")
 
 
-def _print_people(found: Comparison) -> None:
-    """Both scorers against people, and the conclusions."""
+def _print_people(comparison: Comparison) -> None:
+    """Print how closely both scorers agree with people, and the conclusions."""
     from assets.agreement.comparison import explain_comparison
     from assets.reports.text import format_count
 
-    for people in found.people:
+    for people in comparison.people:
         raters = format_count(people.n_raters, "rater")
         console.print(f"\n[bold]{escape(people.aspect)}[/bold]: {people.n} samples, {raters}", soft_wrap=True)
         print_rows([_build_people_row(people, name) for name in STATISTICS], empty="")
-    for choices in found.choices:
+    for choices in comparison.choices:
         raters = format_count(choices.n_raters, "rater")
         console.print(f"\n[bold]{escape(choices.aspect)}[/bold], side by side: {choices.n} answers, {raters}")
         columns = {"A": choices.first, "B": choices.second, "B - A": choices.difference}
-        shares = {letter: format_short_estimate(each) for letter, each in columns.items()}
+        shares = {letter: format_short_estimate(estimate) for letter, estimate in columns.items()}
         print_rows([{"with people": "same preference", **shares}], empty="")
     console.print()
-    for sentence in explain_comparison(found):
+    for sentence in explain_comparison(comparison):
         console.print(sentence, markup=False)
 
 
-def _build_estimate_row(name: str, each: Estimate) -> dict[str, Any]:
-    return {"name": name, "value": each.value, "low": each.low, "high": each.high}
+def _build_estimate_row(name: str, estimate: Estimate) -> dict[str, Any]:
+    return {"name": name, "value": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
-def _build_mover_row(each: MovedSample) -> dict[str, Any]:
-    mover = each.mover
+def _build_mover_row(sample: MovedSample) -> dict[str, Any]:
+    mover = sample.mover
     return {
-        "sample": each.sample.key,
-        "system": each.sample.system,
-        "A": each.values[0],
-        "B": each.values[1],
+        "sample": sample.sample.key,
+        "system": sample.sample.system,
+        "A": sample.values[0],
+        "B": sample.values[1],
         "percentile": f"{mover.first:.0f} -> {mover.second:.0f}",
         "move": f"{mover.move:+.0f}",
     }
 
 
 def _build_people_row(people: PeopleComparison, name: str) -> dict[str, Any]:
-    """One coefficient of both scorers with people, in a row that fits 80 columns."""
+    """Return one coefficient of both scorers with people, as a row that fits 80 columns."""
     columns = {"A": people.first, "B": people.second, "B - A": people.difference}
     return {
         "with people": STATISTICS[name],
-        **{letter: format_short_estimate(each[name]) for letter, each in columns.items()},
+        **{letter: format_short_estimate(estimates[name]) for letter, estimates in columns.items()},
     }
 
 
-def format_short_estimate(each: Estimate) -> str:
-    """`.412 [.380, .441]`, and a dash where undefined."""
-    if each.value is None:
+def format_short_estimate(estimate: Estimate) -> str:
+    """Return an estimate with its 95 % interval in three decimals, such as `.412 [.380, .441]`; only the value without
+    an interval, and a dash without a value.
+    """
+    if estimate.value is None:
         return "–"
-    if each.low is None or each.high is None:
-        return _format_short(each.value)
-    return f"{_format_short(each.value)} [{_format_short(each.low)}, {_format_short(each.high)}]"
+    if estimate.low is None or estimate.high is None:
+        return _format_short(estimate.value)
+    return f"{_format_short(estimate.value)} [{_format_short(estimate.low)}, {_format_short(estimate.high)}]"
 
 
 def _format_short(value: float) -> str:
-    """Three decimals without the leading zero: three intervals in a row must fit 80 columns."""
+    """Return a number with three decimals, without the leading zero: three intervals in a row must fit 80 columns."""
     shown = f"{value:.3f}"
     return shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown
 

@@ -1,4 +1,4 @@
-"""The commands config, config init and config trust: the settings in force, a file for them, and whose files count."""
+"""The commands config, config init and config trust: show the settings, write a file for them, trust a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ config = typer.Typer(help="Settings: those in force, and a file for them.", no_a
 
 @config.callback(invoke_without_command=True)
 def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show the settings that differ from their defaults, and where each comes from; with --json all of them."""
+    """Show the settings that differ from their defaults, and their origin; with --json all settings."""
     if context.invoked_subcommand is not None:
         return
     from orchestration.settings.files import find_settings_file, own_settings_path
@@ -34,8 +34,8 @@ def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
     print_rows(chosen, empty="every setting has its default")
     path = find_settings_file()
     console.print(f"file: {path or 'none; reelsieve config init writes one'}", markup=False, soft_wrap=True)
-    if (own := own_settings_path()) and os.path.isfile(own):
-        console.print(f"your own file, which counts in every folder: {own}", markup=False, soft_wrap=True)
+    if (own_file := own_settings_path()) and os.path.isfile(own_file):
+        console.print(f"your own file, which counts in every folder: {own_file}", markup=False, soft_wrap=True)
     console.print(f"{len(rows) - len(chosen)} settings have their defaults: --json lists them", markup=False)
 
 
@@ -47,7 +47,7 @@ def write_default_settings() -> None:
 
     path = Path.cwd() / SETTINGS_FILE
     if other := find_settings_file():
-        raise RequestRefused(f"{other} is there already: write into it, or remove it first")
+        raise RequestRefused(f"{other} exists already: write into it, or remove it first")
     text = format_default_settings()
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
@@ -61,7 +61,9 @@ def trust_path(
         typer.Argument(help="A settings file or a home folder (default: those of the current folder)."),
     ] = None,
 ) -> None:
-    """Let a settings file or a home of somebody else's count, and say what it may do; a changed file counts no more."""
+    """Trust a settings file or a home of another account, and print what it may do. A file that changes loses the
+    trust.
+    """
     from assets.home import find_home
     from assets.own_home import is_own_home
     from orchestration.settings.files import find_settings_file
@@ -76,12 +78,12 @@ def trust_path(
         ]
     )
     if not chosen:
-        raise RequestRefused("there is nothing to trust: this folder has no settings file, and its home is yours")
-    for each in chosen:
-        if each.is_dir():
-            _trust_home(each)
+        raise RequestRefused("nothing needs trust: this folder has no settings file, and its home is yours")
+    for place in chosen:
+        if place.is_dir():
+            _trust_home(place)
         else:
-            _trust_file(each)
+            _trust_file(place)
 
 
 def _trust_home(home: Path) -> None:
@@ -99,7 +101,7 @@ def _trust_file(path: Path) -> None:
     from assets.trusted_files import trust_file as add
     from orchestration.settings.files import read_settings_file
 
-    # The file itself may be a link, and is looked for by its own name.
+    # The file may be a link, which is found by its own name.
     folder = path.expanduser().parent.resolve()
     file = read_settings_file(folder / path.name)
     allowed = file.list_values_needing_trust()
@@ -112,22 +114,24 @@ def _trust_file(path: Path) -> None:
 
 
 def format_default_settings() -> str:
-    """The text of a settings file in which every setting is a comment."""
+    """Return the text of a settings file in TOML: every setting with its meaning and default as a comment, then the
+    built-in profiles, also as comments.
+    """
     from assets.models.profiles import PROFILES
     from orchestration.settings.groups import PROFILE, is_allowed_in_file, list_setting_fields
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
-        "# What names servers, keys, files, folders, commands or money counts after reelsieve config trust.",
+        "# Values that name servers, keys, files, folders, commands or money count after reelsieve config trust.",
     ]
     for name, field in list_setting_fields().items():
         if is_allowed_in_file(name):
             lines += ["", f"# {field.description}", f"# {name} = {_format_toml_default(field)}".rstrip()]
     lines += [
         "",
-        f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values come before those above, and what you write",
+        f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values come before those above, and values that you",
     ]
-    lines += ["# into its table before its own. Reelsieve brings these; a table of another name is one of yours."]
+    lines += ["# write into its table before its own. These are built in; a table of another name is your own profile."]
     for name, profile in PROFILES.items():
         lines += ["", f"# {name}: {profile.meaning}", f"# [{PROFILE}.{name}]"]
         for model in profile.models:
@@ -137,7 +141,7 @@ def format_default_settings() -> str:
 
 
 def _format_toml_default(field: FieldInfo) -> str:
-    """A default as TOML writes it; empty where there is none, or where it depends on the folder."""
+    """Return a default in TOML; empty if there is none, or if it depends on the folder."""
     # Empty tables and lists, strings, numbers and booleans look as in JSON.
     return "" if field.default_factory or field.default is None else json.dumps(field.default)
 
@@ -148,34 +152,36 @@ def _list_settings() -> list[dict[str, Any]]:
     from orchestration.settings.groups import list_settings_groups
 
     _, *others = list_settings_groups()
-    found: dict[str, BaseSettings] = {}
-    # The installation's own last: of a field that several groups have, it gives the value.
+    groups_by_name: dict[str, BaseSettings] = {}
+    # The installation's own group last: it gives the value of a field that several groups have.
     for read in reversed([get_settings(), *map(read_settings, others)]):
-        found |= dict.fromkeys(type(read).model_fields, read)
+        groups_by_name |= dict.fromkeys(type(read).model_fields, read)
     return [
         {
             "setting": name,
-            "value": _format_value(getattr(of, name)),
-            "from": _explain_origin(name, of),
+            "value": _format_value(getattr(group, name)),
+            "from": _explain_origin(name, group),
         }
-        for name, of in found.items()
+        for name, group in groups_by_name.items()
     ]
 
 
 def _explain_origin(name: str, group: BaseSettings) -> str:
-    """Where a value comes from; the folder of a file of a folder is left out, since it stands below the table."""
+    """Return the origin of a value: "default", "environment", or the file and key. A file of the current folder is
+    named without the folder, which is printed below the table.
+    """
     from assets.settings import find_setting_place, format_variable_name
     from orchestration.settings.files import own_settings_path
 
-    if place := find_setting_place(format_variable_name(name)):
-        if place.startswith(f"{own_settings_path()}: "):
-            return place
-        return place.removeprefix(f"{Path(place.partition(': ')[0]).parent}/")
+    if file_place := find_setting_place(format_variable_name(name)):
+        if file_place.startswith(f"{own_settings_path()}: "):
+            return file_place
+        return file_place.removeprefix(f"{Path(file_place.partition(': ')[0]).parent}/")
     return "environment" if name in group.model_fields_set else "default"
 
 
 def _format_value(value: Any) -> Any:
-    """A value as a row shows it, a secret not at all."""
+    """Return a value as the table shows it; a secret becomes "(secret)"."""
     from pydantic import SecretStr
 
     if isinstance(value, SecretStr):

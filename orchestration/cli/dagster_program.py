@@ -1,4 +1,4 @@
-"""Dagster's own programs, in whose place a command puts this process, with the variables of this home."""
+"""Replaces this process by one of Dagster's own programs, with the environment of this home."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import typer
 if TYPE_CHECKING:
     from orchestration.installation import Installation
 
-# They know their own options, --help among them.
+# Dagster's commands have their own options, --help among them.
 PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
-Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="What Dagster's own command takes.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="Arguments of Dagster's own command.")]
 
 
 def replace_process(installation: Installation, command: list[str], folder: Path) -> NoReturn:
-    """Become another program in this folder: terminal, signals and exit code are its own."""
+    """Replace this process by another program, started in this folder with the environment of the home. Does not
+    return: terminal, signals and exit code are the program's.
+    """
 
     # The home is looked for from the folder of the person.
     os.environ.update(installation.build_dagster_environment())

@@ -13,10 +13,12 @@ DatasetOption = Annotated[str | None, typer.Option("--dataset", "-d", help="Name
 
 
 def parse_names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
-    """The names that a command was given, that of the dataset first: by --dataset, or as an argument."""
+    """Return the names that a command was given, the dataset's first; `option` is the value of --dataset. Raises
+    UsageError unless there are as many names as `usage` has words after the command.
+    """
     names = [name for name in (option, *arguments) if name is not None]
-    command, *wanted = usage.split()
-    if len(names) != len(wanted):
-        by_option = " ".join([command, "--dataset", *wanted])
+    command, *expected = usage.split()
+    if len(names) != len(expected):
+        by_option = " ".join([command, "--dataset", *expected])
         raise UsageError(f"write reelsieve {usage}, or reelsieve {by_option} (see reelsieve {command} --help)")
     return names

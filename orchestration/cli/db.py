@@ -23,7 +23,7 @@ def start(
     installation: Installation,
     listen: Annotated[
         bool | None,
-        typer.Option("--listen/--no-listen", help="Whether it listens on 127.0.0.1, with a password; remembered."),
+        typer.Option("--listen/--no-listen", help="Listen on 127.0.0.1 with a password, or not; remembered."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,7 +47,7 @@ def _set_listening(installation: Installation, is_wanted: bool) -> None:
 @db.command()
 @pass_installation
 def stop(installation: Installation, as_json: AsJson = False) -> None:
-    """Stop the embedded Postgres. Its data stays."""
+    """Stop the embedded Postgres if it is running. Its data stays."""
     from db.server.embedded import stop_embedded
 
     _refuse_foreign_server(installation, "stop")
@@ -55,15 +55,15 @@ def stop(installation: Installation, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"stopped": stopped})
     else:
-        console.print("stopped" if stopped else "it was not running")
+        console.print("stopped" if stopped else "the server was not running")
 
 
 @db.command()
 @pass_installation
 def url(
     installation: Installation,
-    reader: Annotated[bool, typer.Option("--reader", help="That of the role that may only read, complete.")] = False,
-    owner: Annotated[bool, typer.Option("--owner", help="That of the owner, complete.")] = False,
+    reader: Annotated[bool, typer.Option("--reader", help="URL of the read-only role, with password.")] = False,
+    owner: Annotated[bool, typer.Option("--owner", help="URL of the owner, with password.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
@@ -71,7 +71,7 @@ def url(
     from db.server.reader import format_reader_url
 
     if reader and owner:
-        raise RequestRefused("--reader and --owner are two roles: name one of them")
+        raise RequestRefused("--reader and --owner exclude each other: give one of them")
     if reader:
         _print_url(format_reader_url(installation.engine.url), as_json)
     elif owner:
@@ -83,7 +83,7 @@ def url(
 @db.command()
 @pass_installation
 def migrate(installation: Installation, as_json: AsJson = False) -> None:
-    """Create the databases and bring the tables to the newest revision."""
+    """Create the databases if they are missing, and bring their tables to the newest revision."""
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import migrate as run_migrations
 
@@ -121,9 +121,9 @@ def restore(
     folder: Annotated[Path, typer.Argument(help="A folder that reelsieve db dump wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Fill databases that hold nothing from a back-up, and bring them to the newest revision.
+    """Fill empty databases from a back-up, and bring their tables to the newest revision.
 
-    Rows alone are taken from it, into tables that Reelsieve makes: nothing of a back-up is run.
+    Only rows are taken from it, into tables that Reelsieve makes: no code of a back-up is run.
     """
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import REVISION
@@ -133,10 +133,10 @@ def restore(
     with show_progress() as tell:
         left_out = fill(installation.database_url, folder, METRIC_INPUTS, SOURCE_TABLES, create_dagster_tables, tell)
     if left_out is None:
-        print_error("note: this back-up was restored here before; what came since stays")
+        print_error("note: this back-up was restored here before; later data stays")
     elif left_out:
         names = ", ".join(left_out)
-        print_error(f"note: left out, since nothing that is installed makes such a table: {names}")
+        print_error(f"note: left out, since no installed package has such a table: {names}")
     if as_json:
         print_json({"revision": REVISION})
     else:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DATASET = DEMO_DATASET
 MARKER = "complete.json"
-# Verdicts on agreement need 10 videos, and most of the time goes by the clip.
+# Conclusions on agreement need 10 videos, and the time grows with the number of clips.
 FIRST_CLIPS = 10
 KEPT_SHARE = 0.125
 """The share of the captions that the training subset of the demo keeps."""
@@ -47,11 +47,11 @@ def demo(
         _create_demo_dataset(installation, folder, clips)
     _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(installation, folder, DATASET, None, None)
-    console.print(f"ingested: {_format_counts(report.accepted)}; there already: {_format_counts(report.unchanged)}")
+    console.print(f"ingested: {_format_counts(report.accepted)}; unchanged: {_format_counts(report.unchanged)}")
     metrics = installation.usable_metrics
     _stage(3, f"score captions and questions with {', '.join(metrics)}: this takes longest")
     written = sum(sum(counts.values()) for _, counts in run_scoring(installation, DATASET, metrics))
-    done = f"{written} scores, or reasons why there is none" if written else "nothing was left to score"
+    done = f"{written} results (a score, or a status and its reason)" if written else "nothing was left to score"
     console.print(f"scored: {done}")
     _stage(4, "calibrate the thresholds of ecs on labels")
     has_calibrated = _calibrate(installation)
@@ -62,7 +62,7 @@ def demo(
     recipe = {"by": metrics[0], "keep": KEPT_SHARE, "stale": "leave_out"}
     results = stored or {**run_conclusions(installation, DATASET), **run_subset(installation, DATASET, recipe)}
     if stored:
-        console.print("concluded: the conclusions are of these scores already")
+        console.print("concluded: the stored conclusions are up to date")
     _show_systems(installation, metrics)
     _show_best_and_worst(installation, metrics[0])
     subset = results["training_subset"]
@@ -76,13 +76,13 @@ def demo(
         f"\nreport:          {results['dataset_report']['path']}"
         f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
-        f'\nask it:          reelsieve sql "{query}"',
+        f'\nquery:           reelsieve sql "{query}"',
         soft_wrap=True,
         markup=False,
     )
     console.print(
-        "The clips, captions and ratings of the demo are synthetic: made by a program, rated by a rule. "
-        "The demo encoder knows these clips alone."
+        "The videos, captions and ratings of the demo are synthetic: made by a program, rated by a rule. "
+        "The demo encoder only works on these videos."
     )
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
@@ -160,22 +160,22 @@ def _create_demo_dataset(installation: Installation, folder: Path, clips: int | 
     marker = folder / MARKER
     is_there = marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION
     drawn = len((folder / "videos.jsonl").read_bytes().splitlines()) if is_there else 0
-    wanted = clips or drawn or FIRST_CLIPS
-    _stage(1, f"draw {wanted} clips, and write captions, facts, questions and ratings")
-    _refuse_fewer(installation, wanted)
-    if drawn == wanted:
+    n_clips = clips or drawn or FIRST_CLIPS
+    _stage(1, f"draw {n_clips} clips, and write captions, facts, questions and ratings")
+    _refuse_fewer(installation, n_clips)
+    if drawn == n_clips:
         console.print(f"demo dataset: {folder} (made before)", soft_wrap=True, markup=False)
         return
     marker.unlink(missing_ok=True)
     with Progress(console=console) as bar:
         task = bar.add_task("drawing clips", total=None)
-        create_demo(folder, n_clips=wanted, progress=lambda done, n: bar.update(task, completed=done, total=n))
+        create_demo(folder, n_clips=n_clips, progress=lambda done, n: bar.update(task, completed=done, total=n))
     marker.write_text(json.dumps({"version": VERSION}))
     console.print(f"drawn: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
 
 
 def _refuse_fewer(installation: Installation, clips: int) -> None:
-    """Raise Refused where more clips are stored: ingest removes none, so the results would be of these too."""
+    """Raise RequestRefused if more videos are stored: ingest removes none, so the results would include them."""
     from db.manifest.datasets import find_dataset
     from db.reports.summary import load_dataset_summary
 

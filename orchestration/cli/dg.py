@@ -1,4 +1,4 @@
-"""The command dg: Dagster's newer command on this project and its home."""
+"""The command dg: runs Dagster's command of the same name on this project and its home."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def doctor(
     installation: Installation,
     models: Annotated[
-        bool, typer.Option("--models", help="The files of the models in force, and those missing.")
+        bool, typer.Option("--models", help="List the files of the models in force, and the missing ones.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check everything that this installation needs, and say how to mend faults. Exit code 1 if there are any."""
+    """Check everything that this installation needs, and print how to fix what fails. Exit code 1 if anything fails."""
     from orchestration.doctor import run_doctor_checks
 
     if models:
@@ -41,7 +41,9 @@ def doctor(
 
 
 def _models(as_json: bool) -> None:
-    """The files of the models in force: a table, and below it where missing ones belong."""
+    """Print the files of the models in force as a table, and below it how to get missing ones. Exit code 1 if any is
+    missing.
+    """
     from orchestration.model_files import list_configured_models
 
     profile, models = list_configured_models()

@@ -1,4 +1,4 @@
-"""The command drop: takes a dataset away, or the scores that were imported under a name."""
+"""The command drop: deletes a dataset, or the scores that were imported under a name."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Drop a dataset with its scores and their history; say first what would go, and ask. Frozen selections stay.
+    """Drop a dataset with its scores and their history; print first what would go, and ask. Frozen selections stay.
 
-    The files of its manifest, its videos, reports and exports stay too. Without a terminal nothing is dropped but with
-    --yes. With --metric only scores go that rs.import_scores stored; with the last of them goes the metric's column.
+    The files of its manifest, its videos, reports and exports stay too. Without a terminal nothing is dropped unless
+    --yes is given. With --metric only scores go that rs.import_scores stored; the last of them takes the column along.
     """
+    from assets.reports.text import format_count
     from orchestration import removal
 
     (dataset,) = parse_names("drop DATASET", option, name)
@@ -36,9 +37,11 @@ def drop(
     meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
     if not as_json:
         print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
-        console.print(f"stays: {n_selections} frozen selections, and all files", markup=False)
+        console.print(f"stays: {format_count(n_selections, 'frozen selection')}, and all files", markup=False)
         if n_selections:
-            console.print("export them first to have references, durations and own fields in the exports", markup=False)
+            console.print(
+                "export first: later exports lack references, durations and fields of the manifest", markup=False
+            )
     is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
     if is_wanted and metric:
         removal.remove_imported_scores(installation, dataset, metric)

@@ -36,7 +36,9 @@ class ErrorReport:
 
 
 def report_error(error: BaseException) -> ErrorReport:
-    """The verdict on an error. The traceback of a fault goes to a log file, which the sentence names."""
+    """Return the sentence and the exit code for an error. For a fault of the program it writes the traceback to a log
+    file, which the sentence names.
+    """
     sentence = explain_user_error(error)
     if sentence is None:
         return ErrorReport(write_fault_log(error), FAULT)
@@ -44,27 +46,29 @@ def report_error(error: BaseException) -> ErrorReport:
 
 
 def explain_user_error(error: BaseException) -> str | None:
-    """One sentence for an error that is no fault of the program, else None."""
+    """Return one sentence for a mistake of the user or trouble of the machine, with the remedy; None for a fault of the
+    program.
+    """
     for cause in _list_causes(error):
         if getattr(cause, "plain", False):
             return str(cause)
     for shown in _list_shown_errors(error):
         if is_conflict(shown):
             return (
-                "this command and another one waited for each other, and the database ended this one: what was written "
-                "stays; run the same command again"
+                "this command and another one waited for each other, and the database ended this one: run the same "
+                "command again (what was written stays)"
             )
         if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
             return _explain_database_error(shown)
         if isinstance(shown, sa.exc.OperationalError | sa.exc.InterfaceError):
             return _explain_database_error(shown.orig or shown)
         if isinstance(shown, OSError) and shown.errno in _MACHINE_ERRORS:
-            return f"{shown.filename or 'the machine'}: {shown.strerror}; mend that and run the same command again"
+            return f"{shown.filename or 'the machine'}: {shown.strerror}; fix that and run the same command again"
     return None
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, its declared cause (`raise .. from`), the cause of the cause, and so on.
+    """Yield the error, its declared cause (`raise .. from`), the cause of the cause, and so on.
 
     An error that came up while another one was handled is an error of its own: contexts are not followed.
     """
@@ -77,7 +81,7 @@ def _list_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _list_shown_errors(error: BaseException) -> Iterator[BaseException]:
-    """Every error of the traceback that Python would print.
+    """Yield every error of the traceback that Python would print, the newest first.
 
     When a database goes away or a disk fills up, the clean-up fails too; its error has the real one only as context.
     """
@@ -91,15 +95,17 @@ def _list_shown_errors(error: BaseException) -> Iterator[BaseException]:
 
 def _explain_database_error(answer: BaseException) -> str:
     state = getattr(answer, "sqlstate", None) or getattr(answer, "pgcode", None)
-    said = str(answer).strip().splitlines()
-    # A server that cannot write its log dies; the line that says so comes without an SQLSTATE.
-    no_room = next((line for line in said if DISK_FULL_TEXT in line), said[0] if state == _DISK_FULL else None)
+    message_lines = str(answer).strip().splitlines()
+    # A server that cannot write its log ends; the line with the reason has no SQLSTATE.
+    no_room = next(
+        (line for line in message_lines if DISK_FULL_TEXT in line), message_lines[0] if state == _DISK_FULL else None
+    )
     if no_room:
         return f"the disk of the database is full ({no_room}): make room there and run the same command again"
     # An answer of the server carries an SQLSTATE, as of a deadlock. 08 means no connection, 57P a server that stops.
     if state and not state.startswith(("08", "57P")):
-        return f"the database could not do it: {said[0]}; mend that and run the same command again"
+        return f"the database refused: {message_lines[0]}; fix that and run the same command again"
     return (
-        "the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
-        "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
+        "the connection to the database was lost: run the same command again, which starts the embedded server (a "
+        "server of CURATION_DB_URL must be back first); what was written stays"
     )

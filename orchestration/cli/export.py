@@ -21,9 +21,9 @@ Format = Literal["parquet", "jsonl", "csv", "label-studio", "webdataset", "hf"]
 def export(
     installation: Installation,
     selection: Annotated[int, typer.Argument(help="Number of the selection.")],
-    to: Annotated[Path, typer.Option(help="The new file, or for webdataset and hf the new folder.")],
+    to: Annotated[Path, typer.Option(help="The new file; for webdataset and hf the new folder.")],
     format: Annotated[
-        Format | None, typer.Option(help="How to write it (default: as .parquet, .jsonl, .csv or .json says).")
+        Format | None, typer.Option(help="Format of the file (default: by the ending .parquet, .jsonl, .csv or .json).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

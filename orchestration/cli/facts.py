@@ -1,4 +1,4 @@
-"""The command facts: measures what lacks facts, and shows how the facts of a dataset spread."""
+"""The command facts: measures missing facts, and shows how the facts of a dataset are distributed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @pass_installation
 def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
-    """Describe captions and videos without a model or a reference, and show how each fact spreads.
+    """Measure and store missing facts about captions and videos without a model, and show how each fact varies.
 
-    Measures what is missing; the same command again goes on. View sample_scores has a column for each fact, and more
-    of one is not better.
+    Only missing facts are measured, so the same command goes on after a stop. View sample_scores has a column for every
+    fact. These numbers describe. A higher one is not better.
     """
     from assets.datasets import require_dataset
     from db.evidence.facts import compute_fact_spreads

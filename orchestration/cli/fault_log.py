@@ -23,13 +23,14 @@ MOST_LOGS = 100
 
 
 def write_fault_log(error: BaseException) -> str:
-    """Write the traceback of a fault into the home's folder `logs`, and return the sentence that names the file.
+    """Write the traceback of a fault to a new file in the home's folder `logs`, and return the sentence that names the
+    file.
 
     Where that folder cannot be written to, the file goes to the temporary folder; where neither can, the traceback
     follows the sentence.
     """
-    said = hide_passwords(" ".join(str(error).split()))
-    fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(said)}{said[:200]})"
+    message = hide_passwords(" ".join(str(error).split()))
+    fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(message)}{message[:200]})"
     trace = hide_passwords(_format_fault(error))
     refused = []
     for folder in _list_log_folders():
@@ -45,11 +46,11 @@ def write_fault_log(error: BaseException) -> str:
         else:
             aside = f" ({'; '.join(refused)})" if refused else ""
             return f"{fault}: please report it with its traceback, which is in {name}{aside}"
-    return f"{fault}: please report it with this traceback, for no log can be written ({'; '.join(refused)})\n{trace}"
+    return f"{fault}: please report it with this traceback, since no log can be written ({'; '.join(refused)})\n{trace}"
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Remove the oldest logs of faults in a folder, so that MOST_LOGS stay: a page may fail at every request."""
+    """Remove the oldest fault logs of a folder, so that MOST_LOGS stay: a page may fail at every request."""
     with suppress(OSError):  # another process may remove the same ones
         for log in sorted(folder.glob("fault_*.log"), key=lambda log: log.stat().st_mtime_ns)[:-MOST_LOGS]:
             log.unlink(missing_ok=True)
@@ -63,7 +64,7 @@ def _list_log_folders() -> Iterator[Path]:
 
 
 def _format_fault(error: BaseException) -> str:
-    """The command, where it ran, and the traceback."""
+    """Return the text of a fault log: time, command, Python and platform, and the traceback."""
     lines = [
         f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
         f"command: {' '.join(sys.argv)}",

@@ -31,13 +31,14 @@ def ingest(
         int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be accepted and refused; change nothing.")
+        bool, typer.Option("--dry-run", help="Only show what would be accepted and refused; change nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
     from assets.datasets import BadDatasetName, check_dataset_name
     from assets.ingest.manifest import read_manifest_folder
+    from assets.reports.text import format_count
     from orchestration.launch import run_ingest
 
     try:
@@ -54,7 +55,9 @@ def ingest(
         return
     _print_tables(report)
     if report.rejected:
-        console.print(f"{report.rejected} rows refused: reelsieve rejects --dataset {dataset} says why")
+        console.print(
+            f"{format_count(report.rejected, 'row')} refused: reelsieve rejects --dataset {dataset} lists reasons"
+        )
 
 
 def _run_trial(installation: Installation, folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The command init: makes a manifest of one's own data."""
+"""The command init: makes a manifest of the user's own data."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def init(
             metavar="COLUMN", help="Column of ratings by people, whole numbers from 1 to 5; may be given several times."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a manifest of your own data, and say what was guessed, what was left out, and what to run next.
+    """Make a manifest of your own data, and print what was guessed, what was left out, and what to run next.
 
-    It reads videos with captions beside them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
+    It reads videos with captions next to them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
     (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.
     """
     from assets.new_manifest.columns import ColumnNames
@@ -59,7 +59,9 @@ def init(
 
 
 def list_next_commands(made: NewManifest) -> list[str]:
-    """What to type next."""
+    """Return the shell commands that the user should run after a manifest was made: the export of the media root if it
+    needs one, then ingest and score.
+    """
     folder_shown = shlex.quote(str(made.folder))
     return [
         *([f"export {MEDIA_ROOTS}={shlex.quote(format_media_roots(made.new_root))}"] if made.new_root else []),
@@ -69,7 +71,7 @@ def list_next_commands(made: NewManifest) -> list[str]:
 
 
 def format_media_roots(root: tuple[str, Path]) -> str:
-    """Return the value of REELSIEVE_MEDIA_ROOTS that names this folder besides those that have a name already."""
+    """Return the JSON for REELSIEVE_MEDIA_ROOTS: the media roots of the settings, and this (name, folder)."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
 

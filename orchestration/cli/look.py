@@ -21,5 +21,5 @@ def look(
     dataset: Annotated[str | None, typer.Argument(help="Name of the dataset (default: a list of all).")] = None,
     port: Port = 3001,
 ) -> None:
-    """Look through samples in a browser: videos, captions, scores and why, histograms to filter by. Ctrl-C ends it."""
+    """Serve pages to look through samples in a browser: videos, captions, scores and why, histograms. Ctrl-C ends."""
     serve_pages(installation, f"/look/{quote(dataset)}" if dataset else "/look", dataset, port)

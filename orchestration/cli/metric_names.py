@@ -1,4 +1,4 @@
-"""The names of metrics that a command takes, checked against those that there are."""
+"""The names of metrics that a command takes, checked against the known ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
 
 def choose_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
-    """The chosen metrics and simple scores, or all that can be used where none is chosen. Opens the database then.
-
-    UsageError for an unknown name.
+    """Return the chosen metrics and simple scores without repeats; where none is chosen, all usable metrics, which
+    opens the database. Raises UsageError for an unknown name.
     """
     from assets.scores.registry import METRICS
 
@@ -23,19 +22,21 @@ def choose_metrics(installation: Installation, chosen: list[str] | None) -> list
 
 
 def choose_dataset_metrics(installation: Installation, dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
-    """The chosen metrics of a dataset, those imported into it among them, or all; UsageError for one that it lacks."""
+    """Return the chosen metrics of a dataset without repeats, imported ones included; all where none is chosen. Raises
+    UsageError for a name that the dataset does not know.
+    """
     from db.scores.sample_scores import list_dataset_metrics as metrics_of
 
     with installation.engine.connect() as connection:
         return _check_metric_names(metrics_of(connection, dataset), chosen, f" in dataset {dataset.name!r}")
 
 
-def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, where: str = "") -> list[str]:
+def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, place: str = "") -> list[str]:
     from db.scores.sample_scores import SIMPLE_SCORES
 
     if unknown := [name for name in chosen or [] if name not in (*metrics, *SIMPLE_SCORES)]:
         simple = " or ".join(SIMPLE_SCORES)
         raise UsageError(
-            f"there is no metric {unknown[0]!r}{where}: choose one of {', '.join(metrics)}, or a simple score, {simple}"
+            f"there is no metric {unknown[0]!r}{place}: choose one of {', '.join(metrics)}, or a simple score: {simple}"
         )
     return list(dict.fromkeys(chosen or metrics))

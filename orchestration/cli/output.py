@@ -29,13 +29,13 @@ DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the d
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
 # writing, and halves of surrogate pairs, which no stream can encode.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# Of numbers that are no whole ones, decimals that are shown; from so many digits on they are shown as powers of ten.
+# Decimals that are shown of numbers with a fraction; from so many digits on they are shown as powers of ten.
 _DECIMALS, _DIGITS = 4, 12
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
 def escape_controls(text: str) -> str:
-    """The text, with a JSON escape for every character that a terminal would obey instead of show.
+    """Return the text with a JSON escape for every character that a terminal would obey instead of show.
 
     >>> print(escape_controls("a\\x1b[2Jb \\u202ec"))
     a\\u001b[2Jb \\u202ec
@@ -44,19 +44,23 @@ def escape_controls(text: str) -> str:
 
 
 def make_plain_text(text: str) -> Text:
-    """The text without markup and without characters that a terminal would obey."""
+    """Return a rich Text of exactly these characters, without markup; characters that a terminal would obey are
+    escaped.
+    """
     return Text(escape_controls(text))
 
 
 class SafeConsole(Console):
-    """A console that shows text of a dataset and never obeys it."""
+    """A rich console that escapes every character of a printed text that a terminal would obey."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        # No emoji: a caption that says ":dog:" says so.
+        # No emoji: ":dog:" in a caption is printed as it is.
         super().__init__(stderr=stderr, highlight=False, emoji=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Rich passes every string of a message or a table through this method."""
+        """Return rich's rendering of the text, with every character escaped that a terminal would obey. Rich calls it
+        for every string that it prints.
+        """
         return super().render_str(escape_controls(text), **options)
 
 
@@ -65,7 +69,9 @@ console = SafeConsole()
 
 @contextmanager
 def show_progress() -> Iterator[Callable[[str], None]]:
-    """A function that shows on standard error what is being done; a terminal shows the last line alone."""
+    """Yield a function that prints its sentence on standard error as progress: in place on a terminal, else as lines
+    now and then.
+    """
     with SafeConsole(stderr=True).status("") as status:
         if status.console.is_terminal:
             yield lambda line: status.update(escape_controls(escape(line)))
@@ -74,19 +80,20 @@ def show_progress() -> Iterator[Callable[[str], None]]:
 
 
 def print_error(sentence: str) -> None:
-    """Print a sentence on standard error; file names and captions that it quotes are shown and not obeyed."""
+    """Print a sentence on standard error, with every character escaped that a terminal would obey."""
     typer.echo(escape_controls(sentence), err=True)
 
 
 def print_json(value: Any) -> None:
-    """Print JSON on standard output; times and unknown types become text, and a terminal obeys none of it."""
+    """Print a value as indented JSON on standard output; times and unknown types become text."""
     typer.echo(escape_controls(json.dumps(value, ensure_ascii=False, indent=2, default=format_json_default)))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collection[str] = ()) -> None:
-    """Print rows as a table where it fits the terminal, else as records; without rows the sentence `empty`.
+    """Print rows as a table if it fits the terminal, else as records one below the other; without rows print the
+    sentence `empty`.
 
-    right: columns that stand on the right as columns of numbers do, though they hold text.
+    right: columns that are right-aligned as columns of numbers are, although they hold text.
     """
     if not rows:
         console.print(empty, markup=False)
@@ -100,16 +107,16 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
 
 
 def print_plan(plan: Plan) -> None:
-    """Print what can be made of a dataset, a sentence a line."""
+    """Print the sentences of a plan on standard output, one a line."""
     for line in plan.format_lines():
         console.print(f"plan: {line}", markup=False, soft_wrap=True)
 
 
 def hide_connection_attempts() -> None:
-    """Hide what Dagster's storage, and the pool of its connections, say of a database that is gone.
+    """Silence the log lines of Dagster and SQLAlchemy about a database that is gone: the command's error reports it
+    once.
 
-    They are six attempts of five lines per event, and a traceback where a lost connection goes back to the pool;
-    the sentence of the error says it once, at the end.
+    They are six attempts of five lines per event, and a traceback when a lost connection goes back to the pool.
     """
     logging.getLogger().addFilter(_is_no_attempt)
     logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
@@ -120,7 +127,8 @@ def _is_no_attempt(record: logging.LogRecord) -> bool:
 
 
 def format_cell(value: Any) -> Text | None:
-    """A value as it is shown: numbers to four decimals, text on one line, lists and objects as JSON; None stays None.
+    """Return a value as a table cell: numbers with at most four decimals, text on one line, lists and objects as JSON;
+    None stays None.
 
     >>> [str(format_cell(value)) for value in (0.89251, Decimal("12.50"), 0.00001234, 7, " a  red\tcircle ", {"n": 1})]
     ['0.8925', '12.50', '1.234e-05', '7', 'a red circle', '{"n": 1}']
@@ -145,7 +153,7 @@ def _format_number(value: float | Decimal) -> str:
         exponent = value.as_tuple().exponent
         if isinstance(exponent, int) and -exponent <= _DECIMALS:
             return str(value)
-    # Four decimals would make a 0 of a small number, and a row of digits of a big one.
+    # Four decimals would show a small number as 0, and a big one as a row of digits.
     is_plain = value == 0 or 10**-_DECIMALS <= abs(value) < 10**_DIGITS
     return f"{value:.{_DECIMALS}f}" if is_plain else f"{value:.{_DECIMALS}g}"
 
@@ -155,7 +163,9 @@ def _is_number(value: Any) -> bool:
 
 
 def format_json_default(value: Any) -> str:
-    """The text of a value that JSON does not know: times in ISO form, bytes in hexadecimal digits."""
+    """Return the text of a value that JSON does not know: times in ISO form, bytes in hexadecimal digits, anything else
+    by str.
+    """
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes | memoryview):

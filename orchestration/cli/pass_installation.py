@@ -1,4 +1,4 @@
-"""The installation that a command works on."""
+"""The decorator that gives a command the installation it works on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ R = TypeVar("R")
 
 
 def pass_installation(command: Callable[Concatenate[Installation, P], R]) -> Callable[P, R]:
-    """Return a command that takes the same arguments without the first one: it gets the installation of this process.
+    """Return the command without its first parameter, for Typer; when it is called, it gets the installation of this
+    process as first argument.
 
-    Typer sees the other parameters only. The installation is made when the command is called, so that help needs none.
+    Typer sees only the other parameters. The installation is made when the command is called, so that help needs none.
     """
 
     @wraps(command)

@@ -12,7 +12,7 @@ Port = Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")]
 
 
 def check_port(port: int) -> None:
-    """Refuse where no web server is installed, and where the port is taken."""
+    """Raise RequestRefused if no web server is installed, or if another process listens on this port of 127.0.0.1."""
     import importlib.util
     import socket
 

@@ -1,4 +1,4 @@
-"""The command prune: frees what nothing needs any more."""
+"""The command prune: deletes data that nothing needs any more."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 @pass_installation
 def prune(
     installation: Installation,
-    days: Annotated[int, typer.Option(min=1, help="How long runs and ticks of Dagster are kept.")] = 30,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without, only say what would be deleted.")] = False,
+    days: Annotated[int, typer.Option(min=1, help="How many days runs and ticks of Dagster are kept.")] = 30,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the data; without it, only list them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what nothing needs any more: old runs and ticks of Dagster, vectors and judged pairs of retired scorers.
+    """List data that nothing needs: old runs and ticks of Dagster, evidence of retired scorers. With --yes delete it.
 
     Scores, their history and selections are never deleted.
     """
     from orchestration import retention
 
-    found = retention.load_prunable_data(installation, days)
+    prunable = retention.load_prunable_data(installation, days)
     if yes:
-        retention.delete_prunable_data(installation, found)
+        retention.delete_prunable_data(installation, prunable)
     if as_json:
-        print_json({"deleted": yes, "found": found.rows})
+        print_json({"deleted": yes, "found": prunable.rows})
         return
-    print_rows(found.rows, empty="nothing to delete")
-    if found.rows:
+    print_rows(prunable.rows, empty="nothing to delete")
+    if prunable.rows:
         console.print("deleted" if yes else "nothing was deleted; --yes deletes it")

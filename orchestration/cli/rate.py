@@ -36,16 +36,18 @@ def rate(
     ] = False,
     to_settle: Annotated[
         str | None,
-        typer.Option(help="Draw what settles this soonest: METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM."),
+        typer.Option(help="Draw the captions that settle this soonest: METRIC:METRIC, METRIC:CUT:CUT, SYSTEM:SYSTEM."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
 ) -> None:
-    """Rate captions in a browser, one or two at a time, or label keypoints, blind. Every answer is stored at once."""
+    """Serve pages where people rate captions, one or two at a time, or label keypoints, blind. Answers are stored at
+    once.
+    """
     from orchestration.look.rating import SCALES
 
     if (aspect is None) != keypoints:
-        raise UsageError("name what is rated with --aspect, such as --aspect coverage, or label facts with --keypoints")
+        raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts")
     if keypoints and (scale is not None or pairs):
         raise UsageError("--scale and --pairs are for ratings: leave them out with --keypoints")
     if to_settle is not None and (pairs or keypoints):
@@ -57,7 +59,7 @@ def rate(
     draws = None
     if to_settle is not None and aspect is not None:
         draws = _print_question(installation, dataset, aspect, to_settle, seed)
-    said = {
+    parameters = {
         "aspect": aspect,
         "rater": rater,
         "scale": scale,
@@ -65,14 +67,14 @@ def rate(
         "seed": str(seed),
         "to-settle": to_settle,
     }
-    query = urlencode({name: value for name, value in said.items() if value is not None})
+    query = urlencode({name: value for name, value in parameters.items() if value is not None})
     serve_pages(
         installation, f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws
     )
 
 
 def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> DrawCache:
-    """Say what is known of a question so far; the draw serves the pages. Raises BadQuestion before they are served."""
+    """Print what is known about a question so far; return the draws, which the pages use. Raises BadQuestion."""
     from assets.agreement.question_state import compute_question_state
     from assets.agreement.questions import DrawCache
     from assets.datasets import require_dataset

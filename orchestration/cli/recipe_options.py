@@ -1,4 +1,4 @@
-"""Reads the options of the command select into a recipe."""
+"""Turns the options of the command select into a recipe."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ _OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
 
 
 def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
-    """The recipe of the file that option `recipe` names, or of the other options by name.
+    """Return the recipe of the file that option `recipe` names, or the recipe that the other options give.
 
-    Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
+    Raises SelectionError if the file is given together with options of a recipe, and for values that no recipe can
+    have.
     """
     from assets.selection.recipe_file import read_recipe
     from db.selection.recipes import SelectionError, parse_recipe
 
-    said = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
+    fields = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
     path = options["recipe"]
     if path is not None:
-        if said:
-            given = ", ".join(f"--{name.replace('_', '-')}" for name in said)
-            raise SelectionError(f"--recipe says all of the rule: leave {given} out, or write them into {path}")
+        if fields:
+            given = ", ".join(f"--{name.replace('_', '-')}" for name in fields)
+            raise SelectionError(f"--recipe holds the whole recipe: leave {given} out, or write them into {path}")
         return read_recipe(path)
-    if "by" in said:
-        said["by"] = _parse_pairs("by", [one if "=" in one else f"{one}=1" for one in said["by"]])
-    if "quota" in said:
-        quotas = _parse_pairs("quota", said.pop("quota"))
-        said["quotas"] = {name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in quotas.items()}
-    if "at_least" in said:
-        said["at_least"] = _parse_pairs("at-least", said["at_least"])
-    if "bands" in said:
-        said["bands"] = [_parse_number("bands", part) for part in said["bands"].split(",")]
-    return parse_recipe(said)
+    if "by" in fields:
+        fields["by"] = _parse_pairs("by", [text if "=" in text else f"{text}=1" for text in fields["by"]])
+    if "quota" in fields:
+        quotas = _parse_pairs("quota", fields.pop("quota"))
+        fields["quotas"] = {
+            name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in quotas.items()
+        }
+    if "at_least" in fields:
+        fields["at_least"] = _parse_pairs("at-least", fields["at_least"])
+    if "bands" in fields:
+        fields["bands"] = [_parse_number("bands", part) for part in fields["bands"].split(",")]
+    return parse_recipe(fields)
 
 
 def _parse_pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
@@ -52,7 +55,7 @@ def _parse_pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
 
 
 def _parse_pair(option: str, text: str) -> tuple[str, float | str]:
-    """NAME=VALUE, where a value that reads as a number is one."""
+    """Return (NAME, VALUE) of NAME=VALUE; a value that reads as a number is a float, any other a text."""
     from db.selection.recipes import SelectionError
 
     name, sign, value = text.rpartition("=")
@@ -70,4 +73,4 @@ def _parse_number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise SelectionError(f"--{option}: {text!r} is no number: give limits such as 10,30,60") from error
+        raise SelectionError(f"--{option}: {text!r} is not a number: give limits such as 10,30,60") from error

@@ -1,15 +1,17 @@
-"""What a command refuses with one sentence. It imports nothing, so that a command's start does not wait for it."""
+"""The two errors by which a command refuses with one sentence. Imports nothing, so that commands start fast."""
 
 from __future__ import annotations
 
 
 class UsageError(ValueError):
-    """An argument that cannot be used."""
+    """Raised for an argument that cannot be used; the message names the remedy, and the exit code is 2."""
 
     plain = True
 
 
 class RequestRefused(RuntimeError):
-    """A correct request that cannot be carried out as things stand."""
+    """Raised for a correct request that cannot be carried out now; the message names the remedy, and the exit code is
+    1.
+    """
 
     plain = True

@@ -32,4 +32,4 @@ def rename(
         return
     console.print(f"dataset {old} is {new} now", markup=False)
     if (installation.curation.home / "inbox" / old).is_dir():
-        console.print(f"rename its folder in the inbox too, or a change there makes {old} anew", markup=False)
+        console.print(f"rename its folder in the inbox too, or a change there creates {old} again", markup=False)

@@ -1,4 +1,4 @@
-"""The command report: writes a page on a dataset."""
+"""The command report: writes a page about a dataset."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page on a dataset: its systems, whether each metric agrees with people, and samples to look at."""
+    """Write a page about a dataset: its systems, whether each metric agrees with people, and samples to look at."""
     from assets.datasets import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 
-    found = require_dataset(installation.engine, dataset)
+    stored_dataset = require_dataset(installation.engine, dataset)
     folder = to or choose_report_folder(installation.curation.home, dataset)
     with show_progress() as tell, nullcontext() if to else keep_files_private():
-        files = create_report(installation.engine, found, installation.curation.scorers, folder, tell)
+        files = create_report(installation.engine, stored_dataset, installation.curation.scorers, folder, tell)
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ScoringEngine(str, Enum):
-    """Where scores are computed."""
+    """The place where scores are computed: in this process, or by actors on Ray."""
 
     PROCESS = "process"
     RAY = "ray"
@@ -42,11 +42,12 @@ def score(
     ] = ScoringEngine.PROCESS,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only say the plan, what is pending and what model servers would be asked."),
+        typer.Option("--dry-run", help="Only show the plan, the pending samples and the requests to model servers."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score every sample without a score or with a stale one. Stop at any moment: the same command goes on.
+    """Score every sample without a score or with a stale one, and store the scores. After a stop, the same command goes
+    on.
 
     Commands that run at once, on this or other machines, share the shards among them.
     """
@@ -58,7 +59,7 @@ def score(
 
     metrics = choose_metrics(installation, metric)
     if early_exit and not any("early_exit" in kind.options for kind in list_source_classes(metrics).values()):
-        raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
+        raise UsageError(f"--early-exit has no effect: the models of {', '.join(metrics)} cannot stop early")
     for _, sentence in explain_unscorable_metrics(installation, dataset, metrics, shard):
         print_warning(sentence)
     if dry_run:
@@ -79,7 +80,7 @@ def score(
 
 
 def _describe_scope(dataset: str, shards: list[int] | None) -> str:
-    """The dataset, or the chosen shards of it."""
+    """Return the dataset's name, with the numbers of the chosen shards if there are any."""
     if not shards:
         return dataset
     return f"shard{'s' if len(shards) > 1 else ''} {', '.join(map(str, shards))} of {dataset}"

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase
 from typing import Any
 
-# What stands for a missing value whatever the metric; other statuses get letters.
+# The marks of statuses that all metrics share; other statuses get letters.
 MARKS = {"not_applicable": "–", "unscored": "·", "stale": "~", "failed": "!"}
 # A name is not made shorter than this.
 SHORTEST = 8
 
 
 def build_score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width: int) -> list[dict[str, str]]:
-    """The rows as a table with one line for each sample: values to three decimals, and a mark where there is none.
+    """Return table rows, one for each sample: its names, and for every metric the value to three decimals or a mark for
+    its status.
 
     The longest names lose their middle where the table would be wider than the terminal.
 
@@ -50,22 +51,24 @@ def _status(row: Mapping[str, Any], metric: str) -> str:
 
 
 def _choose_marks(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, str]:
-    """A mark for each status of a missing value, in the order in which the statuses appear."""
+    """Return a mark for each status of a missing value, in the order in which the statuses appear."""
     missing = dict.fromkeys(_status(row, metric) for row in rows for metric in metrics if row[metric] is None)
     letters = iter(ascii_lowercase)
     return {status: MARKS.get(status) or next(letters) for status in missing}
 
 
 def explain_left_out_metrics(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> Iterator[str]:
-    """A line about the metrics without a value in the whole dataset, with the statuses that stand in their place."""
+    """Yield one line that names the metrics without any value and their statuses; nothing without rows or metrics."""
     statuses = {metric: dict.fromkeys(_status(row, metric).replace("_", " ") for row in rows) for metric in metrics}
     if rows and metrics:
-        why = ", ".join(f"{metric} ({', '.join(found)})" for metric, found in statuses.items())
+        why = ", ".join(f"{metric} ({', '.join(names)})" for metric, names in statuses.items())
         yield f"left out, since no sample has a value: {why}"
 
 
 def explain_marks(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[str]:
-    """What the marks mean, and which metrics were made with a stand-in for a real model."""
+    """Yield a line with the meaning of every mark in the table, and one with the labels of metrics that used a stand-in
+    model; each line only if it is needed.
+    """
     if marks := _choose_marks(rows, list(labels)):
         yield "  ".join(f"{mark} {status.replace('_', ' ')}" for status, mark in marks.items())
     if stand_ins := [label for metric, label in labels.items() if label != metric]:

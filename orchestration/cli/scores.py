@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SampleKind(str, Enum):
-    """A kind of samples."""
+    """The two kinds of samples: captions, and question-answer pairs."""
 
     CAPTION = "caption"
     QA = "qa"
@@ -44,7 +44,7 @@ def scores(
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the scores of a dataset, best first; where there is no value, a mark stands for the status.
+    """List the scores of a dataset, best first; a mark in place of a value shows its status.
 
     A metric without any value is left out, with the reason.
     """
@@ -53,24 +53,26 @@ def scores(
     from db.scores.sample_scores import list_scores, load_active_scorers
 
     if components and not as_json:
-        raise UsageError("--components needs --json: a table has no room for the parts of every score")
-    found = require_dataset(installation.engine, dataset)
-    metrics = choose_dataset_metrics(installation, found)
+        raise UsageError("--components needs --json: a table has no room for the parts of scores")
+    stored_dataset = require_dataset(installation.engine, dataset)
+    metrics = choose_dataset_metrics(installation, stored_dataset)
     if by is not None:
-        # A simple score stands in the table that it orders.
-        metrics = list(dict.fromkeys([*metrics, *choose_dataset_metrics(installation, found, [by])]))
-    by, wanted = by or metrics[0], kind and kind.value
+        # A simple score is a column of the table that it orders.
+        metrics = list(dict.fromkeys([*metrics, *choose_dataset_metrics(installation, stored_dataset, [by])]))
+    by, chosen_kind = by or metrics[0], kind and kind.value
     with installation.engine.connect() as connection:
         if as_json:
-            print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
+            print_json(list_scores(connection, dataset, by, None, kind=chosen_kind, components=components))
             return
-        rows = list_scores(connection, dataset, by, limit, kind=wanted)
-        captions = _load_best_captions(connection, dataset, by, rows) if wanted is None else []
+        rows = list_scores(connection, dataset, by, limit, kind=chosen_kind)
+        captions = _load_best_captions(connection, dataset, by, rows) if chosen_kind is None else []
         rows = captions or rows
-        has_values = {name for name, each in load_active_scorers(connection, found).items() if each.n_defined}
+        has_values = {
+            name for name, scorer in load_active_scorers(connection, stored_dataset).items() if scorer.n_defined
+        }
         shown = [metric for metric in metrics if metric in has_values]
         labels = {metric: load_metric_label(connection, metric) for metric in shown}
-    empty = f"dataset {dataset} has no samples" + (f" of kind {wanted}" if wanted else "")
+    empty = f"dataset {dataset} has no samples" + (f" of kind {chosen_kind}" if chosen_kind else "")
     print_rows(build_score_table(rows, shown, console.width), empty=empty, right=shown)
     for line in (
         *explain_marks(rows, labels),
@@ -78,7 +80,7 @@ def scores(
     ):
         console.print(line, markup=False)
     if captions:
-        console.print("captions alone: question-answer pairs have values of another scale; --kind qa lists them")
+        console.print("only captions: question-answer pairs have values of another scale; --kind qa lists them")
     if len(rows) == limit:
         console.print(f"the first {limit}; --limit shows more, --json all")
 
@@ -86,7 +88,8 @@ def scores(
 def _load_best_captions(
     connection: Connection, dataset: str, by: str, best: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The best captions, where question-answer pairs with values are among the best samples and captions have some too.
+    """Return the best captions if question-answer pairs with values are among the best samples and captions have values
+    too; else an empty list.
 
     One order of both would compare values of two scales.
     """

@@ -1,4 +1,4 @@
-"""The command search: captions and frames by what they show."""
+"""The command search: finds captions and frames by what they show."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ def search(
 ) -> None:
     """Find the captions, or the videos' frames, that are nearest to a text by stored vectors.
 
-    Scoring stores the vectors: those of captions vcs, those of frames evqa. The similarity orders what was found; it is
-    no score.
+    Scoring stores the vectors: those of captions by vcs, those of frames by evqa. The similarity orders the hits; it is
+    not a score.
     """
     from assets.datasets import require_dataset
     from assets.search import SearchSettings, search_captions, search_frames
 
     if not text.strip():
-        raise UsageError("the text is empty: say what to look for")
+        raise UsageError("the text is empty: give words to search for")
     chosen = require_dataset(installation.engine, dataset) if dataset is not None else None
-    find = search_frames if frames else search_captions
-    # The settings of all metrics hold those of all encoders.
-    found = find(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
+    search_stored = search_frames if frames else search_captions
+    # The settings of all metrics include those of all encoders.
+    result = search_stored(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
     if as_json:
-        print_json({"encoder": found.encoder, "notes": list(found.notes), "found": found.rows})
+        print_json({"encoder": result.encoder, "notes": list(result.notes), "found": result.rows})
         return
-    print_rows([_format_hit(row, chosen is None) for row in found.rows], empty="nothing is near")
-    for note in found.notes:
+    print_rows([_format_hit(row, chosen is None) for row in result.rows], empty="nothing is near")
+    for note in result.notes:
         print_error(f"note: {note}")
 
 
 def _format_hit(row: Mapping[str, Any], with_dataset: bool) -> dict[str, Any]:
-    """What of a row fits on a line or two."""
+    """Return the columns of a search hit that fit on a line or two."""
     from assets.reports.tables import shorten_text
 
     dataset = {"dataset": row["dataset"]} if with_dataset else {}

@@ -1,4 +1,4 @@
-"""The command select: freezes what a recipe takes, or shows it."""
+"""The command select: freezes what a recipe takes, or previews it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def select(
     at_least: Annotated[
         list[str] | None, typer.Option(help="Least value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
     ] = None,
-    combine: Annotated[str | None, typer.Option(help="Of several metrics, the mean of `ranks` or `values`.")] = None,
-    dedupe: Annotated[float | None, typer.Option(help="Of texts with this cosine or more, keep the best.")] = None,
+    combine: Annotated[str | None, typer.Option(help="Mean of the `ranks` or `values` of several metrics.")] = None,
+    dedupe: Annotated[float | None, typer.Option(help="Keep the best of texts with this cosine or more.")] = None,
     dedupe_videos: Annotated[
-        float | None, typer.Option(help="Of videos whose pictures are this much alike, such as 0.6, keep the best.")
+        float | None, typer.Option(help="Keep the best of videos whose pictures are this similar, such as 0.6.")
     ] = None,
     choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of random numbers.")] = None,
@@ -51,7 +51,7 @@ def select(
         list[str] | None, typer.Option(help="Samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
     ] = None,
     ties: Annotated[
-        str | None, typer.Option(help="Samples of equal value where the size ends: refuse, random, include or exclude.")
+        str | None, typer.Option(help="Samples of equal value at the cutoff: refuse, random, include or exclude.")
     ] = None,
     stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
     recipe: Annotated[Path | None, typer.Option(help="All of the above from a YAML file.")] = None,
@@ -61,7 +61,7 @@ def select(
 ) -> None:
     """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows.
 
-    One of --keep, --count, --quota and --at-least says how much to take.
+    One of --keep, --count, --quota and --at-least must give the size.
     """
     from assets.datasets import require_dataset
     from assets.selection.export import export_selection
@@ -91,7 +91,7 @@ def select(
 
 @contextmanager
 def _raise_usage_error_without_size() -> Iterator[None]:
-    """Refuse options that do not say how much to take as other options that cannot be used, by exit code 2."""
+    """Turn SizeMissing into UsageError, so that options without a size end with exit code 2."""
     from db.selection.recipes import SizeMissing
     from orchestration.cli.refusals import UsageError
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def print_selection(
     installation: Installation, chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool
 ) -> None:
-    """Print a frozen selection. path: the file that it was written to, if any."""
+    """Print a frozen selection as JSON or for people: its number, size, cutoff and conditions, and the file it was
+    written to, if any.
+    """
     numbers = _list_numbers(chosen)
     if as_json:
         numbers = {
@@ -37,7 +39,9 @@ def print_selection(
 
 
 def print_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
-    """Print what a recipe would take."""
+    """Print what a recipe would take, as JSON or for people: size and cutoff, chosen samples by system, and means by
+    metric.
+    """
     numbers = _list_numbers(seen.summary)
     systems, metrics = [asdict(row) for row in seen.systems], [asdict(row) for row in seen.metrics]
     if as_json:
@@ -46,24 +50,27 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
     _print_numbers(installation, "would take", numbers, dataset, rule, "; nothing is frozen", seen.summary.n_others)
     print_rows(systems, empty="no system")
     console.print(
-        "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
-        "of the latter:"
+        "means of the n chosen samples with a value, and of equally many random samples; margin: 1.96 standard errors "
+        "of the random mean"
     )
     print_rows(metrics, empty="no metric")
 
 
 def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences on ties, thresholds, near-duplicates and missing values of a selection.
+    """Yield sentences on ties, thresholds, near-duplicates and missing values of a selection; nothing where there are
+    none.
 
     numbers: the columns of its row in table `selection`, and `cuts`. recipe: as plain data.
     """
+    from assets.reports.text import format_count
     from assets.selection.wording import explain_thresholds, explain_ties
 
     yield from explain_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"], recipe)
     yield from explain_thresholds(numbers["cuts"])
     n_duplicates, unjudged = numbers["n_duplicates"], numbers["unjudged"]
     if n_duplicates:
-        yield f"{n_duplicates} near-duplicates of better samples are left out"
+        are = "is" if n_duplicates == 1 else "are"
+        yield f"{format_count(n_duplicates, 'near-duplicate')} of better samples {are} left out"
     for metric, counts in unjudged.items():
         yield f"without a value of {metric}, in the whole dataset: " + ", ".join(
             f"{n} {status}" for status, n in sorted(counts.items())
@@ -71,7 +78,7 @@ def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Ite
 
 
 def _list_numbers(summary: SelectionSummary) -> dict[str, Any]:
-    """Return what the command prints of a summary, in the order of --json."""
+    """Return the printed numbers of a summary by name, in the order of --json."""
     shown = ("n", "n_eligible", "cutoff", "kind", "n_tied", "n_tied_left", "n_duplicates", "unjudged")
     cuts = {name: dict(cut) for name, cut in summary.cuts.items()}
     return {**{name: getattr(summary, name) for name in shown}, "cuts": cuts}
@@ -86,26 +93,31 @@ def _print_numbers(
     end: str,
     n_others: int,
 ) -> None:
+    from assets.reports.text import format_count
+
     things = {"caption": "captions", "qa": "question-answer pairs"}.get(numbers["kind"], "samples")
     size = f"{numbers['n']} of {numbers['n_eligible']} {things} of {dataset}"
     console.print(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}", markup=False)
     if n_others:
         console.print(
-            f"captions alone: {n_others} question-answer pairs have values of another scale; --kind qa takes them"
+            f"only captions: {format_count(n_others, 'question-answer pair')} left out, since their scale differs; "
+            "--kind qa takes them"
         )
     for line in explain_choice(numbers, rule.spec()):
         console.print(line, markup=False)
 
 
 def _describe_choice(installation: Installation, rule: Recipe, cutoff: float) -> str:
-    """Return what the chosen samples have in common: a least value only where the best are chosen."""
+    """Return what the chosen samples have in common: the least value where the best are chosen, else how they were
+    drawn.
+    """
     if rule.choose == "random":
         return f"drawn at random by seed {rule.seed}"
     return "a diverse subset" if rule.choose == "diverse" else f"{_label(installation, rule)} at least {cutoff:.4f}"
 
 
 def _label(installation: Installation, rule: Recipe) -> str:
-    """Return what ranked the samples, with the models behind it where it is one metric."""
+    """Return the label of what ranked the samples: a metric with its models, or the mean of several."""
     from assets.reports.labels import load_metric_label
 
     with installation.engine.connect() as connection:

@@ -26,10 +26,10 @@ selections = typer.Typer(help="List, show and compare frozen selections.", invok
 def print_selections(
     installation: Installation,
     context: typer.Context,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Of this dataset alone.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Only selections of this dataset.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List selections, the newest first."""
+    """List frozen selections with their size and recipe, the newest first."""
     if context.invoked_subcommand is not None:
         return
     from assets.datasets import require_dataset
@@ -40,7 +40,7 @@ def print_selections(
         rows = list_selections(connection, dataset)
     if dataset and not rows:
         require_dataset(installation.engine, dataset)
-    found = [
+    printed = [
         {
             "selection": row["selection_id"],
             "dataset": row["dataset_name"] if as_json or row["dataset_id"] else f"{row['dataset_name']} (dropped)",
@@ -56,9 +56,9 @@ def print_selections(
         for row in rows
     ]
     if as_json:
-        print_json({"selections": found})
+        print_json({"selections": printed})
     else:
-        print_rows(found, empty="there are no selections: make one with reelsieve select")
+        print_rows(printed, empty="there are no selections: make one with reelsieve select")
 
 
 @selections.command()
@@ -68,16 +68,16 @@ def show(
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show the recipe of a selection, as a file that makes it again from the same scores."""
+    """Print the recipe of a frozen selection, as a YAML file that makes it again from the same scores."""
     from db.selection.recipes import convert_rule
     from db.selection.stored_selections import require_selection
 
     with installation.engine.connect() as connection:
-        found = require_selection(connection, selection_id)
+        selection = require_selection(connection, selection_id)
     if as_json:
-        print_json({**found, "recipe": convert_rule(found["spec"])})
+        print_json({**selection, "recipe": convert_rule(selection["spec"])})
         return
-    typer.echo(format_recipe_file(dict(found)), nl=False)
+    typer.echo(format_recipe_file(dict(selection)), nl=False)
 
 
 @selections.command()
@@ -94,18 +94,18 @@ def diff(
     from db.selection.diff import compare_selections
 
     with installation.engine.connect() as connection:
-        found = list(compare_selections(connection, first, second))
+        differences = list(compare_selections(connection, first, second))
     if as_json:
-        print_json({"differences": [asdict(row) for row in found]})
+        print_json({"differences": [asdict(row) for row in differences]})
         return
-    counts = Counter(row.change for row in found)
+    counts = Counter(row.change for row in differences)
     console.print(f"from selection {first} to {second}: {counts['went out']} went out, {counts['came in']} came in")
     for change in ("went out", "came in"):
-        _print_change(change, [row for row in found if row.change == change])
+        _print_change(change, [row for row in differences if row.change == change])
 
 
 def _print_change(change: str, rows: Sequence[Difference]) -> None:
-    """A table for every reason of several samples, which is said once above it, and one for reasons of one sample."""
+    """Print one table for every reason that several samples share, below the reason, and one for all other samples."""
     counts = Counter(row.reason for row in rows)
     for why in dict.fromkeys(row.reason if counts[row.reason] > 1 else None for row in rows):
         alike = [row for row in rows if row.reason == why or (why is None and counts[row.reason] == 1)]
@@ -121,24 +121,25 @@ def _print_change(change: str, rows: Sequence[Difference]) -> None:
 
 
 def _format_size(n: int, n_eligible: int) -> str:
-    """How many samples a selection holds, and of how many eligible ones."""
+    """Return how many samples a selection holds, and of how many eligible ones."""
     return f"{n} of {n_eligible}"
 
 
-def format_recipe_file(found: Mapping[str, Any]) -> str:
-    """The recipe of a stored selection as a file of YAML, with comments. A terminal obeys nothing of it.
+def format_recipe_file(selection: Mapping[str, Any]) -> str:
+    """Return the recipe of a stored selection as YAML, with its size, ties and score hash as comments before it.
+    Characters that a terminal would obey are escaped.
 
-    Lines are as long as they are: one that is wrapped at the width of a terminal may be another recipe, or none.
+    Lines are not wrapped: a wrapped line could be another recipe, or none.
     """
     import yaml
 
     from db.selection.recipes import convert_rule
 
-    number, spec = found["selection_id"], found["spec"]
-    size = _format_size(found["n"], found["n_eligible"])
+    number, spec = selection["selection_id"], selection["spec"]
+    size = _format_size(selection["n"], selection["n_eligible"])
     lines = [
-        f"selection {number}: {size} samples, score hash {found['score_hash'][:16]}…",
-        *explain_choice({**found, "cuts": spec.get("cuts", {})}, spec),
+        f"selection {number}: {size} samples, score hash {selection['score_hash'][:16]}…",
+        *explain_choice({**selection, "cuts": spec.get("cuts", {})}, spec),
         *_explain_encoder(spec),
     ]
     comments = "".join(f"# {escape_controls(' '.join(line.split()))}\n" for line in lines)
@@ -150,7 +151,7 @@ def format_recipe_file(found: Mapping[str, Any]) -> str:
 
 
 def _explain_encoder(spec: dict[str, Any]) -> Iterator[str]:
-    """What a recipe cannot say: whose vectors it compared."""
+    """Yield a line that names the encoder whose vectors the selection compared, if there was one."""
     if encoder := spec.get("encoder"):
         yield f"texts compared by {encoder['model_id']}, revision {encoder['revision'][:19]}"
 

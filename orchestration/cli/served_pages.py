@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def serve_pages(
     installation: Installation, path: str, dataset: str | None, port: int, draws: DrawCache | None = None
 ) -> None:
-    """Serve the pages for ever, and say at which address one of them is."""
+    """Print the address of a page, and serve the pages of look and rate on this port until a signal ends the process.
+    Raises UnknownDataset, and RequestRefused if the port is taken.
+    """
     check_port(port)
     from assets.datasets import require_dataset
     from orchestration.look.serving import serve_look_pages

@@ -1,4 +1,4 @@
-"""The command sql: runs a query as a role that may only read."""
+"""The command sql: runs a query by a role that may only read."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a query as a role that may only read.
+    """Run one SQL query by a role that may only read, and print the answer as a table, as CSV or as JSON.
 
-    Where to begin: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
+    Begin with: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """
     from db.server.reader import open_read_only_query
 
     if as_csv and as_json:
-        raise UsageError("--csv and --json are two forms of the answer: name one of them")
+        raise UsageError("--csv and --json exclude each other: give one of them")
     statement = _read_statement(query, file)
     url = installation.engine.url
     with open_read_only_query(url, statement, tell=lambda note: typer.echo(f"note: {note}", err=True)) as answer:
@@ -45,7 +45,7 @@ def sql(
 
 def _read_statement(query: str | None, file: Path | None) -> str:
     if query is not None and file is not None:
-        raise UsageError("a query and --file are two queries: give one of them")
+        raise UsageError("a query and --file exclude each other: give one of them")
     if file is not None:
         return _require_statement(_read_statement_file(file), f"file {file}")
     if query is not None and query != STANDARD_INPUT:
@@ -61,7 +61,7 @@ def _read_statement_file(file: Path) -> str:
     except OSError as error:
         raise UsageError(f"file {file} cannot be read ({error.strerror}): name a file with one SQL statement") from None
     except UnicodeDecodeError:
-        raise UsageError(f"file {file} is no text in UTF-8: save it as UTF-8") from None
+        raise UsageError(f"file {file} is not UTF-8: save it as UTF-8") from None
 
 
 def _require_statement(text: str, where: str) -> str:

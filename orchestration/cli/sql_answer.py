@@ -1,4 +1,4 @@
-"""The answer to a query as the command sql prints it: for people, as CSV, and as JSON, row by row as they come."""
+"""Prints the answer to a query for the command sql: for people, as CSV, or as JSON, row by row as they come."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 def print_answer(answer: QueryResult) -> None:
-    """Print an answer for people, or the sentence `no rows`."""
+    """Print a query's answer on standard output as a table or records, or `no rows` for an empty one."""
     fields = [PrintedColumn(make_plain_text(column.name), column.is_number) for column in answer.columns]
     if not print_table_or_records(fields, ([format_cell(value) for value in row] for row in answer.rows), console):
         console.print("no rows")
 
 
 def print_csv(answer: QueryResult) -> None:
-    """Print an answer as CSV with a header. NULL is an empty field, and an empty text is a pair of quotes."""
+    """Print a query's answer on standard output as CSV with a header. NULL is an empty field, and an empty text is a
+    pair of quotes.
+    """
     # Only a terminal obeys characters; a file gets them as they are.
     shown = escape_controls if sys.stdout.isatty() else str
     if answer.columns:
@@ -34,19 +36,19 @@ def print_csv(answer: QueryResult) -> None:
 
 
 def print_json_rows(answer: QueryResult) -> None:
-    """Print an answer as a JSON list of objects."""
+    """Print a query's answer on standard output as a JSON list with one object a row; an empty answer is `[]`."""
     names = [column.name for column in answer.columns]
     is_first = True
     for row in answer.rows:
-        found = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
-        text = json.dumps(found, ensure_ascii=False, indent=2, default=format_json_default)
+        values = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
+        text = json.dumps(values, ensure_ascii=False, indent=2, default=format_json_default)
         sys.stdout.write(("[\n" if is_first else ",\n") + escape_controls(textwrap.indent(text, "  ")))
         is_first = False
     sys.stdout.write("[]\n" if is_first else "\n]\n")
 
 
 def _csv_field(value: Any) -> str:
-    """The field of a value, in quotes where a reader of CSV would need them.
+    """Return the CSV field of a value, in quotes where a reader of CSV would need them.
 
     >>> [_csv_field(value) for value in (None, "", 0.5, True, 'a "red" circle', [1, 2])]
     ['', '""', '0.5', 'true', '"a ""red"" circle"', '"[1, 2]"']
@@ -61,7 +63,8 @@ def _csv_field(value: Any) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """A number of Postgres as one of JSON, which knows neither NaN nor infinity: those become text.
+    """Return a value of Postgres for JSON: a Decimal becomes an int or a float; NaN and infinity, which JSON does not
+    know, become text.
 
     >>> [_json_value(Decimal(text)) for text in ("0.89", "12", "NaN")]
     [0.89, 12, 'NaN']

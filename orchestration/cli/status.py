@@ -1,4 +1,4 @@
-"""The command status: what every dataset holds, what is left to score, and its plan."""
+"""The command status: shows what every dataset holds, what is left to score, and its plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def status(installation: Installation, as_json: AsJson = False) -> None:
 
 
 def _list_dataset_states(installation: Installation) -> list[dict[str, Any]]:
-    """A row for every dataset."""
+    """Return a row of counts for every dataset."""
     from assets.scores.pending import count_pending_by_shard
     from db.manifest.datasets import list_datasets
     from db.reports.summary import load_dataset_summary
@@ -38,7 +38,7 @@ def _list_dataset_states(installation: Installation) -> list[dict[str, Any]]:
     with installation.engine.connect() as connection:
         datasets = list_datasets(connection)
     scorers = {metric: installation.curation.scorers[metric] for metric in installation.usable_metrics}
-    # Counted first: the summary reads the counts that this look keeps.
+    # Counted first: the summary reads the counts that this stores.
     pending = {
         metric: count_pending_by_shard(installation.engine, scorer, datasets) for metric, scorer in scorers.items()
     }

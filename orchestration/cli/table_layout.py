@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-# Rows that are laid out together: the first of a long answer are shown before the last are read.
+# Rows that are laid out together: the first rows of a long answer are printed before the last are read.
 ROWS_AT_A_TIME = 200
-# A column of text is not made narrower than this, and a text in a table is not folded over more lines.
+# The least width of a column of text, and the most lines that a text in a table is folded over.
 NARROWEST = 20
 MOST_LINES = 4
 _GAP = "  "
@@ -21,7 +21,7 @@ _NOTHING = Text("–", style="dim")
 
 @dataclass(frozen=True, slots=True)
 class PrintedColumn:
-    """A column as it is shown. is_number: it stands on the right, and none of its cells is folded."""
+    """The header of a printed column. is_number: the column is right-aligned, and none of its cells is folded."""
 
     name: Text
     is_number: bool
@@ -31,13 +31,15 @@ Cells = Sequence[Text | None]
 
 
 def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells], console: Console) -> int:
-    """Print the rows, a cell of None as a dash, and return how many there were."""
+    """Print rows as a table, or as records once one block of rows does not fit the console; return how many rows there
+    were. A cell of None prints as a dash.
+    """
     widths: list[int] | None = []
     n_shown = 0
     remaining = iter(rows)
     while some := [[_NOTHING if cell is None else cell for cell in row] for row in islice(remaining, ROWS_AT_A_TIME)]:
         before = widths
-        # Once in records, always in records.
+        # After one block of records, all blocks are records.
         widths = None if widths is None else compute_table_widths(fields, some, console.width, widths)
         if widths is None:
             lines = _format_records(fields, some, console, n_shown)
@@ -52,10 +54,11 @@ def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells
 def compute_table_widths(
     fields: Sequence[PrintedColumn], rows: Sequence[Sequence[Text]], width: int, at_least: Sequence[int] = ()
 ) -> list[int] | None:
-    """The widths of the columns of a table of these rows, or None where it does not fit well.
+    """Return the width of every column, in characters, for a table of these rows; None if the table does not fit the
+    total width well.
 
     Numbers have all the room that they need; texts share what is left.
-    at_least: widths that the columns have already.
+    at_least: the widths that the columns have already.
 
     >>> fields = [PrintedColumn(Text("n"), True), PrintedColumn(Text("text"), False)]
     >>> compute_table_widths(fields, [[Text("12"), Text("a red circle")]], 80)
@@ -66,17 +69,17 @@ def compute_table_widths(
     True
     """
     columns = [[field.name, *cells] for field, cells in zip(fields, zip(*rows, strict=True), strict=True)]
-    wanted = [max(cell_len(line) for cell in column for line in cell.plain.split("\n")) for column in columns]
-    wanted = [max(pair) for pair in zip_longest(wanted, at_least, fillvalue=0)]
-    narrowest = [_compute_narrowest_width(*column) for column in zip(fields, columns, wanted, strict=True)]
+    wanted_widths = [max(cell_len(line) for cell in column for line in cell.plain.split("\n")) for column in columns]
+    wanted_widths = [max(pair) for pair in zip_longest(wanted_widths, at_least, fillvalue=0)]
+    narrowest = [_compute_narrowest_width(*column) for column in zip(fields, columns, wanted_widths, strict=True)]
     room = width - len(_GAP) * (len(fields) - 1) - sum(narrowest)
     if room < 0:
         return None
     widths = narrowest
-    # The least hungry column first: what it does not take is left for the others.
-    hungry = sorted(range(len(fields)), key=lambda i: wanted[i] - narrowest[i])
+    # The column that lacks least comes first: the room that it does not take is left for the others.
+    hungry = sorted(range(len(fields)), key=lambda i: wanted_widths[i] - narrowest[i])
     for n_left, i in zip(range(len(hungry), 0, -1), hungry, strict=True):
-        more = min(wanted[i] - narrowest[i], room // n_left)
+        more = min(wanted_widths[i] - narrowest[i], room // n_left)
         widths[i] += more
         room -= more
     is_crowded = any(
@@ -88,11 +91,11 @@ def compute_table_widths(
     return None if is_crowded else widths
 
 
-def _compute_narrowest_width(field: PrintedColumn, cells: Sequence[Text], wanted: int) -> int:
+def _compute_narrowest_width(field: PrintedColumn, cells: Sequence[Text], wanted_width: int) -> int:
     if field.is_number:
-        return wanted
+        return wanted_width
     longest_word = max((cell_len(word) for cell in cells for word in cell.plain.split()), default=0)
-    return max(min(wanted, NARROWEST), longest_word)
+    return max(min(wanted_width, NARROWEST), longest_word)
 
 
 def _format_table(

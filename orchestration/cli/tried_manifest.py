@@ -1,4 +1,4 @@
-"""The manifest that try works on: the one of the folder, else a new one, in the home where the folder has no place."""
+"""The manifest that the command try works on: the folder's own, or a new one in the folder or in the home."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class TriedManifest:
-    """The folder of a manifest, and what the manifest has.
+    """A manifest's folder, and counts of what the manifest holds.
 
-    export: the command that names the folder of the videos, where they lie elsewhere.
+    export_command: the shell command that sets the media root, if the videos are outside the manifest's folder.
     """
 
     folder: Path
@@ -35,9 +35,10 @@ class TriedManifest:
 
 
 def find_or_make_manifest(installation: Installation, source: Path, home: Path) -> TriedManifest:
-    """Find the manifest of a source and read it, or make one; print which. Raises NoManifest and ManifestError.
+    """Find the manifest of a source and read it, or make one in its folder or in the home; print which. Sets the
+    environment variable of media roots if the videos are elsewhere.
 
-    Where the videos lie outside the manifest's folder, their folder gets a name for this process.
+    Raises NoManifest and ManifestError.
     """
     from assets.holdings import read_manifest_holdings
     from assets.new_manifest.make import require_source, suggest_dataset_name
@@ -48,7 +49,7 @@ def find_or_make_manifest(installation: Installation, source: Path, home: Path) 
     aside = home / "manifests" / f"{suggest_dataset_name(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
     for place in (folder, aside):
         if _has_manifest(place):
-            there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
+            there = f"found: a manifest in {place} (remove its tables to have a new one made)"
             console.print(there, markup=False, soft_wrap=True)
             export = _set_media_root(_find_new_root(folder, place))
             return TriedManifest(place, read_manifest_holdings(place), export)
@@ -76,7 +77,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _create_manifest(installation: Installation, source: Path, target: Path, *, is_in_home: bool) -> NewManifest:
-    """Make the manifest, and print what it was made of."""
+    """Make the manifest, print what it was made of, and return it."""
     from assets.new_manifest.make import create_manifest
 
     with ExitStack() as stack:
@@ -94,7 +95,7 @@ def _create_manifest(installation: Installation, source: Path, target: Path, *, 
 
 
 def _find_new_root(folder: Path, manifest: Path) -> tuple[str, Path] | None:
-    """The name that the folder of the videos needs, with that folder; None where the manifest's own folder holds it."""
+    """Return the name and the folder of a media root that the videos need; None if the manifest's folder holds them."""
     from assets.media.settings import MediaSettings
     from assets.new_manifest.videos import PathNaming
     from assets.settings import read_settings
@@ -104,7 +105,9 @@ def _find_new_root(folder: Path, manifest: Path) -> tuple[str, Path] | None:
 
 
 def _set_media_root(root: tuple[str, Path] | None) -> str | None:
-    """Give the folder of the videos its name for this process; return the command that does so for others."""
+    """Set the media root in the environment of this process, and return the shell command that does so elsewhere; None
+    without a root.
+    """
     if root is None:
         return None
     os.environ[MEDIA_ROOTS] = format_media_roots(root)

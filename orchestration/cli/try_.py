@@ -1,4 +1,4 @@
-"""The command try: one's own clips, from a folder to a page, with everything that can be done as things are."""
+"""The command try: from a folder of the user's own videos to a page, with everything that can be computed as it is."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from assets.plan import Plan
     from orchestration.installation import Installation
 
-# A table of the result has so many captions and these facts; sample_scores has them all.
+# The captions and facts that the printed table has; view sample_scores has all.
 SHOWN = 10
 SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
-# Of rows and videos that cannot be used for one reason, so many are named.
+# The number of unusable rows and videos that are named for every reason.
 NAMED = 3
 
 
@@ -35,10 +35,10 @@ def try_folder(
         str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: that of the folder).")
     ] = None,
 ) -> None:
-    """Do all that your own clips allow as they are: say the plan, ingest, describe, score, and write the page.
+    """Do all that your own videos allow as they are: print the plan, ingest, measure facts, score, and write the page.
 
-    No reference and no model of yours is needed. A metric that can say nothing is left out, with what it lacks. The
-    same command again goes on, and computes nothing twice.
+    No references and no models are needed. A metric that cannot score anything is left out, and its missing inputs are
+    named. The same command again goes on, and computes nothing twice.
     """
     from assets.new_manifest.make import suggest_dataset_name
     from orchestration.forecasts import build_holdings_plan, load_dataset_plan
@@ -69,21 +69,23 @@ def try_folder(
 
 
 def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
-    """Print about how long everything takes, unless an earlier try has done some of it."""
+    """Print about how long everything takes, unless the dataset exists already."""
     from assets.timing import estimate_time
     from db.manifest.datasets import list_datasets
 
     with installation.engine.connect() as connection:
-        if plan.holdings.dataset in {each.name for each in list_datasets(connection)}:
+        if plan.holdings.dataset in {stored.name for stored in list_datasets(connection)}:
             return
     with show_progress() as tell:
         tell("measuring the time on the first rows")
-        found = estimate_time(folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics])
-    console.print(f"plan: {found.format_line()}", markup=False, soft_wrap=True)
+        time_estimate = estimate_time(
+            folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics]
+        )
+    console.print(f"plan: {time_estimate.format_line()}", markup=False, soft_wrap=True)
 
 
 def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
-    """Raise UsageError for a name that cannot be used, or that videos of another folder have."""
+    """Raise UsageError for a name that cannot be used, or a dataset that has videos of another folder."""
     from assets.datasets import BadDatasetName, check_dataset_name
     from db.manifest.datasets import find_first_video_uri
     from orchestration.cli.refusals import UsageError
@@ -105,12 +107,12 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     from db.reports.summary import list_unreadable_videos
     from orchestration.launch import run_ingest
 
-    _stage(1, "ingest: every row is checked, and every clip decoded")
+    _stage(1, "ingest: every row is checked, and every video decoded")
     run_ingest(installation, folder, dataset, None, None)
     with installation.engine.connect() as connection:
         dataset_id = require_dataset(installation.engine, dataset).dataset_id
         refused, unreadable = list_rejects(connection, dataset_id), list_unreadable_videos(connection, dataset_id)
-    # A video first: its captions are refused since it is.
+    # Videos first: a refused video is the reason why its captions are refused.
     refused.sort(key=lambda row: not row["source"].startswith("videos."))
     for code in dict.fromkeys(row["code"] for row in refused):
         _print_some(
@@ -121,7 +123,7 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
 
 
 def _require_samples(dataset: str, stored: Plan) -> None:
-    """Raise Refused where no sample is stored."""
+    """Raise RequestRefused if no sample is stored."""
     from orchestration.cli.refusals import RequestRefused
 
     if not stored.holdings.samples:
@@ -131,19 +133,22 @@ def _require_samples(dataset: str, stored: Plan) -> None:
 
 
 def _describe(installation: Installation, dataset: str) -> None:
+    from assets.reports.text import format_count
     from orchestration.launch import run_facts
 
-    _stage(2, "facts: captions and videos are described without a model")
+    _stage(2, "facts: captions and videos are measured without a model")
     described = run_facts(installation, dataset)
-    console.print(f"described: {described['text_fact']} texts, {described['video_fact']} videos by this run")
+    texts, videos = format_count(described["text_fact"], "text"), format_count(described["video_fact"], "video")
+    console.print(f"measured: {texts}, {videos} by this run")
 
 
 def _score(installation: Installation, dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
-    """Make the scores of every metric that can score what is stored; return the metrics with a value.
+    """Score with every metric that can score what is stored; return the metrics that have a value.
 
     stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
     """
     from assets.datasets import require_dataset
+    from assets.reports.text import format_count
     from db.scores.sample_scores import load_active_scorers
     from orchestration.forecasts import explain_unscorable_metrics
     from orchestration.launch import run_scoring
@@ -153,16 +158,23 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     for sentence in (*later.values(), *silent.values()):
         console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
     metrics = [metric for metric in stored.metrics if metric not in silent]
-    _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: left out, as no metric can say anything here")
+    _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score these data")
+    n_written = 0
     if metrics:
-        written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
-        console.print(f"scored: {written} scores, or reasons why there is none, by this run")
+        n_written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
     with installation.engine.connect() as connection:
         scorers = load_active_scorers(connection, require_dataset(installation.engine, dataset))
+    if metrics:
+        n_results = len(metrics) * stored.holdings.samples
+        n_scores = sum(scorers[metric].n_defined for metric in metrics if metric in scorers)
+        results = (
+            f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without"
+        )
+        console.print(f"scored: {results} (reelsieve scores shows why); {n_written} of them by this run")
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
-            why = f"{metric} has no value: reelsieve scores --dataset {dataset} says why"
+            why = f"{metric} has no value: reelsieve scores --dataset {dataset} shows why"
             console.print(f"left out: {why}", markup=False, soft_wrap=True)
     return defined
 
@@ -172,7 +184,7 @@ def _report(installation: Installation, dataset: str) -> Path:
     from assets.datasets import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 
-    _stage(4, "report: one page of what is there")
+    _stage(4, "report: one page about the dataset")
     stored, folder = (
         require_dataset(installation.engine, dataset),
         choose_report_folder(installation.curation.home, dataset),
@@ -182,22 +194,22 @@ def _report(installation: Installation, dataset: str) -> Path:
 
 
 def _print_samples(installation: Installation, dataset: str, n: int, metrics: Collection[str]) -> None:
-    """Print which columns have a number for all n samples, and the first samples with some of them."""
+    """Print which facts have a number for all n samples, and the first samples with some of their values."""
     from db.evidence.facts import compute_fact_spreads, load_first_samples
 
     with installation.engine.connect() as connection:
         spreads = compute_fact_spreads(connection, dataset)
-        facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]
+        facts = [spread.fact for spread in spreads if spread.n and spread.fact in SHOWN_FACTS]
         rows = load_first_samples(connection, dataset, [*metrics, *facts], SHOWN)
-    full = [each.fact for each in spreads if each.n == n and each.least is not None]
-    console.print(f"\n{len(full)} facts have a number for each of the {n} samples: {', '.join(full)}\n")
+    full = [spread.fact for spread in spreads if spread.n == n and spread.least is not None]
+    console.print(f"\n{len(full)} facts have a number for all {n} samples: {', '.join(full)}\n")
     print_rows(rows, empty="")
     if n > SHOWN:
         console.print(f"the first {SHOWN}; view sample_scores has all samples and columns")
 
 
 def _list_next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, str]:
-    """What to type next: look at everything, select, and see what further metrics need."""
+    """Return three commands to run next: show all facts, preview a selection, and show what further metrics need."""
     choice = f"--by {next(iter(metrics))}" if metrics else "--by words --choose random --seed 1"
     return (
         f"reelsieve facts --dataset {dataset}",

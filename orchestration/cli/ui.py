@@ -1,4 +1,4 @@
-"""The command ui: Dagster's web interface on this machine."""
+"""The command ui: serves Dagster's web interface on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pass_installation
 def ui(installation: Installation, port: Port = 3000) -> None:
-    """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
+    """Serve Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
     check_port(port)
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
     from orchestration.web.serving import serve_interface

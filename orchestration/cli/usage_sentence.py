@@ -6,23 +6,25 @@ import re
 
 import typer
 
-_EXPECTED = {"float_parsing": "is no number", "int_parsing": "is no whole number"}
+_EXPECTED = {"float_parsing": "is not a number", "int_parsing": "is not a whole number"}
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 _DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
 
 
 def explain_usage_error(error: typer.TyperException) -> str:
-    """Say what is wrong with the arguments, and where the right ones are listed; nothing where the help was shown."""
-    said = (_explain_value(error) or error.format_message()).strip().removesuffix(".")
-    if not said:
+    """Return one sentence on what is wrong with the arguments of a command and which help lists the right ones; an
+    empty text if Typer has shown the help already.
+    """
+    message = (_explain_value(error) or error.format_message()).strip().removesuffix(".")
+    if not message:
         return ""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "reelsieve"
-    return f"{said[0].lower()}{said[1:]} (see {command} --help)"
+    return f"{message[0].lower()}{message[1:]} (see {command} --help)"
 
 
 def _explain_value(error: typer.TyperException) -> str:
-    """Name the value that is refused, which Typer's own message often leaves out; nothing for other errors."""
+    """Return what is wrong with a refused value, by its name; an empty text for other errors."""
     # The error of pydantic, by which Typer reads values; it is not imported, since most commands end without one.
     problems = getattr(error.__cause__, "errors", None)
     parameter = getattr(error, "param", None)
@@ -36,7 +38,7 @@ def _explain_value(error: typer.TyperException) -> str:
 
 
 def _suggest_number(text: str) -> str:
-    """The remedy for a percentage or a decimal comma.
+    """Return the remedy for a percentage or a decimal comma; an empty text for anything else.
 
     >>> _suggest_number("12.5%"), _suggest_number("0,5"), _suggest_number("half")
     (': write 0.125', ': write 0.5', '')

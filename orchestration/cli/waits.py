@@ -1,4 +1,4 @@
-"""The waits for locks of others, which a command reports on standard error while it runs."""
+"""Reports on standard error when a command waits for database locks of other processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _FIRST_LOOK_S = 2.0
 
 @contextmanager
 def report_waits() -> Iterator[None]:
-    """Report the waits of the block for locks of others. A block that ends soon imports and connects nothing for it."""
+    """Print on standard error, while the block runs, which database locks of other processes it waits for. A block that
+    ends within two seconds connects to nothing for it.
+    """
     ended = threading.Event()
     thread = threading.Thread(target=_report_until_end, args=[ended], name="waits", daemon=True)
     thread.start()

@@ -1,1 +1,1 @@
-"""The engine on Ray: actors take the steps of a run, on this machine or on a cluster."""
+"""The engine on Ray: actors compute the steps of a run, on this machine or on a cluster."""

@@ -1,4 +1,4 @@
-"""`reelsieve score --engine ray`: the runs of this process with their steps taken by actors."""
+"""`reelsieve score --engine ray`: runs of this process whose steps are computed by actors on Ray."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def run_scoring_on_ray(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """As `orchestration.launch.run_scoring`, with actors at work.
+    """Score the pending samples of a dataset by actors on Ray; yield (shard key, number of results written by metric)
+    for every shard that this process completed.
 
-    Raises RayMissing, NoCluster, BadSize and SightDiffers too.
+    Raises RayMissing, NoCluster, ActorSizeError and WorkIdentityDiffers, in addition to the errors of run_scoring.
     """
     check_ray_installed()
     require_dataset(installation.engine, dataset)
@@ -42,7 +43,7 @@ def run_scoring_on_ray(
 
 
 class _ActorCrew:
-    """Takes the steps of runs, each shard by an actor. Joins or starts the cluster when the first step comes."""
+    """Computes the steps of runs by actors, one shard each. The first step joins or starts the cluster."""
 
     def __init__(self, installation: Installation, metrics: Sequence[str], stack: ExitStack) -> None:
         self._installation, self._metrics, self._stack = installation, metrics, stack
@@ -61,21 +62,21 @@ class _ActorCrew:
             yield from results
 
     def _start_pools(self, step: Step) -> dict[str, RayActorPool]:
-        wanted = self._installation.settings
-        cores = wanted.ray_cpus * ((wanted.ray_actors or 0) + (wanted.ray_gpu_actors or 0))
+        settings = self._installation.settings
+        cores = settings.ray_cpus * ((settings.ray_actors or 0) + (settings.ray_gpu_actors or 0))
         self._stack.enter_context(connect_to_ray(cores))
-        sizes = choose_pool_sizes(_list_machines(), self._metrics, wanted)
+        sizes = choose_pool_sizes(_list_machines(), self._metrics, settings)
         # Imported here: Ray reads its variables when it is imported.
         from orchestration.cluster.pool import RayActorPool
         from orchestration.cluster.worker import build_work_identity
 
         concerns = (step.shards[0].dataset, self._metrics)
-        sight = build_work_identity(self._installation.curation, *concerns)
-        return {kind: RayActorPool(size, concerns, sight) for kind, size in sizes.items()}
+        work_identity = build_work_identity(self._installation.curation, *concerns)
+        return {kind: RayActorPool(size, concerns, work_identity) for kind, size in sizes.items()}
 
 
 def _list_machines() -> list[Machine]:
     import ray
 
-    found = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [Machine(each.get("CPU", 0.0), each.get("GPU", 0.0)) for each in found]
+    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [Machine(node_resources.get("CPU", 0.0), node_resources.get("GPU", 0.0)) for node_resources in resources]

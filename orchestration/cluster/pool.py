@@ -1,4 +1,6 @@
-"""Warm actors of one size: each has one step at a time, and one that died is replaced."""
+"""A pool of Ray actors of one size, whose models stay loaded; every actor computes one step at a time, and a dead one
+is replaced.
+"""
 
 from __future__ import annotations
 
@@ -16,41 +18,47 @@ from db.manifest.datasets import Dataset
 from orchestration.cluster.pool_size import PoolSize
 from orchestration.cluster.worker import RayWorker
 
-# Seconds without an actor at work after which the pool says that it waits for room.
+# Seconds without a working actor after which the pool reports that it waits for room.
 PATIENCE_S = 30.0
-# So many actors may end one after the other before one of them begins.
+# The number of actors that may end one after the other before any of them begins.
 STARTS_IN_VAIN = 4
-# A shard at which this many actors died kills them, and is given up.
+# A shard at which this many actors died is given up.
 TRIES = 3
 
 
 class WorkIdentityDiffers(RuntimeError):
-    """An actor's machine has another database, other settings or another version."""
+    """Raised when an actor's machine has another database, other settings or another version than this command."""
 
     plain = True
 
 
 class NoActors(RuntimeError):
-    """Actors end before they can begin; the message has the reason that Ray gives."""
+    """Raised when actors end before they can begin; the message has the reason that Ray gives."""
 
     plain = True
 
 
 class RayActorPool:
-    """Actors that take the steps of one run after the other. The end of the connection to Ray ends them."""
+    """Ray actors of one size that compute the steps of a run and keep their models loaded. They end with the connection
+    to Ray.
+    """
 
     def __init__(self, size: PoolSize, concerns: tuple[Dataset, Sequence[str]], work_identity: str) -> None:
-        """concerns: the dataset and the metrics. sight: the sight on these that every actor must have."""
-        self._size, self._concerns, self._sight = size, concerns, work_identity
+        """Start no actor yet. concerns: the dataset and the metrics. work_identity: the identity of work on these that
+        every actor must report.
+        """
+        self._size, self._concerns, self._work_identity = size, concerns, work_identity
         self._n_in_vain = 0
         self._idle: list[Any] = []
         self._starting: dict[Any, Any] = {}
         self._working: dict[Any, tuple[Any, Step]] = {}
 
     def compute_steps(self, steps: Sequence[Step], tell: LineWriter) -> Iterator[list[tuple[str, Any]]]:
-        """Have steps of one shard each taken; yields the results of each when it ends, in any order.
+        """Compute steps of one shard each by actors; yield every step's list of (key, result) when it ends, in any
+        order.
 
-        Raises the error of a step at once, SightDiffers, NoActors, and at the end GivenUp.
+        Raises the error of a step at once, WorkIdentityDiffers, NoActors, and at the end GivenUp for steps at which
+        three actors died.
         """
         left, died = deque(steps), Counter[str]()
         try:
@@ -76,7 +84,7 @@ class RayActorPool:
                     self._idle.append(actor)
                     yield results
         finally:
-            # Of a step that failed, or a run that was stopped: nobody waits for the others any more.
+            # After a step failed or the run was stopped, nobody waits for the other actors any more.
             for actor, _ in self._working.values():
                 ray.kill(actor)
             self._working.clear()
@@ -86,30 +94,30 @@ class RayActorPool:
             )
 
     def _hand_out(self, left: deque[Step]) -> None:
-        """Give steps to idle actors, and start as many as lack."""
+        """Give steps to idle actors, and start actors for the remaining steps, up to the pool's size."""
         actor: Any
         while left and self._idle:
             actor, step = self._idle.pop(), left.popleft()
-            self._working[actor.take.remote(step)] = (actor, step)
+            self._working[actor.compute_step.remote(step)] = (actor, step)
         while len(self._starting) < min(len(left), self._size.n - len(self._working)):
-            # By hand instead of by Ray, which would let steps wait for an actor whose machine is gone.
+            # Assigned here instead of by Ray, which would let steps wait for an actor whose machine is gone.
             options = {"num_cpus": self._size.cpus, "num_gpus": self._size.gpus, "scheduling_strategy": "SPREAD"}
             actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote()
-            self._starting[actor.sight.remote(*self._concerns)] = actor
+            self._starting[actor.report_identity.remote(*self._concerns)] = actor
 
     def _wait_for_futures(self, tell: LineWriter) -> list[Any]:
-        """Wait until an actor has begun, has ended a step, or has died."""
+        """Return the futures of actors that have begun, ended a step or died; wait until there is one."""
         futures, since = [*self._starting, *self._working], time.monotonic()
         while not (ready := ray.wait(futures, timeout=PATIENCE_S)[0]):
             if not self._working:
                 n, size = time.monotonic() - since, self._size
-                tell(f"no actor for {n:.0f} s: each needs {size.cpus:g} cores and {size.gpus:g} GPUs of the cluster")
+                tell(f"no actor for {n:.0f} s: one needs {size.cpus:g} cores and {size.gpus:g} GPUs of the cluster")
         return list(ready)
 
     def _begin(self, actor: Any, future: Any, tell: LineWriter) -> None:
-        """Make a started actor an idle one. Raises the error of its sight, SightDiffers and NoActors."""
+        """Make a started actor an idle one. Raises its error, WorkIdentityDiffers and NoActors."""
         try:
-            place, sight = ray.get(future)
+            place, work_identity = ray.get(future)
         except RayTaskError as error:
             ray.kill(actor)
             raise error.cause from None
@@ -119,13 +127,13 @@ class RayActorPool:
                 raise NoActors(f"no actor starts on the cluster: {_first_line(error)}") from None
             tell(f"an actor ended before it began: {_first_line(error)}")
             return
-        if sight != self._sight:
-            # The error that is raised holds this actor, and it its cores: the run's next step would wait for them.
+        if work_identity != self._work_identity:
+            # The raised error keeps this actor alive, which keeps its cores: the run's next step would wait for them.
             ray.kill(actor)
             raise WorkIdentityDiffers(
-                f"{place} sees another database or makes other scorers than this command: set the same CURATION_DB_URL "
-                "(of an embedded server what `reelsieve db url --owner` prints) and the same REELSIEVE_ variables "
-                "there, and install the same version"
+                f"{place} has another database or other scorers than this command: set the same CURATION_DB_URL there "
+                "(for an embedded server, the output of `reelsieve db url --owner`) and the same REELSIEVE_ variables, "
+                "and install the same version"
             )
         self._n_in_vain = 0
         self._idle.append(actor)

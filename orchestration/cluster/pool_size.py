@@ -1,4 +1,4 @@
-"""Which actors a run on Ray gets, from the machines, the metrics and the settings; knows no Ray."""
+"""How many actors a run on Ray gets, computed from the machines, the metrics and the settings. Needs no Ray."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from assets.scores.registry import list_source_classes
 
 
 class ActorSizeError(ValueError):
-    """No machine has room for an actor of the size that settings name."""
+    """Raised when no machine has room for an actor of the size that the settings ask for."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a machine of the cluster offers."""
+    """The numbers of cores and GPUs of one machine of the cluster."""
 
     cpus: float
     gpus: float = 0.0
@@ -26,7 +26,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """How many actors, and how many cores and GPUs each takes of its machine."""
+    """A number of actors, and the cores and GPUs (or part of a GPU) that every one of them takes of its machine."""
 
     n: int
     cpus: float
@@ -34,7 +34,7 @@ class PoolSize:
 
 
 class ActorSettings(Protocol):
-    """The settings that sizes follow from; None is as many as fit."""
+    """The settings that pool sizes are computed from. A number of actors of None means as many as fit."""
 
     ray_actors: int | None
     ray_cpus: float
@@ -45,17 +45,18 @@ class ActorSettings(Protocol):
 def choose_pool_sizes(
     machines: Sequence[Machine], metrics: Iterable[str], settings: ActorSettings
 ) -> dict[str, PoolSize]:
-    """The actors without a GPU ("cpu") and with one ("gpu"). Where there is one kind alone, it does all.
+    """Return the size of the pool without GPUs ("cpu") and of the pool with GPUs ("gpu"); a pool without actors is left
+    out. Raises ActorSizeError.
 
-    An actor has one process and loads a model once, whichever metrics need it. So by default a GPU is one actor's, and
-    half a GPU for each means two copies of the models on it. Metrics without models get no GPU. Where a GPU's actors
-    take all cores, none is left without. Raises BadSize.
+    If there is only one pool, it computes all steps. An actor is one process and loads a model once, for all
+    metrics that need it: by default one actor uses a GPU, and two actors with half a GPU would load the models
+    twice. Metrics without models get no GPU. If the actors with GPUs take all cores, there are none without.
     """
     slots = [_count_parts(machine.cpus, settings.ray_cpus) for machine in machines]
     if not any(slots):
         most = max((machine.cpus for machine in machines), default=0)
         raise ActorSizeError(
-            f"REELSIEVE_RAY_CPUS asks for {settings.ray_cpus:g} cores an actor, and the largest machine has {most:g}: "
+            f"REELSIEVE_RAY_CPUS asks for {settings.ray_cpus:g} cores per actor, but the largest machine has {most:g}: "
             "lower it"
         )
     n_gpu = 0
@@ -65,7 +66,7 @@ def choose_pool_sizes(
             for room, machine in zip(slots, machines, strict=True)
         ]
         _check_gpus(machines, fitting, settings)
-        # Those that were asked for without a GPU must find cores too.
+        # The actors without a GPU that the settings ask for need cores too.
         left = max(1, sum(slots) - (settings.ray_actors or 0))
         n_gpu = min(sum(fitting), left) if settings.ray_gpu_actors is None else settings.ray_gpu_actors
     n_cpu = max(0, sum(slots) - n_gpu) if settings.ray_actors is None else settings.ray_actors
@@ -81,14 +82,15 @@ def _check_gpus(machines: Sequence[Machine], fitting: Sequence[int], settings: A
     most = max(machine.gpus for machine in machines)
     if not any(fitting) and (most or settings.ray_gpu_actors):
         raise ActorSizeError(
-            f"no machine has room for an actor with {settings.ray_gpus:g} GPUs and {settings.ray_cpus:g} cores, the most "
-            f"GPUs are {most:g}: lower REELSIEVE_RAY_GPUS or REELSIEVE_RAY_CPUS, or set REELSIEVE_RAY_GPU_ACTORS to 0"
+            f"no machine has room for an actor with {settings.ray_gpus:g} GPUs and {settings.ray_cpus:g} cores (the "
+            f"largest has {most:g} GPUs): lower REELSIEVE_RAY_GPUS or REELSIEVE_RAY_CPUS, or set "
+            "REELSIEVE_RAY_GPU_ACTORS to 0"
         )
 
 
-def _count_actors_on_gpus(gpus: float, each: float) -> int:
-    """How many actors GPUs have room for: an actor's part lies on one GPU."""
-    return int(gpus) * _count_parts(1, each) if each < 1 else _count_parts(gpus, each)
+def _count_actors_on_gpus(gpus: float, gpus_per_actor: float) -> int:
+    """Return how many actors the GPUs have room for; an actor's part lies on one GPU."""
+    return int(gpus) * _count_parts(1, gpus_per_actor) if gpus_per_actor < 1 else _count_parts(gpus, gpus_per_actor)
 
 
 def _count_parts(whole: float, part: float) -> int:

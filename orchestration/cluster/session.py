@@ -1,4 +1,4 @@
-"""The connection to Ray: to the cluster of RAY_ADDRESS, else to one of this machine that ends with the command."""
+"""The connection to Ray: to the cluster of RAY_ADDRESS, else to one on this machine that ends with the command."""
 
 from __future__ import annotations
 
@@ -22,37 +22,38 @@ KNOCK_S = 10.0
 
 
 class RayMissing(RuntimeError):
-    """The package ray is not installed."""
+    """Raised when the package ray is not installed."""
 
     plain = True
 
 
 class NoCluster(RuntimeError):
-    """RAY_ADDRESS leads to no cluster."""
+    """Raised when no Ray cluster answers at RAY_ADDRESS."""
 
     plain = True
 
 
 def check_ray_installed() -> None:
-    """Raise RayMissing where Ray is not installed. Does not import it."""
+    """Raise RayMissing if the package ray is not installed. Does not import it."""
     if importlib.util.find_spec("ray") is None:
         raise RayMissing("Ray is not installed: pip install 'reelsieve[ray]'")
 
 
 @contextmanager
 def connect_to_ray(cpus: float) -> Iterator[None]:
-    """Join the cluster of RAY_ADDRESS, or start one of this machine with at least so many cores for actors.
+    """Connect this process to the cluster of RAY_ADDRESS until the block ends, or start one on this machine with at
+    least so many cores. Raises NoCluster.
 
-    The latter listens on loopback alone, asks for a token, has no dashboard and reports nothing to anybody. Raises
-    NoCluster.
+    Such a cluster listens only on loopback, asks for a token, has no dashboard and reports no usage statistics. Sets
+    environment variables of Ray before it imports Ray.
     """
     address = os.environ.get("RAY_ADDRESS")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Seconds in which a process of Ray's own must start; on a busy machine the 60 of Ray are too few.
     os.environ.setdefault("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "300")
     if not address or address.rpartition(":")[0] == LOOPBACK:
-        # By this name, on every system, Ray is told to take 127.0.0.1 for the address of this machine, and listens
-        # there alone. Otherwise its ports are open to the network, and whoever reaches them may run code.
+        # Despite its name, this variable makes Ray take 127.0.0.1 for the address of this machine on every system, and
+        # listen only there. Otherwise its ports are open to the network, and anyone who reaches them can run code.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     if not address and "RAY_AUTH_MODE" not in os.environ:
         # Other users of this machine reach loopback too.
@@ -72,18 +73,18 @@ def connect_to_ray(cpus: float) -> Iterator[None]:
             ray.init("local", num_cpus=cores, _temp_dir=folder, **quiet)
             stack.enter_context(clean_up_after_kill(folder))
         stack.callback(ray.shutdown)
-        # The errors of its processes, which the driver reports in its own words, Ray would print on standard output.
+        # Ray would print the errors of its processes on standard output; the command reports them in its own words.
         stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         yield
 
 
 def _create_session_folder() -> TemporaryDirectory[str]:
-    # Sockets lie in it, whose paths must be short.
+    # Sockets are in it, whose paths must be short.
     return TemporaryDirectory(prefix="ray-", dir=os.environ.get("RAY_TMPDIR"), ignore_cleanup_errors=True)
 
 
 def _check_address(address: str) -> None:
-    """Raise NoCluster where nobody listens, which Ray would try for minutes."""
+    """Raise NoCluster if nothing listens at the address; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), KNOCK_S).close()

@@ -1,4 +1,4 @@
-"""What runs in an actor: steps of runs, one at a time, with models that stay loaded from one step to the next."""
+"""The Ray actor: it computes steps of runs, one at a time, and keeps models loaded between them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from orchestration.installation import get_installation
 
 
 def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: Sequence[str]) -> str:
-    """What a process sees: the dataset in its database, and the scorers that its settings and its version make.
+    """Return a text that is equal in two processes exactly if they see the same dataset and make the same scorers of
+    these metrics. Loads no model.
 
-    Two processes with equal sights work on the same rows with the same models and parameters. Loads no model.
+    Two processes with equal identities work on the same rows with the same models and parameters.
     """
     with curation.engine.connect() as connection:
         query = sa.select(dataset.c.name, dataset.c.created_at).where(
@@ -32,19 +33,19 @@ def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: 
 
 
 class RayWorker:
-    """An actor. Settings come from the environment of the machine that it runs on."""
+    """A Ray actor that computes steps of runs. Its settings come from the environment of its machine."""
 
     def __init__(self) -> None:
-        """Open no connection and load no model yet."""
+        """Create the actor. Database and models are opened when a step needs them."""
         self._curation = get_installation().curation
 
     def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
-        """Where this actor runs, and its sight."""
+        """Return this actor's place (process and host) and its work identity for the dataset and metrics."""
         return f"process {os.getpid()} on host {socket.gethostname()}", build_work_identity(
             self._curation, computed_dataset, metrics
         )
 
     def compute_step(self, step: Step) -> list[tuple[str, Any]]:
-        """Take a step and return its results. Lines of progress only make sure that its leases are still held."""
+        """Compute a step, store its results in the database, and return its list of (key, result)."""
         with keep_files_private():
             return list(compute_step(self._curation, step, lambda _: None))

@@ -1,4 +1,4 @@
-"""How a page is answered: with headers that keep everything else out, and with one sentence where it cannot be made."""
+"""How a page is answered: with security headers, and with one sentence if the page cannot be made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orchestration.cli.fault_log import write_fault_log
 
 CANCELLED = "57014"
 HEADERS = {
-    # Nothing from elsewhere, no script or style but our files, no frame around a page, and no address to other sites.
+    # Only our own files as scripts and styles, no frame around a page, and no address of ours sent to other sites.
     "Content-Security-Policy": (
         "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -33,19 +33,19 @@ HEADERS = {
 
 
 class PageNotFound(ValueError):
-    """A thing that an address names and that is not there."""
+    """Raised when an address names a sample or a video that does not exist."""
 
     plain = True
 
 
 class HeaderMiddleware:
-    """An ASGI application in front of another one: every answer has our headers, and no page is kept by the browser."""
+    """ASGI middleware that adds security headers to every answer, and keeps browsers from storing pages."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Pass the request on to the inner application, and add the headers to its answer."""
 
         async def send_headed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -60,16 +60,18 @@ class HeaderMiddleware:
 TEMPLATES = make_template_environment(Path(__file__).parent / "templates")
 
 
-def render_look_page(name: str, status: int = 200, **said: Any) -> Response:
-    """A page of a template."""
-    return HTMLResponse(TEMPLATES.get_template(name).render(**said), status)
+def render_look_page(name: str, status: int = 200, **values: Any) -> Response:
+    """Return the HTML response of a template of the look pages, rendered with these values."""
+    return HTMLResponse(TEMPLATES.get_template(name).render(**values), status)
 
 
 def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """Answer with one sentence where a page cannot be made: as HTML, or as JSON to a script."""
+    """Return the page function with its errors answered by one sentence and a fitting status: as JSON to a script, else
+    as HTML. A fault of the program is also written to a log file.
+    """
 
     @wraps(answer)
-    def answered(request: Request) -> Response:
+    def answer_or_explain(request: Request) -> Response:
         try:
             with report_dataset_changes():
                 return answer(request)
@@ -77,14 +79,14 @@ def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Reques
             status, sentence = _explain_failure(error)
             known = None if isinstance(error, UnknownDataset | DatasetChanged) else request.path_params.get("dataset")
         if request.method == "POST" or request.url.path.endswith((".jpg", "/file", "/histogram", "/progress")):
-            return JSONResponse({"told": sentence}, status)
-        return render_look_page("error.html", status, told=sentence, dataset=known)
+            return JSONResponse({"message": sentence}, status)
+        return render_look_page("error.html", status, message=sentence, dataset=known)
 
-    return answered
+    return answer_or_explain
 
 
 def _explain_failure(error: Exception) -> tuple[int, str]:
-    """Status and sentence of an error."""
+    """Return the HTTP status and the sentence for an error. A fault of the program is written to a log file."""
     if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) == CANCELLED:
         return 400, f"the database took longer than {TIMEOUT_S} s for this: narrow it by a condition on a metric"
     sentence = explain_user_error(error)
@@ -96,5 +98,7 @@ def _explain_failure(error: Exception) -> tuple[int, str]:
 
 
 def build_change_response(is_done: bool, done: str, why: str) -> JSONResponse:
-    """What a change ends in: `done` where it was made, else status 409 and why it was not."""
-    return JSONResponse({"told": done if is_done else why}, 200 if is_done else 409)
+    """Return the JSON response to a change of the database: the sentence `done` if it was made, else status 409 and the
+    reason `why`.
+    """
+    return JSONResponse({"message": done if is_done else why}, 200 if is_done else 409)

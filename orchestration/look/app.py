@@ -1,4 +1,6 @@
-"""The pages of `reelsieve look`: what the database says, as HTML. An address says all that a page shows."""
+"""The pages of `reelsieve look`: samples, videos and selections of the database as HTML. An address holds the whole
+state of its page.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +57,18 @@ from orchestration.look.view import (
 
 
 class RowIdConvertor(Convertor[int]):
-    """The number of a row in a path. Python reads no number of thousands of digits: one too long for a row is 2^63."""
+    """Starlette's convertor for the number of a database row in a path; a number of more than 30 digits becomes 2^63,
+    which no row has.
+    """
 
     regex = "[0-9]+"
 
     def convert(self, value: str) -> int:
-        """Read the number."""
+        """Return these digits as an int, or 2^63 if there are more than 30 of them."""
         return int(value) if len(value) <= 30 else 2**63
 
     def to_string(self, value: int) -> str:
-        """Write the number."""
+        """Return the number in decimal digits."""
         return str(value)
 
 
@@ -82,9 +86,10 @@ FOR_A_DAY = {"Cache-Control": "private, max-age=86400"}
 
 @dataclass(frozen=True)
 class LookPages:
-    """What the pages rest on.
+    """The pages below /look, as methods from a request to a response; each reads the database of one installation.
 
-    make_scorers: of all metrics. has_lineage: whether Dagster serves beside. draws: those that are made already.
+    make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages are served too. draws: a cache
+    of draws of captions that is filled already.
     """
 
     engine: Engine
@@ -95,128 +100,151 @@ class LookPages:
 
     @cached_property
     def scorers(self) -> Mapping[str, Scorer]:
-        """One scorer for each metric; the models behind them load when they are first used, and here none is."""
+        """One scorer for every metric, by name, made at the first access; their models are not loaded."""
         return self.make_scorers()
 
     def make_app(self) -> ASGIApp:
-        """The pages below /look, as an ASGI application."""
-        own = "/look/{dataset}"
+        """Return the ASGI application that serves all pages below /look, those for rating and labelling included."""
+        dataset_path = "/look/{dataset}"
         pages = {
             "/look": self.render_datasets,
-            own: self.render_grid,
-            f"{own}/histogram": self.render_histogram,
-            f"{own}/sample/{{sample_id:row}}": self.render_sample,
-            f"{own}/video/{{video_id:row}}": self.render_video,
-            f"{own}/video/{{video_id:row}}/file": self.send_video_file,
-            f"{own}/video/{{video_id:row}}/frames.jpg": self.send_frame_sheet,
-            f"{own}/selection": self.render_selection,
-            f"{own}/sql": self.render_sql,
+            dataset_path: self.render_grid,
+            f"{dataset_path}/histogram": self.render_histogram,
+            f"{dataset_path}/sample/{{sample_id:row}}": self.render_sample,
+            f"{dataset_path}/video/{{video_id:row}}": self.render_video,
+            f"{dataset_path}/video/{{video_id:row}}/file": self.send_video_file,
+            f"{dataset_path}/video/{{video_id:row}}/frames.jpg": self.send_frame_sheet,
+            f"{dataset_path}/selection": self.render_selection,
+            f"{dataset_path}/sql": self.render_sql,
         }
         routes = [Route(path, catch_page_errors(answer)) for path, answer in pages.items()]
-        routes.append(Route(f"{own}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
+        routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
-        routes += RatePages(self.engine, draws).list_routes(own) + LabelPages(self.engine).list_routes(own)
+        routes += RatePages(self.engine, draws).list_routes(dataset_path) + LabelPages(self.engine).list_routes(
+            dataset_path
+        )
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
         return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
 
     def require_dataset(self, request: Request) -> Dataset:
-        """The dataset that the address names. Raises UnknownDataset."""
+        """Return the dataset that the request's address names. Raises UnknownDataset."""
         return require_dataset(self.engine, request.path_params["dataset"])
 
     @contextmanager
     def _open_view(self, request: Request) -> Iterator[tuple[PageView, QueryContext]]:
-        """The view of an address, and what its statements rest on, in one transaction."""
-        # Looked up before: whoever held a connection and waited for a second one could wait for ever.
+        """Yield the view that the address describes, and the context of its SQL statements, in one transaction."""
+        # Looked up before: a request that held a connection and waited for a second one could wait for ever.
         dataset = self.require_dataset(request)
         with self.engine.connect() as connection, connection.begin():
             yield self._load_view(connection, request, dataset)
 
     def _load_view(self, connection: Connection, request: Request, dataset: Dataset) -> tuple[PageView, QueryContext]:
-        bare = prepare_query(connection, PageView().build_sight(dataset))
+        bare = prepare_query(connection, PageView().build_sample_query(dataset))
         shown = [metric for metric in bare.metrics if metric not in SIMPLE_SCORES]
         scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
         view = PageView.parse(request.query_params, scored)
-        return view, QueryContext(connection, view.build_sight(dataset), bare.metrics, bare.scorers)
+        return view, QueryContext(connection, view.build_sample_query(dataset), bare.metrics, bare.scorers)
 
     # Pages.
 
     def render_datasets(self, request: Request) -> Response:
-        """All datasets."""
+        """Return the page with all datasets and their numbers of samples."""
         with self.engine.connect() as connection:
-            found = [
-                (each.name, count_samples(prepare_query(connection, PageView().build_sight(each))))
-                for each in list_datasets(connection)
+            datasets = [
+                (dataset.name, count_samples(prepare_query(connection, PageView().build_sample_query(dataset))))
+                for dataset in list_datasets(connection)
             ]
-        return render_look_page("datasets.html", datasets=found)
+        return render_look_page("datasets.html", datasets=datasets)
 
     def render_grid(self, request: Request) -> Response:
-        """The cards of a page. A condition that does not hold is told beside its field, and everything else stays."""
-        with self._open_view(request) as (view, on):
-            columns = list_suggested_columns(on)
-            said: dict[str, Any] = {
-                "dataset": on.query.dataset.name,
+        """Return the page with a grid of sample cards. A condition that cannot be used gives status 400, with the
+        reason next to its field and no cards.
+        """
+        with self._open_view(request) as (view, prepared):
+            columns = list_suggested_columns(prepared)
+            values: dict[str, Any] = {
+                "dataset": prepared.query.dataset.name,
                 "view": view,
-                "metrics": on.metrics,
+                "metrics": prepared.metrics,
                 "columns": columns,
             }
-            said["names"] = [quote_column(name) for name in columns]
+            values["names"] = [quote_column(name) for name in columns]
             try:
-                rows, end = load_page(on, view.parse_place(), PER_PAGE)
-                n = count_samples(on)
+                rows, end = load_page(prepared, view.parse_place(), PER_PAGE)
+                n = count_samples(prepared)
             except (FilterError, SelectionError) as error:
-                # The field completes names, so that they need not be listed.
+                # The brief sentence lists no names, since the field completes them.
                 short = getattr(error, "brief", str(error))
                 return render_look_page(
-                    "grid.html", 400, **said, **self._list_common_values(), error=short, rows=[], n=0, next=None
+                    "grid.html", 400, **values, **self._list_common_values(), error=short, rows=[], n=0, next=None
                 )
         following = view.format_query(after=format_place(end)) if end else None
         return render_look_page(
-            "grid.html", **said, **self._list_common_values(), error=None, rows=rows, n=n, next=following
+            "grid.html", **values, **self._list_common_values(), error=None, rows=rows, n=n, next=following
         )
 
     def _list_common_values(self) -> dict[str, Any]:
         return {"most": MOST_COUNTED, "uncounted": UNIQUE_COLUMNS, "has_lineage": self.has_lineage}
 
     def render_histogram(self, request: Request) -> Response:
-        """The values of a column under the view's other conditions, as a part of a page."""
+        """Return a part of a page: the histogram of a column under the view's other conditions, or the counts of its
+        values where they are no numbers.
+        """
         column = request.query_params.get("column", "")
-        with self._open_view(request) as (view, on):
-            found = count_values(on, column)
+        with self._open_view(request) as (view, prepared):
+            distribution = count_values(prepared, column)
         clear = (
             view.format_query(only=view.list_other_conditions(column))
             if view.list_other_conditions(column) != view.only
             else None
         )
-        said: dict[str, Any] = {"dataset": on.query.dataset.name, "view": view, "column": column, "clear": clear}
-        if isinstance(found, Histogram):
+        values: dict[str, Any] = {
+            "dataset": prepared.query.dataset.name,
+            "view": view,
+            "column": column,
+            "clear": clear,
+        }
+        if isinstance(distribution, Histogram):
             return render_look_page(
-                "histogram.html", **said, found=found, bars=build_histogram_bars(found), quoted=quote_column(column)
+                "histogram.html",
+                **values,
+                histogram=distribution,
+                bars=build_histogram_bars(distribution),
+                quoted=quote_column(column),
             )
         return render_look_page(
-            "values.html", **said, values=found[:MOST_VALUES], n_more=len(found) - MOST_VALUES, equals=format_equality
+            "values.html",
+            **values,
+            values=distribution[:MOST_VALUES],
+            n_more=len(distribution) - MOST_VALUES,
+            equals=format_equality,
         )
 
     def render_sample(self, request: Request) -> Response:
-        """One sample with all that is known of it."""
+        """Return the page of one sample: video, references, ratings, facts, history, and every score with its
+        explanation. Raises PageNotFound.
+        """
         dataset, sample_id = self.require_dataset(request), request.path_params["sample_id"]
-        with self._open_view(request) as (view, on):
-            row = next(iter(load_rows(on, [sample_id] if sample_id < 2**63 else [])), None)
+        with self._open_view(request) as (view, prepared):
+            row = next(iter(load_rows(prepared, [sample_id] if sample_id < 2**63 else [])), None)
             if row is None:
                 raise PageNotFound(
-                    f"dataset {dataset.name} has no sample of this address: it was dropped, or never there"
+                    f"dataset {dataset.name} has no sample with this address: it was dropped, or never existed"
                 )
-            video = self._require_video(on.connection, dataset, row["video_id"])
-            found: dict[str, Any] = {"references": load_references(on.connection, row["video_id"])}
-            found |= {
-                "history": load_score_history(on.connection, sample_id),
-                "ratings": load_judgements(on.connection, sample_id),
+            video = self._require_video(prepared.connection, dataset, row["video_id"])
+            values: dict[str, Any] = {"references": load_references(prepared.connection, row["video_id"])}
+            values |= {
+                "history": load_score_history(prepared.connection, sample_id),
+                "ratings": load_judgements(prepared.connection, sample_id),
             }
-            found["facts"] = load_facts(on.connection, [sample_id])[sample_id]
-        scores = [self._explain_score(dataset, metric, row) for metric in on.metrics if metric in on.scorers]
+            values["facts"] = load_facts(prepared.connection, [sample_id])[sample_id]
+        scores = [
+            self._explain_score(dataset, metric, row) for metric in prepared.metrics if metric in prepared.scorers
+        ]
         return render_look_page(
             "sample.html",
-            **(found | self._list_common_values() | _list_video_values(video)),
+            **(values | self._list_common_values() | _list_video_values(video)),
             dataset=dataset.name,
             shard=dataset.compute_shard(row["video"]),
             view=view,
@@ -229,11 +257,13 @@ class LookPages:
         )
 
     def _explain_score(self, dataset: Dataset, metric: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A score of a sample, and why."""
+        """Return a score of a sample with its explanation and links for the template; without a score where it cannot
+        be explained here.
+        """
         try:
             # One at a time: each takes several connections, and scorers are made for one thread.
             with self.explain_lock:
-                found = explain_score(
+                explained = explain_score(
                     self.engine, metric, self.scorers.get(metric), dataset, row["sample"], row["kind"]
                 )
         except (ModelUnusable, MissingEvidence) as error:
@@ -242,54 +272,60 @@ class LookPages:
                 "explanation": Explanation([f"it cannot be explained here: {error}"]),
                 "links": [],
             }
-        if found is None:
+        if explained is None:
             raise PageNotFound(f"sample {row['sample']!r} was dropped meanwhile: go back and look again")
-        drawn = build_sentence_links(found.explanation.rows)
-        return {"metric": metric, "found": found, "explanation": found.explanation, "links": drawn}
+        sentence_links = build_sentence_links(explained.explanation.rows)
+        return {"metric": metric, "explained": explained, "explanation": explained.explanation, "links": sentence_links}
 
     def render_video(self, request: Request) -> Response:
-        """All samples of a video side by side."""
+        """Return the page with all samples of a video side by side. Raises PageNotFound."""
         dataset, video_id = self.require_dataset(request), request.path_params["video_id"]
-        with self._open_view(request) as (view, on):
-            video = self._require_video(on.connection, dataset, video_id)
-            rows = load_rows(on, list_video_samples(on, video_id))
-            references = load_references(on.connection, video_id)
-        said: dict[str, Any] = {
+        with self._open_view(request) as (view, prepared):
+            video = self._require_video(prepared.connection, dataset, video_id)
+            rows = load_rows(prepared, list_video_samples(prepared, video_id))
+            references = load_references(prepared.connection, video_id)
+        values: dict[str, Any] = {
             "dataset": dataset.name,
             "view": view,
-            "metrics": on.metrics,
+            "metrics": prepared.metrics,
             "references": references,
             "rows": rows,
         }
-        return render_look_page("video.html", **(said | self._list_common_values() | _list_video_values(video)))
+        return render_look_page("video.html", **(values | self._list_common_values() | _list_video_values(video)))
 
     def _require_video(self, connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
-        """A video of a dataset. Raises NotFound."""
-        found = find_video(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
-        if found is None:
-            raise PageNotFound(f"dataset {dataset.name} has no video of this address: it was dropped, or never there")
-        return found
+        """Return the columns of a video of a dataset. Raises PageNotFound."""
+        video = find_video(connection, dataset.dataset_id, video_id) if video_id < 2**63 else None
+        if video is None:
+            raise PageNotFound(
+                f"dataset {dataset.name} has no video with this address: it was dropped, or never existed"
+            )
+        return video
 
     def send_video_file(self, request: Request) -> Response:
-        """The file of a video."""
+        """Return a response that sends the video file, or the range of it that the request asks for. Raises NoPicture
+        if there is none.
+        """
         return VideoFileResponse(self._require_asked_video(request), FOR_A_DAY)  # type: ignore[return-value]  # an ASGI application
 
     def send_frame_sheet(self, request: Request) -> Response:
-        """A sheet of frames of a video."""
+        """Return a JPEG response with some frames of a video on one sheet. Raises NoPicture if there is none."""
         return Response(
             render_frame_sheet(self._require_asked_video(request)), media_type="image/jpeg", headers=FOR_A_DAY
         )
 
     def _require_asked_video(self, request: Request) -> dict[str, Any]:
-        """The video that an address names; while its file is read no connection is held."""
+        """Return the columns of the video that an address names; no connection is held while its file is read."""
         dataset = self.require_dataset(request)
         with self.engine.connect() as connection:
             return self._require_video(connection, dataset, request.path_params["video_id"])
 
-    # What one sees, as a selection and as SQL.
+    # The samples of a view as a selection and as SQL.
 
     def render_selection(self, request: Request) -> Response:
-        """The recipe that takes what is seen, and what it takes; nothing is frozen."""
+        """Return the page that previews the selection of all samples of the view: its recipe and what it would take.
+        Nothing is frozen.
+        """
         dataset, recipe, view = self._build_recipe(request)
         seen = preview_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         command = ["reelsieve", "select", "--dataset", dataset.name, "--by", *recipe.by, "--keep", "1"]
@@ -297,44 +333,46 @@ class LookPages:
         command += ["--kind", recipe.kind] if recipe.kind else []
         summary = seen.summary
         ties = [*explain_ties(summary.n, summary.n_tied, summary.n_tied_left, recipe.spec())]
-        said: dict[str, Any] = {"dataset": dataset.name, "view": view, "seen": seen, "ties": ties}
-        said["command"] = shlex.join(command)
+        values: dict[str, Any] = {"dataset": dataset.name, "view": view, "seen": seen, "ties": ties}
+        values["command"] = shlex.join(command)
         return render_look_page(
-            "selection.html", **said, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False)
+            "selection.html", **values, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False)
         )
 
     def freeze_selection(self, request: Request) -> Response:
-        """Freeze it."""
+        """Freeze the selection of all samples of the view, and return its number and size in a sentence, as JSON."""
         dataset, recipe, _ = self._build_recipe(request)
         made = make_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         known = "" if made.is_new else ", made before and unchanged"
         export = f"reelsieve export {made.selection_id} --to FILE.parquet writes them"
-        return JSONResponse({"told": f"selection {made.selection_id} has {made.n:,} samples{known}: {export}"})
+        return JSONResponse({"message": f"selection {made.selection_id} has {made.n:,} samples{known}: {export}"})
 
     def _build_recipe(self, request: Request) -> tuple[Dataset, Recipe, PageView]:
-        """What takes all that a view shows, best first where it is in the order of a number."""
-        with self._open_view(request) as (view, on):
-            rows, _ = load_page(on, None, 1)
-            by = view.sort if view.sort and has_number_values(on, view.sort) else "n_characters"
-            kinds = count_values(on, "kind")
+        """Return the dataset, a recipe that takes all samples of the view, and the view; the order of a numeric column
+        ranks, else the length of the text.
+        """
+        with self._open_view(request) as (view, prepared):
+            rows, _ = load_page(prepared, None, 1)
+            by = view.sort if view.sort and has_number_values(prepared, view.sort) else "n_characters"
+            kinds = count_values(prepared, "kind")
         if not rows:
-            raise SelectionError("the view has no sample that could be frozen: loosen its conditions")
+            raise SelectionError("the view has no sample to freeze: loosen its conditions")
         assert isinstance(kinds, list)
-        said: dict[str, Any] = {"by": {by: 1.0}, "keep": 1.0, "where": view.condition or None}
-        return on.query.dataset, Recipe(**said, kind="all" if len(kinds) > 1 else None), view
+        fields: dict[str, Any] = {"by": {by: 1.0}, "keep": 1.0, "where": view.condition or None}
+        return prepared.query.dataset, Recipe(**fields, kind="all" if len(kinds) > 1 else None), view
 
     def render_sql(self, request: Request) -> Response:
-        """The statement that gives the same samples."""
-        with self._open_view(request) as (view, on):
-            statement = build_sql(on)
+        """Return the page with an SQL statement that gives the samples of the view."""
+        with self._open_view(request) as (view, prepared):
+            statement = build_sql(prepared)
         command = shlex.join(["reelsieve", "sql", statement])
         return render_look_page(
-            "sql.html", dataset=on.query.dataset.name, view=view, statement=statement, command=command
+            "sql.html", dataset=prepared.query.dataset.name, view=view, statement=statement, command=command
         )
 
 
 def _list_video_values(video: Mapping[str, Any]) -> dict[str, Any]:
-    """What a page says of a video."""
+    """Return a template's values about a video: its columns, and the reason if it has no file to show."""
     return {"video": video, "no_file": explain_missing_file(video)}
 
 

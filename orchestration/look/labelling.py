@@ -1,4 +1,4 @@
-"""The pages of `reelsieve rate --keypoints`: does the caption state this fact?"""
+"""The pages of `reelsieve rate --keypoints`, where people say whether a caption states a keypoint."""
 
 from __future__ import annotations
 
@@ -27,34 +27,40 @@ ANSWERS = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class LabelSession:
-    """What the address of a page says. skipped: ids of keypoint and caption that are left for later."""
+    """The state of a labelling page, as its address holds it: the rater, and the (keypoint, sample) ids that the rater
+    skipped.
+    """
 
     rater: LabelRater
     skipped: tuple[tuple[int, int], ...] = ()
 
     def format_query(self, *, skip: KeypointQuestion | None = None, with_skipped: bool = True) -> str:
-        """The part of the address behind the path; skip: what else to skip."""
+        """Return the query string of an address with this state, `?` included. `skip` adds a keypoint to the skipped
+        ones; without `with_skipped` the earlier ones are left out.
+        """
         skipped = (*(self.skipped if with_skipped else ()), *([] if skip is None else [skip[:2]]))
-        said = [("rater", self.rater.name), ("seed", str(self.rater.seed))]
-        return f"?{urlencode([*said, *(('skip', f'{k}-{s}') for k, s in skipped)])}"
+        parameters = [("rater", self.rater.name), ("seed", str(self.rater.seed))]
+        return f"?{urlencode([*parameters, *(('skip', f'{k}-{s}') for k, s in skipped)])}"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelPages:
-    """The pages where people label keypoints."""
+    """The pages where people label keypoints, as methods from a request to a response."""
 
     engine: Engine
 
-    def list_routes(self, own: str) -> list[Route]:
-        """Where they stand, below the path of a dataset's pages."""
+    def list_routes(self, dataset_path: str) -> list[Route]:
+        """Return the routes of the labelling pages, below this path of a dataset."""
         return [
-            Route(f"{own}/rate/facts", catch_page_errors(self.render_fact)),
-            Route(f"{own}/rate/facts", catch_page_errors(self.accept_answer), methods=["POST"]),
-            Route(f"{own}/rate/facts/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/facts", catch_page_errors(self.render_fact)),
+            Route(f"{dataset_path}/rate/facts", catch_page_errors(self.accept_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/facts/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
         ]
 
     def render_fact(self, request: Request) -> Response:
-        """The next keypoint; without a rater, the question who labels."""
+        """Return the page with the next keypoint to label and its caption and video; without a rater's name, the page
+        that asks for it.
+        """
         session = self._parse_session(request, named=False)
         dataset = session.rater.dataset
         if not session.rater.name:
@@ -68,31 +74,36 @@ class LabelPages:
         return render_look_page("facts.html", dataset=dataset.name, session=session, fact=fact, n=n, **shown)
 
     def accept_answer(self, request: Request) -> Response:
-        """Store a label."""
-        session, said = self._parse_session(request), request.query_params
-        covered, ids = ANSWERS.get(said.get("answer", "")), (said.get("keypoint", ""), said.get("sample", ""))
+        """Store the label that the address holds and report as JSON that it is stored; status 409 if it was labelled,
+        changed or dropped meanwhile. Raises BadAnswer.
+        """
+        session, parameters = self._parse_session(request), request.query_params
+        covered, ids = (
+            ANSWERS.get(parameters.get("answer", "")),
+            (parameters.get("keypoint", ""), parameters.get("sample", "")),
+        )
         if covered is None:
-            raise BadAnswer("this is no answer to the question about a fact: open the page again")
+            raise BadAnswer("the answer about a fact must be yes or no: open the page again")
         key = parse_whole_number(ids[0]), parse_whole_number(ids[1])
         with self.engine.begin() as connection:
-            is_stored = store_label(connection, session.rater, key, said.get("digest", ""), covered=covered)
-        why = "somebody labelled this meanwhile, or it was changed or dropped: that answer was not stored"
+            is_stored = store_label(connection, session.rater, key, parameters.get("digest", ""), covered=covered)
+        why = "your answer was not stored: the fact was labelled, changed or dropped meanwhile"
         return build_change_response(is_stored, "stored", why)
 
     def undo_answer(self, request: Request) -> Response:
-        """Take the rater's last label back."""
+        """Delete the rater's last label and report that as JSON; status 409 if there is none."""
         rater = self._parse_session(request).rater
         with self.engine.begin() as connection:
             is_gone = delete_last_label(connection, rater)
         return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
 
     def _parse_session(self, request: Request, *, named: bool = True) -> LabelSession:
-        """The session of an address. Raises BadAnswer."""
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        rater = LabelRater(dataset, said.get("rater", ""), parse_whole_number(said.get("seed", "0")))
+        """Return the state that an address holds. Raises BadAnswer."""
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        rater = LabelRater(dataset, parameters.get("rater", ""), parse_whole_number(parameters.get("seed", "0")))
         if named or rater.name:
             check_names(rater.name, "keypoints")
-        skipped = [tuple(map(parse_whole_number, text.split("-"))) for text in said.getlist("skip")]
+        skipped = [tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip")]
         if any(len(key) != 2 for key in skipped):
-            raise BadAnswer("what the address skips is no fact of a caption: open the page again")
+            raise BadAnswer("the skipped fact in the address is not valid: open the page again")
         return LabelSession(rater, tuple((key[0], key[1]) for key in skipped))

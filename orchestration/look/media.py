@@ -1,4 +1,4 @@
-"""The files of videos for a browser: the file itself by ranges of bytes, and a sheet of some of its frames."""
+"""Video files for a browser: the file itself by ranges of bytes, and a sheet of some of its frames."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ _SHEETS = 512
 
 
 class NoPicture(ValueError):
-    """A video that cannot be shown; the message says why."""
+    """Raised when a video cannot be shown; the message gives the reason."""
 
     plain = True
 
 
 class VideoFileResponse:
-    """An ASGI response: the file of a video, or the asked range of it.
+    """ASGI response with the file of a video, or the range of it that the request asks for. Only the file that was
+    ingested is sent.
 
-    It is the file that was ingested, wherever it lies; the database alone names it, and no request can.
+    The path comes only from the database, never from the request.
     """
 
     def __init__(self, video: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        """Open the file of a row of table `video`, its key as "video". Raises NoPicture where there is none to show."""
+        """Open the file of a video, given as its columns, with its key as "video". Raises NoPicture if it has no file
+        to show.
+        """
         if reason := explain_missing_file(video):
             raise NoPicture(reason)
         self._stack = ExitStack()
@@ -47,22 +50,22 @@ class VideoFileResponse:
         except IngestedFileUnreadable as error:
             raise NoPicture(f"the file cannot be shown: {error}") from error
         guessed, _ = mimetypes.guess_type(PurePosixPath(video["uri"]).name)
-        # Whatever a manifest called a video is never a page.
+        # A file that a manifest calls a video is never served as a page.
         kind = guessed if guessed and guessed.startswith("video/") else "video/mp4"
         self._response = FileResponse(path, media_type=kind, headers=dict(headers))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; a copy of a remote file stays in its place meanwhile."""
+        """Send the file; the local copy of a remote file is kept until then."""
         try:
             await self._response(scope, receive, send)
         finally:
-            # Of a file that changed while it was read nothing can be taken back; the next request is refused.
+            # If the file changed while it was read, this answer cannot be taken back; the next request is refused.
             with suppress(IngestedFileUnreadable):
                 await run_in_threadpool(self._stack.close)
 
 
 def explain_missing_file(video: Mapping[str, Any]) -> str | None:
-    """Why the database has no file of a video that could be shown; None where it names one."""
+    """Return the reason why a video has no file to show; None if it has one. Reads only the columns of the video."""
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return "this video came without a file"
     if video["status"] == "undecodable":
@@ -71,13 +74,15 @@ def explain_missing_file(video: Mapping[str, Any]) -> str | None:
 
 
 def render_frame_sheet(video: Mapping[str, Any]) -> bytes:
-    """Some frames of a video in one JPEG, two beside two. Raises NoPicture."""
+    """Return a JPEG with some frames of a video, two in a row. The last 512 sheets are kept in memory. Raises
+    NoPicture.
+    """
     return _render_frame_sheet(tuple(video.items()))
 
 
 @lru_cache(_SHEETS)
 def _render_frame_sheet(columns: tuple[tuple[str, Any], ...]) -> bytes:
-    """By all that the database knows of the file, so that another file has another sheet."""
+    """Return the sheet of frames, cached by all columns of the video: another file has another sheet."""
     import numpy as np
     from PIL import Image
 

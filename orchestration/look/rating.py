@@ -1,4 +1,4 @@
-"""The pages of `reelsieve rate`: one caption at a time, or two side by side, blind to systems and scores."""
+"""The pages of `reelsieve rate`: one caption at a time, or two side by side, without systems and scores."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
 
-# By name, the answers and their value from 1 to 5, which ratings everywhere have: 5 is best.
+# The answers of every scale with their ratings, which are from 1 to 5 everywhere: 5 is best.
 SCALES: Mapping[str, Mapping[str, float]] = {
     "1-5": {str(number): float(number) for number in range(1, 6)},
     "0-100": {str(number): 1 + number / 25 for number in range(101)},
     "yes-no": {"yes": 5.0, "no": 1.0},
 }
-# Which of two captions is better: A, which stands on the left or above, or B; 1 for A.
+# Which of two captions is better: A, which is shown on the left or above, or B; 1 means A.
 PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 NOTHING_GIVEN = "there is no answer to take back"
 _MOST = 2**63
@@ -53,16 +53,17 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class BadAnswer(ValueError):
-    """What cannot be taken for a rating; the message says why and what to do."""
+    """Raised when an address holds no valid answer, rater or aspect; the message gives the reason and the remedy."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class RatingSession:
-    """What the address of a rating page says. scale: None for pairs. skipped: what is left for later.
+    """The state of a rating page, as its address holds it: rater, aspect, scale, skipped captions, and the question to
+    settle.
 
-    to_settle: the question that captions are drawn for; "" for a random order.
+    scale: None for pairs. to_settle: the question that captions are drawn for; "" for a random order.
     """
 
     rater: Rater
@@ -72,56 +73,62 @@ class RatingSession:
 
     @property
     def answers(self) -> Mapping[str, float]:
-        """The answers that can be given, and what they are worth."""
+        """Every answer that can be given with its value: ratings from 1 to 5 on a scale, or 1, 0 and -1 for pairs."""
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
-        """The part of the address behind the path; skip: what else to skip."""
+        """Return the query string of an address with this state, `?` included. `skip` adds captions to the skipped
+        ones; without `with_skipped` the earlier ones are left out.
+        """
         rater = self.rater
-        said = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
-        said.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
-        said += [("to-settle", self.to_settle)] if self.to_settle else []
+        parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
+        parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
+        parameters += [("to-settle", self.to_settle)] if self.to_settle else []
         skipped = list(self.skipped if with_skipped else ())
         skipped += [tuple(sorted(item.sample_id for item in skip))] if skip else []
-        return f"?{urlencode([*said, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
+        return f"?{urlencode([*parameters, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
 
     def format_answer_query(self, items: Sequence[CaptionToRate]) -> str:
-        """What an address adds to say which captions an answer is about."""
-        said = [(name, text) for each in items for name, text in _list_item_fields(each)]
-        return f"{self.format_query()}&{urlencode(said)}"
+        """Return the query string of the address that takes an answer about these captions: the state, and ids and text
+        hashes of the captions.
+        """
+        parameters = [(name, text) for item in items for name, text in _list_item_fields(item)]
+        return f"{self.format_query()}&{urlencode(parameters)}"
 
 
 @dataclass(frozen=True, slots=True)
 class RatePages:
-    """The pages where people rate."""
+    """The pages where people rate captions, as methods from a request to a response."""
 
     engine: Engine
     draws: DrawCache
 
-    def list_routes(self, own: str) -> list[Route]:
-        """Where they stand, below the path of a dataset's pages."""
+    def list_routes(self, dataset_path: str) -> list[Route]:
+        """Return the routes of the rating pages, below this path of a dataset."""
         return [
-            Route(f"{own}/rate", catch_page_errors(self.render_item)),
-            Route(f"{own}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
-            Route(f"{own}/rate/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
-            Route(f"{own}/rate/progress", catch_page_errors(self.render_progress)),
+            Route(f"{dataset_path}/rate", catch_page_errors(self.render_item)),
+            Route(f"{dataset_path}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
+            Route(f"{dataset_path}/rate/progress", catch_page_errors(self.render_progress)),
         ]
 
     def render_item(self, request: Request) -> Response:
-        """The next caption or two; without a rater or an aspect, the question who rates what."""
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        if not said.get("rater") or not said.get("aspect"):
-            return render_look_page("rater.html", dataset=dataset.name, said=said, scales=SCALES)
+        """Return the page with the next caption, or the next two, to rate; without a rater's name or an aspect, the
+        page that asks for them.
+        """
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        if not parameters.get("rater") or not parameters.get("aspect"):
+            return render_look_page("rater.html", dataset=dataset.name, parameters=parameters, scales=SCALES)
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, said)
-        drawn = self._load_draw(session)
+            session = _parse_session(connection, dataset, parameters)
+        draw = self._load_draw(session)
         with self.engine.connect() as connection:
-            items = list_next_captions(connection, session.rater, session.skipped, drawn.ordered_ids if drawn else None)
+            items = list_next_captions(connection, session.rater, session.skipped, draw.ordered_ids if draw else None)
             n, total = count_answers(connection, session.rater)
             shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
             shown["settled"] = (
-                compute_question_state(connection, dataset, session.rater.aspect, drawn).explain_blindly()
-                if drawn
+                compute_question_state(connection, dataset, session.rater.aspect, draw).explain_blindly()
+                if draw
                 else None
             )
         return render_look_page(
@@ -129,86 +136,96 @@ class RatePages:
         )
 
     def render_progress(self, request: Request) -> Response:
-        """How far the metrics agree with people so far, as a part of a page."""
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        """Return a part of a page: how closely the metrics agree with people so far, and how many more ratings are
+        needed.
+        """
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         # One state of the database, in one transaction.
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            rater = _parse_session(connection, dataset, said).rater
-            found: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
-        return render_look_page("progress.html", found=found, aspect=rater.aspect)
+            rater = _parse_session(connection, dataset, parameters).rater
+            progress: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
+        return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
 
     def accept_answer(self, request: Request) -> Response:
-        """Store an answer."""
-        dataset, said = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        """Store the rating or preference that the address holds and report as JSON that it is stored; status 409 if it
+        was answered, changed or dropped meanwhile. Raises BadAnswer.
+        """
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, said)
-        drawn = self._load_draw(session)
+            session = _parse_session(connection, dataset, parameters)
+        draw = self._load_draw(session)
         with self.engine.begin() as connection:
-            value, about = session.answers.get(said.get("answer", "")), _parse_answered_captions(said)
-            if value is None or len(about) != 1 + session.rater.pairs:
-                raise BadAnswer(f"this is no answer to the question about {session.rater.aspect}: open the page again")
-            extra: dict[str, Any] = {"answer": said["answer"], "seed": session.rater.seed}
+            value, captions = session.answers.get(parameters.get("answer", "")), _parse_answered_captions(parameters)
+            if value is None or len(captions) != 1 + session.rater.pairs:
+                raise BadAnswer(f"the answer about {session.rater.aspect} is not valid: open the page again")
+            extra: dict[str, Any] = {"answer": parameters["answer"], "seed": session.rater.seed}
             if session.scale is None:
-                extra["a"] = about[0][0]
-                value = value if about[0] < about[1] else -value
+                extra["a"] = captions[0][0]
+                value = value if captions[0] < captions[1] else -value
             else:
                 extra["scale"] = session.scale
-            if drawn and (mark := drawn.build_mark(about[0][0])):
+            if draw and (mark := draw.build_mark(captions[0][0])):
                 extra[DRAW_FIELD] = mark._asdict()
-            is_stored = store_answer(connection, session.rater, about, value, extra, session.skipped)
-        why = "this was answered in another window, changed or dropped meanwhile: that answer was not stored"
+            is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
+        why = "your answer was not stored: the caption was answered in another window, changed or dropped meanwhile"
         return build_change_response(is_stored, "stored", why)
 
     def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
-        """The draw of a session; None for a random order. Raises BadQuestion."""
+        """Return the draw of captions for the question of a session; None for a random order. Raises BadQuestion."""
         rater = session.rater
         return self.draws.load(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
 
     def undo_answer(self, request: Request) -> Response:
-        """Take the rater's last answer back."""
+        """Delete the rater's last answer about this aspect and report that as JSON; status 409 if there is none."""
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.begin() as connection:
             is_gone = delete_last_answer(connection, _parse_session(connection, dataset, request.query_params).rater)
         return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
 
 
-def _parse_session(connection: Connection, dataset: Dataset, said: QueryParams) -> RatingSession:
-    """The session of an address. Raises BadAnswer, also where this aspect was rated on another scale."""
-    pairs = said.get("pairs") == "1"
+def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryParams) -> RatingSession:
+    """Return the state that an address holds. Raises BadAnswer, also if this aspect was rated on another scale."""
+    pairs = parameters.get("pairs") == "1"
     rater = Rater(
-        dataset, said.get("rater", ""), said.get("aspect", ""), parse_whole_number(said.get("seed", "0")), pairs
+        dataset,
+        parameters.get("rater", ""),
+        parameters.get("aspect", ""),
+        parse_whole_number(parameters.get("seed", "0")),
+        pairs,
     )
     check_names(rater.name, rater.aspect)
-    skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in said.getlist("skip"))
+    skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip"))
     if any(len(key) != 1 + pairs for key in skipped):
-        raise BadAnswer("what the address skips is no caption, or no pair: open the page again")
-    if pairs and said.get("to-settle"):
-        raise BadAnswer("what settles a question is drawn one caption at a time: leave pairs out of the address")
+        raise BadAnswer("the skipped caption or pair in the address is not valid: open the page again")
+    if pairs and parameters.get("to-settle"):
+        raise BadAnswer("captions that settle a question are drawn one at a time: leave pairs out of the address")
     if pairs:
         return RatingSession(rater, None, skipped)
     known = find_scale(connection, dataset, rater.aspect)
-    scale = said.get("scale") or known or next(iter(SCALES))
+    scale = parameters.get("scale") or known or next(iter(SCALES))
     if scale not in SCALES:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     if known is not None and known != scale:
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
-    return RatingSession(rater, scale, skipped, said.get("to-settle", ""))
+    return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""))
 
 
 def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:
     return [("sample", str(item.sample_id)), ("text", item.text_sha256.hex())]
 
 
-def _parse_answered_captions(said: QueryParams) -> list[tuple[int, bytes]]:
-    """The captions that an answer is about: ids and hashes of texts. Raises BadAnswer."""
-    ids, digests = [parse_whole_number(text) for text in said.getlist("sample")], said.getlist("text")
+def _parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]:
+    """Return (sample id, hash of its text) for every caption that an answer is about. Raises BadAnswer."""
+    ids, digests = [parse_whole_number(text) for text in parameters.getlist("sample")], parameters.getlist("text")
     if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):
-        raise BadAnswer("this answer is about no caption: open the page again")
+        raise BadAnswer("the answer names no caption: open the page again")
     return list(zip(ids, map(bytes.fromhex, digests), strict=True))
 
 
 def load_caption_context(connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
-    """What people see beside captions: the video, or where it has no file its references."""
+    """Return a template's values about the video of a caption: its columns, the reason if it has no file, and then its
+    references.
+    """
     video = find_video(connection, dataset.dataset_id, video_id)
     assert video is not None, "a foreign key says that every sample has one"
     reason = explain_missing_file(video)
@@ -217,7 +234,7 @@ def load_caption_context(connection: Connection, dataset: Dataset, video_id: int
 
 
 def check_names(rater: str, aspect: str) -> None:
-    """Raise BadAnswer for a rater or an aspect that no manifest could name."""
+    """Raise BadAnswer for a rater or an aspect that a manifest would not allow."""
     names = {"rater": rater, "aspect": aspect}
     if refused := find_fault(names):
         raise BadAnswer(refused.reason)
@@ -229,7 +246,7 @@ def check_names(rater: str, aspect: str) -> None:
 
 
 def parse_whole_number(text: str) -> int:
-    """A number of an address. Raises BadAnswer."""
+    """Return the text as a whole number from 0 to below 2^63. Raises BadAnswer for any other text."""
     if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
-        raise BadAnswer(f"{text[:40]!r} is no whole number of the address: open the page again")
+        raise BadAnswer(f"{text[:40]!r} in the address is not a whole number: open the page again")
     return int(text)

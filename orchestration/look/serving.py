@@ -1,4 +1,4 @@
-"""The server of `reelsieve look` and `reelsieve rate`: the pages alone, without Dagster, behind the same guard."""
+"""The server of `reelsieve look` and `reelsieve rate`: only the pages, without Dagster, behind the same guard."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PATIENCE_S = 1
 
 
 def make_look_pages(installation: Installation, *, has_lineage: bool, draws: DrawCache | None = None) -> LookPages:
-    """The pages of this installation."""
+    """Return the look pages of an installation. Opens its database; scorers are made when a page needs them."""
     return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws)
 
 
 def serve_look_pages(installation: Installation, port: int, draws: DrawCache | None) -> None:
-    """Serve the pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt.
+    """Serve the look pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt.
 
-    draws: those that are made already.
+    draws: a cache of draws of captions that is filled already; None for an empty one.
     """
     config = uvicorn.Config(
         RequestGuard(make_look_pages(installation, has_lineage=False, draws=draws).make_app(), port),

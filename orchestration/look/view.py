@@ -1,4 +1,4 @@
-"""What somebody looks at, as the address of a page says it: so that an address can be kept and sent."""
+"""The state of a look page, as its address holds it, so that an address can be kept and sent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from db.selection.filters import list_column_names
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """The state of a page.
+    """The state of a look page: conditions, order, shown columns, and the row after which the page begins.
 
-    where: a condition of the filter language. only: further ones, each by a brush on one column. sort: a column, ""
-    for the order of ingest. show: the columns that cards and histograms have. after: where the page begins.
+    where: a condition of the filter language. only: further conditions, set on histograms. sort: a column, "" for the
+    order of ingest. show: the columns of cards and histograms. after: the place after which the page begins.
     """
 
     where: str = ""
@@ -37,48 +37,54 @@ class PageView:
     after: str = ""
 
     @classmethod
-    def parse(cls, said: QueryParams, metrics: Sequence[str]) -> PageView:
-        """The view of an address. Without columns it shows the metrics; without an order, the best by the first."""
-        show = said.getlist("show") if "show" in said else metrics
+    def parse(cls, parameters: QueryParams, metrics: Sequence[str]) -> PageView:
+        """Return the view that the parameters of an address describe. Without columns it shows the metrics; without an
+        order, the first metric's best come first.
+        """
+        show = parameters.getlist("show") if "show" in parameters else metrics
         return cls(
-            where=said.get("where", "").strip(),
-            only=tuple(filter(None, said.getlist("only"))),
-            sort=said.get("sort", next(iter(metrics), "")),
-            descending=said.get("order") != "asc",
+            where=parameters.get("where", "").strip(),
+            only=tuple(filter(None, parameters.getlist("only"))),
+            sort=parameters.get("sort", next(iter(metrics), "")),
+            descending=parameters.get("order") != "asc",
             show=tuple(dict.fromkeys(filter(None, show))),
-            after=said.get("after", ""),
+            after=parameters.get("after", ""),
         )
 
     def format_query(self, **changes: Any) -> str:
-        """The part of the address behind the path, after changes; a change of what is seen begins at the first page."""
-        said = replace(self, **{"after": "", **changes})
-        # One empty name says that no column is shown, where nothing would stand for all metrics.
-        pairs = [("where", said.where)] if said.where else []
-        pairs += [("only", text) for text in said.only]
-        pairs += [("sort", said.sort), ("order", "desc" if said.descending else "asc")]
-        pairs += [("show", name) for name in said.show or ("",)]
-        pairs += [("after", said.after)] if said.after else []
+        """Return the query string of this view after changes, `?` included. A changed view begins at its first page."""
+        changed = replace(self, **{"after": "", **changes})
+        # One empty name means that no column is shown; without any name all metrics are.
+        pairs = [("where", changed.where)] if changed.where else []
+        pairs += [("only", text) for text in changed.only]
+        pairs += [("sort", changed.sort), ("order", "desc" if changed.descending else "asc")]
+        pairs += [("show", name) for name in changed.show or ("",)]
+        pairs += [("after", changed.after)] if changed.after else []
         return f"?{urlencode(pairs)}"
 
     def list_other_conditions(self, column: str) -> tuple[str, ...]:
-        """The conditions of brushes on other columns."""
+        """Return the conditions that were set by a click on a histogram, except those on this column."""
         return tuple(text for text in self.only if list_column_names(text) != {column.lower()})
 
     def format_query_without(self, condition: str) -> str:
-        """The query without this brush."""
+        """Return the query string of this view without one condition that was set on a histogram."""
         return self.format_query(only=tuple(text for text in self.only if text != condition))
 
     def format_query_with_condition(self, column: str, condition: str) -> str:
-        """The query with this condition on the column in place of what was brushed there."""
+        """Return the query string of this view with this condition on the column, in place of an earlier one from its
+        histogram.
+        """
         return self.format_query(only=(*self.list_other_conditions(column), condition))
 
-    def build_sight(self, dataset: Dataset) -> SampleQuery:
-        """What the database is asked."""
+    def build_sample_query(self, dataset: Dataset) -> SampleQuery:
+        """Return the query of this view for the database: dataset, all conditions, order and shown columns."""
         conditions = tuple(filter(None, (self.where, *self.only)))
         return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show)
 
     def parse_place(self) -> PageEnd | None:
-        """Where the page begins. Raises FilterError where the address says nothing that can be such a place."""
+        """Return the value and sample id after which the page begins; None for the first page. Raises FilterError for a
+        text that is no such place.
+        """
         if not self.after:
             return None
         try:
@@ -94,18 +100,18 @@ class PageView:
 
     @property
     def condition(self) -> str:
-        """All conditions as one."""
+        """All conditions joined with "and", in the language of filters; an empty text without any."""
         parts = list(filter(None, (self.where, *self.only)))
         return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
 
 
 def format_place(place: PageEnd) -> str:
-    """A place as an address has it."""
+    """Return a place between two rows as JSON for an address: value and sample id."""
     return json.dumps([place.value, place.sample_id])
 
 
 def quote_column(column: str) -> str:
-    """The name of a column as a condition has it.
+    """Return the column's name as the language of filters writes it: in double quotes unless it is a plain identifier.
 
     >>> quote_column("vcs"), quote_column("extra_my year")
     ('vcs', '"extra_my year"')
@@ -114,10 +120,10 @@ def quote_column(column: str) -> str:
 
 
 def format_equality(column: str, value: str | bool | None) -> str:
-    """The condition that a column has this value.
+    """Return a condition in the language of filters: the column equals this text or truth value, or is null for None.
 
-    >>> format_equality("system", "o'brien"), equals("has_sound", True), equals("language", None)
-    ("system = 'o''brien'", 'has_sound = true', 'language is null')
+    >>> format_equality("system", "o'brien"), format_equality("language", None)
+    ("system = 'o''brien'", 'language is null')
     """
     if value is None:
         return f"{quote_column(column)} is null"
@@ -127,7 +133,9 @@ def format_equality(column: str, value: str | bool | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistogramBar:
-    """A bar of a histogram in a drawing of 240 times 60: its place, and the heights of all and of what is kept."""
+    """One bar of a histogram drawn in 240 by 60 units: its place, the heights of all and of kept samples, its limits as
+    text, and its tooltip.
+    """
 
     x: float
     width: float
@@ -138,23 +146,26 @@ class HistogramBar:
     tooltip: str
 
 
-def build_histogram_bars(found: Histogram) -> list[HistogramBar]:
-    """The bars of a histogram. The least of them can be seen."""
-    width, most = 240 / max(1, len(found.counts)), max(found.counts, default=1)
-    drawn = []
-    for place, (n, kept) in enumerate(zip(found.counts, found.kept, strict=True)):
-        low, high = (f"{(found.first + place + i) * found.step:.10g}" for i in (0, 1))
-        told = f"{low} to {high}: {n:,} samples" + (f", {kept:,} of them kept" if kept != n else "")
-        of_all, of_kept = (math.ceil(60 * count / most) for count in (n, kept))
-        drawn.append(HistogramBar(round(place * width, 2), round(width - 1, 2), of_all, of_kept, low, high, told))
-    return drawn
+def build_histogram_bars(histogram: Histogram) -> list[HistogramBar]:
+    """Return the bars of a histogram from left to right; a bar with any sample is at least 1 unit high. No counts give
+    an empty list.
+    """
+    width, most = 240 / max(1, len(histogram.counts)), max(histogram.counts, default=1)
+    bars = []
+    for place, (n, kept) in enumerate(zip(histogram.counts, histogram.kept, strict=True)):
+        low, high = (f"{(histogram.first + place + i) * histogram.step:.10g}" for i in (0, 1))
+        tooltip = f"{low} to {high}: {n:,} samples" + (f", {kept:,} of them kept" if kept != n else "")
+        height_all, height_kept = (math.ceil(60 * count / most) for count in (n, kept))
+        bars.append(
+            HistogramBar(round(place * width, 2), round(width - 1, 2), height_all, height_kept, low, high, tooltip)
+        )
+    return bars
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceLink:
-    """A line from a sentence of the caption to the one of the reference that it meets; whether the order breaks there.
-
-    Both are counted from 1.
+    """A line from a sentence of the caption to the sentence of the reference that it matches, and whether the order
+    breaks there. Sentences count from 1.
     """
 
     caption: int
@@ -164,13 +175,15 @@ class SentenceLink:
 
 
 def build_sentence_links(rows: Sequence[Any]) -> list[SentenceLink]:
-    """The lines of an explanation whose rows join two texts, as that of VCS; none of others."""
+    """Return the links between the sentences of two texts that the rows of a VCS explanation list; an empty list for
+    other explanations.
+    """
     if not rows or "meets in the reference" not in rows[0]:
         return []
-    found = []
+    links = []
     for row in rows:
-        of_caption, met = (int(row[name].partition(" ")[0]) for name in ("caption", "meets in the reference"))
+        in_caption, in_reference = (int(row[name].partition(" ")[0]) for name in ("caption", "meets in the reference"))
         broken = f", {row['order']}" if row["order"] else ""
-        told = f"{of_caption} meets {met}, similarity {format_number(row['similarity'])}{broken}"
-        found.append(SentenceLink(of_caption, met, bool(broken), told))
-    return found
+        tooltip = f"{in_caption} meets {in_reference}, similarity {format_number(row['similarity'])}{broken}"
+        links.append(SentenceLink(in_caption, in_reference, bool(broken), tooltip))
+    return links

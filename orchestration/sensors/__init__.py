@@ -1,1 +1,1 @@
-"""The sensors: each watches for one thing and asks for runs, or reports them."""
+"""The sensors of Dagster: they ask for runs when scores or inbox folders changed, and report failed runs."""

@@ -1,4 +1,4 @@
-"""Draws the conclusions of datasets whose scores are newer: thresholds, agreement and report."""
+"""The sensor that draws conclusions (thresholds, agreement, report) of datasets whose scores are newer."""
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -16,9 +16,9 @@ from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import CONCLUSION_ASSETS, dataset_job
 from orchestration.requests import list_busy_datasets
 
-# The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
+# The tag of a run with the newest event it knows of: failed attempts count only until there are newer scores.
 NEWEST_EVENT_TAG = ".dagster/reelsieve_knows"
-# What people said is read by agreement and report as well.
+# Agreement and report read the judgements of people too.
 JUDGEMENT_ASSETS = ("rating", "keypoint_label")
 
 
@@ -30,7 +30,9 @@ JUDGEMENT_ASSETS = ("rating", "keypoint_label")
 def conclusions(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Ask for the conclusions of every dataset whose scores, ratings or labels are newer than they are."""
+    """Yield a run request for every dataset whose scores, ratings or labels are newer than its conclusions, or a skip
+    reason. Busy datasets wait; failed attempts are repeated with growing pauses.
+    """
     close_dead_runs(context.instance, curation.engine.url)
     asked = False
     busy = list_busy_datasets(context.instance)

@@ -1,4 +1,4 @@
-"""Reports runs that failed: by a command of the user's, by a message to a URL of the user's, or by both."""
+"""The sensor that reports failed runs: to a command, to a URL, or to both."""
 
 import json
 import shlex
@@ -19,7 +19,7 @@ MAX_NOTICE_LENGTH = 2000
 
 
 class NoticeNotDelivered(RuntimeError):
-    """A notice that did not arrive; the message names the variable to look at, and no URL."""
+    """Raised when a notice about a failed run did not arrive; the message names the variable to check, and no URL."""
 
     plain = True
 
@@ -32,7 +32,7 @@ class NoticeNotDelivered(RuntimeError):
     description="Calls REELSIEVE_FAILURE_COMMAND or posts to REELSIEVE_FAILURE_URL when a run failed.",
 )
 def failures(context: dg.RunFailureSensorContext) -> None:
-    """Tell of one failed run. Raises NotDelivered."""
+    """Report one failed run to the command and the URL of the settings, if they are set. Raises NoticeNotDelivered."""
     chosen = get_settings()
     if chosen.failure_command:
         run_failure_command(chosen.failure_command, build_notice(context))
@@ -41,7 +41,9 @@ def failures(context: dg.RunFailureSensorContext) -> None:
 
 
 def build_notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
-    """What is told: run, job, partitions, and the error of the first step that failed, without passwords."""
+    """Return the notice about a failed run by key: run_id, job, partitions, error (of the first failed step, without
+    passwords), and all of it in one text.
+    """
     run = context.dagster_run
     of_steps = [_find_error_message(event) for event in context.get_step_failure_events()]
     error = hide_passwords((of_steps[0] if of_steps else context.failure_event.message or "").strip())[
@@ -60,7 +62,9 @@ def build_notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
 
 
 def run_failure_command(command: str, content: dict[str, str]) -> None:
-    """Run a command, without a shell, with the notice as JSON on its standard input."""
+    """Run a command without a shell, with the notice as JSON on its standard input. Raises NoticeNotDelivered unless it
+    ends with exit code 0 within 20 seconds.
+    """
     try:
         done = subprocess.run(
             shlex.split(command), input=json.dumps(content), text=True, capture_output=True, timeout=PATIENCE_S
@@ -72,12 +76,14 @@ def run_failure_command(command: str, content: dict[str, str]) -> None:
 
 
 def post_notice(url: str, content: dict[str, str]) -> None:
-    """Send the notice as JSON. A redirect is not followed: the notice is meant for this address alone."""
-    # Their own messages hold the URL, so they are not passed on.
+    """Send the notice as JSON by POST, and follow no redirect. Raises NoticeNotDelivered unless the server accepts it
+    within 20 seconds.
+    """
+    # The messages of these errors contain the URL, so they are not passed on.
     try:
         request = urllib.request.Request(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
         if request.type not in ("http", "https"):
-            raise NoticeNotDelivered("REELSIEVE_FAILURE_URL is no address of a web server: it must begin with https://")
+            raise NoticeNotDelivered("REELSIEVE_FAILURE_URL is not the address of a web server: begin it with https://")
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE_S):
             return
     except urllib.error.HTTPError as error:

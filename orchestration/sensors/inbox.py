@@ -1,4 +1,4 @@
-"""Ingests the folders of the inbox, again whenever a file in one of them changed."""
+"""The sensor that ingests the folders of the inbox, again when a file in one of them changed."""
 
 import os
 import time
@@ -20,7 +20,7 @@ from orchestration.attempts import MAX_RUN_ATTEMPTS, Attempts
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import ingest_job
 
-# A folder that changed a moment ago may still be on its way.
+# A folder that changed a moment ago may still be copied.
 SETTLED_AFTER_S = 10.0
 # The state of a folder that a run ingests.
 FOLDER_STATE_TAG = ".dagster/reelsieve_inbox"
@@ -34,7 +34,9 @@ FOLDER_STATE_TAG = ".dagster/reelsieve_inbox"
 def inbox(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Ask for an ingest of every folder in the inbox that changed since it was last ingested, or failed to be."""
+    """Yield a run request for every inbox folder that changed since its last ingest or whose ingest failed, or a skip
+    reason. A folder that changed in the last 10 seconds waits.
+    """
     close_dead_runs(context.instance, curation.engine.url)
     asked = False
     for folder in sorted(path for path in curation.create_folder("inbox").iterdir() if path.is_dir()):
@@ -42,7 +44,7 @@ def inbox(
             check_dataset_name(folder.name, folder, curation.home)
             digest, changed = compute_folder_state(folder)
         except BadDatasetName as error:
-            context.log.warning(f"inbox folder {folder.name!r} is left alone: {error}")
+            context.log.warning(f"inbox folder {folder.name!r} is not ingested: {error}")
             continue
         except ManifestError as error:
             context.log.warning(str(error))
@@ -66,14 +68,15 @@ def inbox(
                 tags={**tags, DATASET: folder.name},
             )
     if not asked:
-        yield dg.SkipReason("no folder in the inbox has changed and settled")
+        yield dg.SkipReason("no folder in the inbox has changed, or the changes are less than 10 seconds old")
 
 
 def compute_folder_state(folder: Path) -> tuple[str, float]:
-    """A digest that changes with any file below a folder, and when the last of them changed in seconds of the epoch.
+    """Return a digest of names, sizes and times of all files below a folder, and the time of the last change in seconds
+    since the epoch. Raises ManifestError for a folder that is no manifest.
 
-    Media count like tables: a row whose file came too late was refused, and the next ingest accepts it. Names, sizes
-    and times go in, no content. Raises ManifestError when the folder is no manifest.
+    Videos count like tables: a row whose file came too late was refused, and the next ingest accepts it. The content of
+    files is not read.
     """
     for path in filter(None, [*list_table_files(folder).values(), find_manifest_file(folder, DIMENSIONS_FILE)]):
         with convert_os_errors(path):
@@ -84,7 +87,9 @@ def compute_folder_state(folder: Path) -> tuple[str, float]:
 
 
 def _list_files(folder: Path) -> Iterator[tuple[str, int, int]]:
-    """Path in the folder, size in bytes and time of change in nanoseconds of every file; some may vanish meanwhile."""
+    """Yield path in the folder, size in bytes and time of change in nanoseconds of every file; files that vanish
+    meanwhile are left out.
+    """
     for where, _, names in os.walk(folder):
         for name in names:
             path = Path(where, name)

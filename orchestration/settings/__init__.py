@@ -1,4 +1,4 @@
-"""Settings of this installation: from the environment, and behind it from one file `reelsieve.toml` with profiles."""
+"""Settings of this installation: from the environment, then from settings files with profiles, then defaults."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _OTHERS = (
     *(DEVICE_VARIABLE, "REELSIEVE_DAGSTER_DIR"),
     *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH", "REELSIEVE_CHAT_SERVER_PYTHON"),
 )
-# How like PREFIX the first word of a variable is that is taken for a misspelt one of ours.
+# How similar to PREFIX the first word of a variable is that counts as a misspelt one of ours.
 _LIKENESS = 0.8
 
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """The settings of the installation and of every metric, read once per process.
+    """Return the settings of the installation and of every metric, read once per process. Values of settings files
+    become environment variables of this process.
 
     Values of the settings file become variables of this process and of those that it starts. Raises SettingsError for a
     value that cannot be used and for a name that nothing reads. Warns of the broken metrics of installed packages.
@@ -33,15 +34,15 @@ def get_settings() -> Settings:
     _warn_of_broken()
     apply_settings_file(read_settings_values())
     everything, *others = list_settings_groups()
-    found = read_settings(everything)
+    settings = read_settings(everything)
     for group in others:
         read_settings(group)
-    known = list_known_variables(found)
+    known = list_known_variables(settings)
     unread = [_explain_unread(name, known) for name in _list_own_variables(os.environ) if name.upper() not in known]
-    # They may be settings of a broken metric, which nobody can ask for its own.
+    # They may be settings of a broken metric, whose settings are unknown.
     if unread and not BROKEN_METRICS:
         raise SettingsError("; ".join(unread))
-    return found
+    return settings
 
 
 def _warn_of_broken() -> None:
@@ -52,14 +53,16 @@ def _warn_of_broken() -> None:
         warn_of_broken_metrics(BROKEN_METRICS)
 
 
-def list_known_variables(found: Settings) -> set[str]:
-    """Every variable of ours that something reads. found: the settings, which name the variables that hold keys."""
-    keys = {str(key).upper() for name, key in found if name.endswith("_key_variable")}
+def list_known_variables(settings: Settings) -> set[str]:
+    """Return the names of all environment variables that Reelsieve reads, including those that the settings name as
+    holders of keys.
+    """
+    keys = {str(key).upper() for name, key in settings if name.endswith("_key_variable")}
     return {*map(format_variable_name, list_setting_fields()), *_OTHERS, *keys}
 
 
 def _list_own_variables(names: Iterable[str]) -> list[str]:
-    """The variables that begin with our prefix, or with a word so like it that it must be misspelt."""
+    """Return the variables that begin with our prefix, or with a word so similar that it must be misspelt."""
     return [
         name
         for name in names
@@ -69,9 +72,9 @@ def _list_own_variables(names: Iterable[str]) -> list[str]:
 
 
 def _explain_unread(name: str, known: Collection[str]) -> str:
-    """What is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
-    # All begin alike: what follows tells them apart.
+    """Return what is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
+    # All have the same prefix: only the rest of the name is compared.
     meant = {variable.removeprefix(PREFIX): variable for variable in (*known, "CURATION_DB_URL")}
-    said = find_similar_name(name.partition("_")[2], meant)
-    hint = f", did you mean {meant[said]}?" if said else ": unset it, or correct its name"
-    return f"environment variable {name} is not read by anything{hint}"
+    similar = find_similar_name(name.partition("_")[2], meant)
+    hint = f"did you mean {meant[similar]}?" if similar else "unset it, or correct its name"
+    return f"environment variable {name} is not a setting: {hint}"

@@ -1,4 +1,4 @@
-"""Settings files: which ones count, and their values.
+"""Settings files: which ones count, whether they are trusted, and their values.
 
 Keys are names of settings, and a table [profile.NAME] holds some for one purpose.
 """
@@ -42,7 +42,7 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings file as it was read once: what is trusted is what is parsed."""
+    """A settings file as it was read once, so that the content that is trusted is the content that is used."""
 
     path: Path
     content: bytes
@@ -50,7 +50,9 @@ class SettingsFile:
 
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
-        """Its keys by table: of the file itself under the empty name, and of every profile under its own."""
+        """The parsed settings by table: those of the file itself under the empty name, and those of every profile under
+        its name. Raises SettingsError for a file that is no TOML.
+        """
         values = _parse(self.path, self.content)
         profiles = values.pop(PROFILE, {})
         if not isinstance(profiles, dict) or not all(isinstance(table, dict) for table in profiles.values()):
@@ -58,7 +60,8 @@ class SettingsFile:
         return {"": values, **profiles}
 
     def list_values_needing_trust(self) -> dict[str, Any]:
-        """The values that count only in a file of the user's own or in a trusted one, by key with its table.
+        """Return the values that count only in the user's own file or in a trusted one, by "[profile.NAME] key"; empty
+        if the file is harmless.
 
         Raises SettingsError for a file with a mistake.
         """
@@ -73,28 +76,33 @@ class SettingsFile:
 
 
 def own_settings_path() -> Path | None:
-    """Return the settings file of this account, which counts in every folder and may not exist."""
+    """Return the path of this account's settings file, which counts in every folder and may not exist; None without a
+    folder for it.
+    """
     folder = find_config_folder()
     return folder / SETTINGS_FILE if folder else None
 
 
 def find_settings_file() -> Path | None:
-    """The file of the current folder or the nearest one above, else the file in the home folder; None without any.
+    """Return the settings file of the current folder or the nearest one above, else the one in the home folder; None if
+    there is none. Raises SettingsError if both exist.
 
-    Raises SettingsError where both are there: a person could not tell which one counts.
+    If both existed, a person could not know which one counts.
     """
-    of_project, of_home = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
-    if of_project == own_settings_path():
-        of_project = None
-    if not of_home.is_file():
-        return of_project
-    if of_project and of_project != of_home:
-        raise SettingsError(f"settings stand in {of_project} and in {of_home}: keep one of the two files")
-    return of_home
+    project_file, home_file = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
+    if project_file == own_settings_path():
+        project_file = None
+    if not home_file.is_file():
+        return project_file
+    if project_file and project_file != home_file:
+        raise SettingsError(f"settings are in {project_file} and in {home_file}: keep one of the two files")
+    return home_file
 
 
 def read_settings_file(path: Path) -> SettingsFile:
-    """Read a settings file. Raises SettingsError for one that cannot be read, or that is too long to be one."""
+    """Return the content and owner of a settings file. Raises SettingsError for one that cannot be read or is longer
+    than 64 KiB.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(LONGEST_FILE + 1)
@@ -107,21 +115,21 @@ def read_settings_file(path: Path) -> SettingsFile:
 
 
 def is_home_chosen_by_user(chosen: Settings) -> bool:
-    """Whether the user named the home folder of these settings in the environment or in a file of their own."""
+    """Whether the user named the home folder of these settings, in the environment or in their own settings file."""
     place = find_setting_place(format_variable_name("home"))
     return chosen.is_home_named and (place is None or place.startswith(f"{own_settings_path()}: "))
 
 
 def _find_home_folder() -> Path:
-    """The home folder as the environment, the user's own file or the current folder has it."""
+    """Return the home folder that the environment, the user's own file or the current folder names."""
     named = _read_home_variable()
-    if not named and (own := _read_own_values()):
-        named = own[0].get(format_variable_name("home"), ("", ""))[0]
+    if not named and (own_values := _read_own_values()):
+        named = own_values[0].get(format_variable_name("home"), ("", ""))[0]
     return Path(named or find_home()).expanduser().resolve()
 
 
 def _read_home_variable() -> str | None:
-    """The home that the environment names, and no settings file by it."""
+    """Return the home that the environment itself names, and no settings file through it; None without one."""
     variable = format_variable_name("home")
     return os.environ.get(variable) if find_setting_place(variable) is None else None
 
@@ -130,27 +138,30 @@ Values = dict[str, tuple[str, str]]
 
 
 def _read_own_values() -> tuple[Values, dict[str, Values]] | None:
-    """The values of the user's own file, and those of its profiles."""
+    """Return the values of the user's own file and those of its profiles; None without a file."""
     path = own_settings_path()
     # Not by the path's own method, which fails where the account may not look.
     if path is None or not os.path.isfile(path):
         return None
-    own = read_settings_file(path)
-    if own.is_foreign:
+    file = read_settings_file(path)
+    if file.is_foreign:
         raise SettingsError(f"{path} belongs to another account: make it yours, or unset XDG_CONFIG_HOME")
-    return _parse_values(own)
+    return _parse_values(file)
 
 
 def read_settings_values() -> Values:
-    """By variable, its text and its place: of the chosen profile before the others, of a folder before the user's."""
+    """Return (text, place) of every setting in the settings files and the chosen profile, by variable. The profile
+    comes before other values, and a folder's file before the user's own.
+    """
     chosen, path = os.environ.get(format_variable_name(PROFILE), ""), find_settings_file()
-    # All profiles are looked at, so that a mistake does not wait for the day when one is chosen.
+    # All profiles are read, so that a mistake does not wait for the day when one is chosen.
     read = [values for values in (_read_own_values(), _read_folder_values(path) if path else None) if values]
     profiles = dict.fromkeys(name for _, by_profile in read for name in by_profile)
     if chosen and chosen not in {*PROFILES, *profiles}:
         there = ", ".join(dict.fromkeys([*PROFILES, *profiles]))
         raise SettingsError(
-            f"{format_variable_name(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into {path or SETTINGS_FILE}"
+            f"{format_variable_name(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into "
+            f"{path or SETTINGS_FILE}"
         )
     values: Values = {}
     for plain, _ in read:
@@ -162,11 +173,13 @@ def read_settings_values() -> Values:
 
 
 def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
-    """The values of a file that came with a folder, perhaps somebody else's. Raises SettingsError for what may harm."""
+    """Return the values of a file that came with a folder, perhaps from somebody else. Raises SettingsError if it sets
+    what only a trusted file may.
+    """
     file, quoted = read_settings_file(path), shlex.quote(str(path))
     values = _parse_values(file)
     home = _find_home_folder()
-    # Whose home is trusted may already run programs in this user's name.
+    # A trusted home may already run programs in this user's name.
     is_of_home = path.parent == home and (bool(_read_home_variable()) or is_own_home(home))
     if is_of_home or is_trusted(path, file.content):
         return values
@@ -183,7 +196,7 @@ def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
 
 
 def _list_profile_values(chosen: str) -> dict[str, tuple[str, str]]:
-    """The values of a profile that Reelsieve brings; nothing for another one."""
+    """Return the values of a built-in profile by variable; empty for another name."""
     if chosen not in PROFILES:
         return {}
     defaults = {name: field.default for name, field in list_setting_fields().items() if name in PROFILE_SETTINGS}
@@ -195,7 +208,7 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomli.loads(content.decode())
     except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is no TOML: {error}") from None
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None
     except (ValueError, RecursionError) as error:
         why = "is nested too deep" if isinstance(error, RecursionError) else "has too many digits"
         raise SettingsError(
@@ -204,7 +217,7 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def _find_faulty_line(text: str, kind: type[Exception]) -> int:
-    """The line at which the reader gives up with an error of this kind, which none but the rest of the file mends."""
+    """Return the line at which the reader fails with an error of this kind, which no later line mends."""
     lines = text.splitlines(keepends=True)
 
     def fails(n_lines: int) -> bool:
@@ -220,7 +233,7 @@ def _find_faulty_line(text: str, kind: type[Exception]) -> int:
 
 
 def _parse_values(file: SettingsFile) -> tuple[Values, dict[str, Values]]:
-    """The values of a file, and those of its profiles."""
+    """Return the values of a file, and those of its profiles by name."""
     plain, *profiles = file.tables.items()
     return _format_values(file.path, *plain), {name: _format_values(file.path, name, table) for name, table in profiles}
 
@@ -230,29 +243,29 @@ def _format_table_prefix(table: str) -> str:
 
 
 def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
-    """By variable, the text of the key's value and its place."""
+    """Return (text, place) of every key by variable. Raises SettingsError for an unknown key."""
     known = list_setting_fields()
-    found = {}
+    texts = {}
     for key, value in values.items():
         place = f"{path}: {_format_table_prefix(table)}{_shorten(key)}"
         if key not in known and BROKEN_METRICS:
-            # It may be a setting of a broken metric, which nobody can ask for its own.
+            # It may be a setting of a broken metric, whose settings are unknown.
             continue
         if key not in known:
             meant = find_similar_name(key, known)
-            raise SettingsError(f"{place} is no setting{f', did you mean {meant}?' if meant else ''}")
+            raise SettingsError(f"{place} is not a setting{f': did you mean {meant}?' if meant else ''}")
         if not is_allowed_in_file(key):
             raise SettingsError(
                 f"{place} {ENVIRONMENT_ONLY[key]}: set the variable {format_variable_name(key)} instead"
             )
         if key == "curation_db_url":
             _refuse_password(place, str(value))
-        found[format_variable_name(key)] = (_format_value(path.parent, known[key], value, place), place)
-    return found
+        texts[format_variable_name(key)] = (_format_value(path.parent, known[key], value, place), place)
+    return texts
 
 
 def _shorten(key: str) -> str:
-    """A key as a sentence shows it, however long it is and whatever letters it has."""
+    """Return a key as a sentence shows it: printable, and of limited length."""
     shown = key if key.isprintable() else ascii(key)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}.."
 
@@ -266,11 +279,11 @@ def _refuse_password(place: str, url: str) -> None:
     except DatabaseUnavailable as error:
         raise SettingsError(f"{place}: {error}") from None
     if parsed.password is not None or any("password" in name for name in parsed.query):
-        raise SettingsError(f"{place} holds a password: set PGPASSWORD, or the variable CURATION_DB_URL")
+        raise SettingsError(f"{place} contains a password: set PGPASSWORD, or the variable CURATION_DB_URL")
 
 
 def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str:
-    """The value as a variable has it; a path of the file stands beside the file."""
+    """Return the value as its variable has it; a relative path counts from the folder of the file."""
     if isinstance(value, str):
         text = str(folder / Path(value).expanduser()) if field.annotation in (Path, Path | None) else value
     elif _is_deep(value):
@@ -279,15 +292,15 @@ def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str
         try:
             text = json.dumps(value, default=str)
         except ValueError:
-            # A number of many hexadecimal digits is read, and cannot be written with decimal ones.
+            # A number of many hexadecimal digits can be read, but not written with decimal digits.
             raise SettingsError(f"{place} has too many digits: shorten it") from None
     if "\0" in text:
-        raise SettingsError(f"{place} holds a NUL, which no setting can: remove it")
+        raise SettingsError(f"{place} contains a NUL character: remove it")
     return text
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether lists and tables stand in one another deeper than any setting needs."""
+    """Whether lists and tables are nested deeper than any setting needs."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [

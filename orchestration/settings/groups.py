@@ -1,4 +1,4 @@
-"""All settings by their groups and names, with their defaults and meanings."""
+"""All settings by group and name, with their defaults and meanings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ ENVIRONMENT_ONLY = {"failure_url": "is a secret", PROFILE: "chooses in the file"
 
 
 class Settings(BaseSettings):
-    """The settings of this installation. A field X is the variable REELSIEVE_X."""
+    """The settings of this installation. A field X is the environment variable REELSIEVE_X, except curation_db_url,
+    which is CURATION_DB_URL.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
 
@@ -48,33 +50,35 @@ class Settings(BaseSettings):
 
     @property
     def home_folder(self) -> Path:
-        """The home folder as an absolute path."""
+        """The home folder as an absolute path. It may not exist."""
         return self.home.expanduser().resolve()
 
     @property
     def is_home_named(self) -> bool:
-        """Whether a setting names the home folder, so that it need not be looked for."""
+        """Whether a setting names the home folder; if not, it was looked for from the current folder."""
         return "home" in self.model_fields_set
 
     @property
     def database_url(self) -> str | None:
-        """The configured database URL, or None for the embedded server."""
+        """The database URL that CURATION_DB_URL names, or None for the embedded server."""
         return self.curation_db_url.get_secret_value() or None if self.curation_db_url else None
 
 
 @cache
 def list_settings_groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings]]:
-    """All groups of settings; the first has the fields of the installation and of every metric."""
+    """Return the classes of all settings: first that of the installation with the fields of every metric, then those of
+    media and of rating thresholds.
+    """
     of_metrics = dict.fromkeys(scorer.settings for scorer in SCORERS.values())
     # create_model takes several bases, but its type stub knows only one.
     return create_model("AllSettings", __base__=cast(Any, (Settings, *of_metrics))), MediaSettings, RatingSettings
 
 
 def list_setting_fields() -> dict[str, FieldInfo]:
-    """Every setting by its name, which is its key in the settings file."""
+    """Return pydantic's field of every setting, by its name, which is its key in the settings file."""
     return {name: field for group in reversed(list_settings_groups()) for name, field in group.model_fields.items()}
 
 
 def is_allowed_in_file(name: str) -> bool:
-    """Whether a settings file may hold the setting."""
+    """Whether a settings file may hold the setting: all but the few that only the environment may set."""
     return name not in ENVIRONMENT_ONLY

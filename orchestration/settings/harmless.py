@@ -1,4 +1,4 @@
-"""Which values anybody's settings file may set, and which only a file that its user trusts."""
+"""Which values anybody's settings file may set, and which only a file that the user trusts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-# Settings that name a model, beside those that end in _model.
+# Settings that name a model, in addition to those that end in _model.
 _MODELS = {"text_encoder", "image_text_encoder", "image_text_checkpoint", "ecs_verifier", "sentence_splitter"}
 _MODEL_NAME = re.compile(r"(sat:)?(?P<name>[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?)(@\w+)?")
 _MONEY_SETTINGS = {"chat_budget", "chat_prices"}
 
 
 def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
-    """Whether anybody's file may set it: a number, a switch, a choice from a list, or a model by its public name.
+    """Whether a settings file of anybody may give this value to the setting: a number, a switch, a choice from a list,
+    or a model by its public name. False for everything about money.
 
-    All else may name a server, a key, a file, a folder, a command or somebody's money.
+    Any other value may name a server, a key, a file, a folder or a command.
     """
     if key in _MONEY_SETTINGS:
         return False
@@ -32,7 +33,7 @@ def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
 
 
 def _list_value_types(annotation: Any) -> Iterator[type]:
-    """The types of the values that an annotation allows; a choice from a list has none, and neither have keys."""
+    """Yield the types of the values that an annotation allows; keys of mappings, and choices from a list, have none."""
     if (origin := get_origin(annotation)) is None:
         yield annotation
     elif origin is Annotated:

@@ -1,1 +1,1 @@
-"""The web interface: Dagster's own, with a guard in front of it that other pages of ours share."""
+"""The web interface: Dagster's own and our pages, behind one guard."""

@@ -1,4 +1,4 @@
-"""Keeps other web sites out of pages on this machine, which trust every request to 127.0.0.1."""
+"""Keeps other web sites out of the pages on this machine, which trust every request to 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ POLICY_VIOLATION = 1008
 
 
 class RequestGuard:
-    """An ASGI application in front of another one: it passes on only requests of our own pages and of programs.
+    """ASGI middleware that passes on only the requests of our own pages and of programs, and answers all others with an
+    error.
 
     A request must name this server as its host, so that no foreign name can be pointed here. It must come from no other
     origin. Only a POST of JSON, which no form or link can send, may change anything. No other site may frame our pages.
@@ -27,7 +28,7 @@ class RequestGuard:
         self._origins = {f"http://{host}" for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it with one sentence."""
+        """Pass the request on to the inner application, or refuse it with a status and one sentence."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -41,7 +42,7 @@ class RequestGuard:
             await PlainTextResponse(f"{sentence}\n", status)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Status and reason of a request that must not pass, else None."""
+        """Return status and reason for a request that must not pass, else None."""
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
@@ -53,13 +54,15 @@ class RequestGuard:
 
 
 def _explain_refused_request(scope: Scope, headers: Headers) -> tuple[int, str] | None:
-    """Why a request names nothing, or might change something although any link or form can send it, else None."""
+    """Return status and reason for a path that names nothing, or for a request that any link or form can send although
+    it might change something; else None.
+    """
     path = scope["path"]
     parts = path.split("/")[1:]
     is_no_log = parts[0] == "logs" and (len(parts) < 3 or "" in parts)
     # Dagster takes such a name for that of a file, and answers that it has a fault.
     if is_no_log or {"..", "."}.intersection(parts) or "\0" in path:
-        return 404, "there is nothing of this name"
+        return 404, "nothing has this name"
     if scope["method"] in ("GET", "HEAD"):
         # Where HTML is accepted Dagster answers with a page to type queries into; else it runs the query.
         if path == GRAPHQL and "text/html" not in headers.get("accept", ""):
@@ -70,7 +73,7 @@ def _explain_refused_request(scope: Scope, headers: Headers) -> tuple[int, str] 
 
 
 def _forbid_framing(send: Send) -> Send:
-    """Send with a header that forbids other sites to frame the page, where they could lead a click astray."""
+    """Return a send function that adds a header by which browsers refuse to frame the page in other sites."""
 
     async def send_unframed(message: Message) -> None:
         if message["type"] == "http.response.start":

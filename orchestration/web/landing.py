@@ -1,12 +1,12 @@
-"""The first page: it leads to the lineage with all groups folded, top to bottom, as the README shows it."""
+"""The first page of the web interface: it opens the lineage with all groups folded, top to bottom."""
 
 from __future__ import annotations
 
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-# Where Dagster's page keeps a person's choices. It fits the graph's width to the window: from top to bottom the graph
-# is narrow, and its names are large. It keeps open groups too, and with all of them open it draws no name at all.
+# Dagster's page keeps a person's choices in the browser's storage. It fits the graph's width to the window: from top to
+# bottom the graph is narrow, and its names are large. With all groups open it draws no name at all.
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -26,13 +26,15 @@ location.replace("/asset-groups");
 
 
 class LandingRouter:
-    """In front of Dagster's application: answers for the address without a path, and leads to the pages of look."""
+    """ASGI application that serves the first page at /, sends addresses below /look to the look pages, and all others
+    to Dagster.
+    """
 
     def __init__(self, app: ASGIApp, look: ASGIApp) -> None:
         self._app, self._look = app, look
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
+        """Answer with the first page, or pass the request to the look pages or to Dagster."""
         app = self._app
         if scope["type"] == "http" and scope["path"].split("/")[1] == "look":
             app = self._look

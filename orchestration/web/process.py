@@ -1,4 +1,4 @@
-"""A program that runs beside the web server and ends with it."""
+"""A program that runs next to the web server and ends with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ PATIENCE_S = 1
 
 @contextmanager
 def run_dagster_program(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One of Dagster's programs as a process, which is stopped at the end with all that it started."""
+    """Start one of Dagster's programs with these arguments and yield its process. When the block ends, the program and
+    all that it started are stopped.
+    """
     started = subprocess.Popen([str(Path(sys.executable).with_name(program)), *arguments])
     try:
         yield started

@@ -1,4 +1,4 @@
-"""Dagster's web server with its daemon and a code server for both, as `dagster dev` runs them, behind the guard."""
+"""Dagster's web server with its daemon and a code server for both, behind the guard, as `dagster dev` runs them."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ DEFINITIONS = "orchestration.definitions"
 PAUSE_S = 0.1
 POLL_RATE_MS = 2000
 LOG = "ui.log"
-# Dagster's command has no place for a guard, and with a guard that passes requests on to it, its own port would stand
-# open to every site. So this function of it, with which it ends, is replaced. Its host is one that does not exist:
-# should a version of Dagster not call the function, nothing is served.
+# Dagster's command cannot be given a guard, and behind a guard that passes requests on, its own port would be open to
+# every site. So the last function that it calls is replaced. Its host is one that does not exist: if a version of
+# Dagster does not call the function, nothing is served.
 LAST_STEP = "host_dagster_ui_with_workspace_process_context"
 NO_HOST = "guarded.invalid"
 
 
 class NotGuarded(RuntimeError):
-    """This version of Dagster's web server cannot be guarded."""
+    """Raised when this version of Dagster's web server cannot be put behind the guard."""
 
 
 def serve_interface(installation: Installation, port: int) -> None:
-    """Serve the interface on 127.0.0.1 for ever. It returns when another process ends, and one line says so.
+    """Serve Dagster's web interface and the look pages on 127.0.0.1 until a signal comes or another of its processes
+    ends; then one printed line names that process.
 
-    From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
+    The output of this process and of those that it starts goes to a log; only this line and errors are shown.
     """
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
     installation.instance.dispose()
@@ -93,9 +94,9 @@ def _host_behind_guard(
     context: Any,
     *_: Any,
 ) -> None:
-    """Serve behind the guard until another process ends; in the place of Dagster's own function.
+    """Serve behind the guard until another process ends. Called in place of Dagster's own function.
 
-    context: Dagster's sight of the code server.
+    context: Dagster's context of the code server.
     """
     dagsters = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS)
     app = LandingRouter(dagsters, make_look_pages(installation, has_lineage=True).make_app())
@@ -111,7 +112,7 @@ def _host_behind_guard(
     server = uvicorn.Server(config)
     for other in others.values():
         threading.Thread(target=_end_together, args=(other, server), daemon=True).start()
-    terminal.print_line(f"ready: http://127.0.0.1:{port} (what Dagster says is in {terminal.log})")
+    terminal.print_line(f"ready: http://127.0.0.1:{port} (the log of Dagster is {terminal.log})")
     server.run()
     # A signal leaves this block as KeyboardInterrupt.
     for name, other in others.items():
@@ -120,7 +121,7 @@ def _host_behind_guard(
 
 
 def _wait_for(socket_file: Path, code: subprocess.Popen[bytes]) -> None:
-    """Wait until the code server answers, which it does once it has loaded the definitions, or has ended."""
+    """Wait until the code server answers, which it does once it has loaded the definitions, or until it has ended."""
     while code.poll() is None:
         with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
             client.connect(str(socket_file))

@@ -1,4 +1,4 @@
-"""What a person sees of the interface at the terminal; all else that its processes print goes to a log file."""
+"""The terminal of the web interface, which shows a few lines; all other output of its processes goes to a log file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from assets.home_files import keep_files_private
 
 
 class LoggedTerminal:
-    """The terminal, apart from standard output and error, which from then on lead to the log."""
+    """The terminal of a process whose standard output and error go to a log file."""
 
     def __init__(self, log: Path) -> None:
-        """Send standard output and error of this process and of those that it starts to a new log file."""
+        """Send standard output and error of this process, and of those that it starts, to a new log file."""
         self.log = log
         self._shown: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
         with keep_files_private(), log.open("w") as file:
@@ -21,5 +21,5 @@ class LoggedTerminal:
             os.dup2(file.fileno(), 2)
 
     def print_line(self, line: str) -> None:
-        """Show one line."""
+        """Print one line on the terminal, not in the log."""
         print(line, file=self._shown, flush=True)

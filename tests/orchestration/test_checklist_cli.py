@@ -119,7 +119,7 @@ def test_an_early_exit_needs_something_to_verify(installation: Installation, sto
     done = run_command("score", "-d", "tiny", "--metric", "vcs", "--early-exit")
     assert (done.returncode, done.stderr.strip()) == (
         2,
-        "error: --early-exit concerns metrics whose models can stop early, not vcs",
+        "error: --early-exit has no effect: the models of vcs cannot stop early",
     )
 
 
@@ -203,13 +203,13 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     total = report["evaluation"][-1]
     assert (total["dimension"], total["labels"], total["positive"]) == ("all dimensions", 90, 70)
     assert f"all dimensions 90 {total['accuracy']:.4f} {total['majority']:.4f} {total['f1']:.4f}" in text
-    assert "the scores of tiny follow these thresholds now" in text
+    assert "the scores of tiny use these thresholds now" in text
     # A verifier that is no better than always saying yes gets a warning, and its thresholds are in force all the same.
     assert newest_check() == (total["f1"] > total["all_positive_f1"], dg.AssetCheckSeverity.WARN)
     # Where no labels are left, a sentence stands in the place of the table.
     done = run_command("calibrate", "-d", "tiny", "--labels", "all")
     text = " ".join(done.stdout.split())
-    assert "no labels are left: thresholds were chosen on all, so nothing says how good" in text
+    assert "no labels are left to measure how good the thresholds are" in text
     assert "majority" not in text
     assert newest_check()[0]
 
@@ -236,7 +236,7 @@ def test_calibrate_on_labels_of_a_judge(story: dict[str, Any]) -> None:
         assert (asked_first, len(server.asked)) == (5, 5 + N_CAPTIONS - 4)
     text, said = (" ".join(shown.split()) for shown in (few.stdout, few.stderr))
     assert few.returncode == 0, few.stderr
-    assert "on labels of judge:tiny, not of people; 4 of 5 captions judged by this run; 1 have no labels" in text
+    assert "on labels of judge:tiny, not of people; 4 of 5 captions judged by this run; 1 without labels" in text
     assert "1 caption has no labels of the judge; reason of the first: clip_" in said
     assert "the server answered 403: not you" in said
     found = read_json(done)
@@ -278,7 +278,7 @@ def test_a_limit_needs_a_judge(story: dict[str, Any]) -> None:
     done = run_command("calibrate", "-d", "tiny", "--limit", "3")
     assert (done.returncode, done.stderr.strip()) == (
         2,
-        "error: --limit concerns the captions that a judge labels: give --judge too",
+        "error: --limit needs --judge: it limits how many captions the judge labels",
     )
 
 

@@ -609,7 +609,7 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["select", "-d", "cli", "--keep", "1.5"], "the recipe's keep is '1.5': give the share"),
         (["select", "-d", "cli", "--by", "bleu"], "there is no column 'bleu'"),
         (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),
-        (["select", "-d", "cli", "--bands", "1,x", "--per", "duration_s"], "--bands: 'x' is no number"),
+        (["select", "-d", "cli", "--bands", "1,x", "--per", "duration_s"], "--bands: 'x' is not a number"),
         (["select", "-d", "cli", "--per", "system", "--quota", "brief=1.5"], "the recipe's quotas is"),
         (["select", "-d", "cli", "--per", "system", "--quota", "brief=nan"], "the recipe's quotas is"),
         (["select", "-d", "cli", "--per", "system", "--quota", "a=1", "--quota", "a=2"], "--quota names 'a' twice"),
@@ -619,7 +619,7 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["select", "-d", "cli", "--recipe", "none.yaml"], "none.yaml: the recipe cannot be read"),
         (
             ["select", "-d", "cli", "--recipe", "r.yaml", "--keep", "1"],
-            "--recipe says all of the rule: leave --keep out",
+            "--recipe holds the whole recipe: leave --keep out",
         ),
         (["selections", "show", "999"], "there is no selection 999"),
         (["selections", "diff", "998", "999"], "there is no selection 998"),

@@ -132,7 +132,7 @@ def test_a_server_that_refuses_is_named_without_its_url(
     ("url", "why"),
     [
         (f"http://127.0.0.1:1/{SECRET}", "does not answer"),
-        (f"file:///{SECRET}", "is no address of a web server"),
+        (f"file:///{SECRET}", "is not the address of a web server"),
         (SECRET, "does not answer"),
     ],
 )

@@ -170,8 +170,8 @@ def test_the_last_scores_that_go_take_the_column_along(imported: Installation) -
     assert answer("SELECT count(*) FROM scorer WHERE metric = 'mistake'") == [(0,)]
     assert answer("SELECT count(human_like) FROM sample_scores") == others
     for metric, sentence in [
-        ("vcs", "error: 'vcs' was not imported, only"),
-        ("human_lik", "error: 'human_lik' was not imported, did you mean 'human_like'?"),
+        ("vcs", "error: 'vcs' was not imported: only"),
+        ("human_lik", "error: 'human_lik' was not imported: did you mean 'human_like'?"),
     ]:
         done = run_command("drop", "mine", "--metric", metric, "--yes")
         assert (done.returncode, " ".join(done.stderr.split())[: len(sentence)]) == (1, sentence)
@@ -253,10 +253,10 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
     gone = {**good, "sample": [KEYS[0], "gone"]}
     elsewhere = {**good, "video": ["clip_01", "clip_00"]}
     for columns, name, sentence in [
-        ({"value": [1]}, "extra", "the table says of no row which sample it is about, it has 'value': name one sample"),
-        ({"sample": ["a"]}, "extra", "the table has no column of numbers but 'sample': name it value"),
+        ({"value": [1]}, "extra", "the table has no column that names samples, only 'value': name one column sample"),
+        ({"sample": ["a"]}, "extra", "the table has no column of numbers, only 'sample': name one column value"),
         ({"sample": [], "value": []}, "extra", "the table has no rows"),
-        ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is no number"),
+        ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is not a number"),
         ({**good, "value": [0.1, float("inf")]}, "extra", "row 2: value inf is not finite"),
         ({**good, "value": [10**400, 1]}, "extra", "row 1: value 1329 bits long is not finite"),
         ({**good, "sample": ["a\x00", "b"]}, "extra", "row 1: sample 'a\\x00' is no text"),
@@ -266,14 +266,14 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
             "extra",
             "row 1: reason '\\ud800' has a character that no database can store",
         ),
-        ({**good, "value": [None, 1], "status": ["\x00", "ok"]}, "extra", "row 1: status '\\x00' has no value"),
-        ({**good, "value": [True, False]}, "extra", "row 1: value True is no number"),
+        ({**good, "value": [None, 1], "status": ["\x00", "ok"]}, "extra", "row 1: status '\\x00' cannot be given"),
+        ({**good, "value": [True, False]}, "extra", "row 1: value True is not a number"),
         ({**good, "sample": [KEYS[0]] * 2}, "extra", f"rows 1 and 2 are both about sample '{KEYS[0]}'"),
         (gone, "extra", "a row names a sample that dataset 'mine' does not have, such as 'gone' in row 2"),
         ({**good, "sample": ["a", "b"]}, "extra", "2 rows name samples that dataset 'mine' does not have, such as 'a'"),
         ({**good, "sample": [1, 2]}, "extra", "row 1: sample 1 is no text"),
         ({**good, "status": ["failed", "ok"]}, "extra", "row 1: status 'failed' has a value"),
-        ({**good, "value": [None, 1.0], "status": ["stale", "ok"]}, "extra", "row 1: status 'stale' has no value"),
+        ({**good, "value": [None, 1.0], "status": ["stale", "ok"]}, "extra", "row 1: status 'stale' cannot be given"),
         (elsewhere, "extra", f"row 1: video 'clip_01' is not that of sample '{KEYS[0]}'"),
         (good, "vcs", "the name 'vcs' is a metric or another column of sample_scores already"),
         (good, "words", "the name 'words' is a metric or another column"),
@@ -286,7 +286,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
             rs.import_scores(pd.DataFrame(columns, dtype=object), name, "mine")
         assert str(error.value).startswith(sentence)
     for source in ("\x00", "\ud800", " ", 5):
-        with pytest.raises(rs.ReelsieveError, match=r"^source .* is no plain text"):
+        with pytest.raises(rs.ReelsieveError, match=r"^source .* is not plain text"):
             rs.import_scores(pd.DataFrame(good), "extra", "mine", source=source)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(rs.ReelsieveError, match="did you mean 'mine'"):
         rs.import_scores(pd.DataFrame(good), "extra", "minee")

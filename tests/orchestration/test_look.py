@@ -200,9 +200,9 @@ def test_what_is_seen_is_a_statement(page: Page, shown: Shown) -> None:
     ("path", "status", "sentence"),
     [
         ("/look/clipz", 404, "did you mean &#39;clips&#39;"),
-        ("/look/clips/sample/99999", 404, "has no sample of this address"),
-        ("/look/clips/sample/99999999999999999999", 404, "has no sample of this address"),
-        ("/look/clips/video/99999/file", 404, "has no video of this address"),
+        ("/look/clips/sample/99999", 404, "has no sample with this address"),
+        ("/look/clips/sample/99999999999999999999", 404, "has no sample with this address"),
+        ("/look/clips/video/99999/file", 404, "has no video with this address"),
         ("/look/clips?where=vcs+>", 400, "not a complete condition"),
         ("/look/clips?sort=gone", 400, "unknown name &#39;gone&#39;"),
         ("/look/clips?show=gone", 400, "unknown name &#39;gone&#39;"),
@@ -215,14 +215,14 @@ def test_what_is_seen_is_a_statement(page: Page, shown: Shown) -> None:
         (f"/look/clips?after={'[' * 3000}", 400, "names no place where a page could begin"),
         (f"/look/clips?where={'(' * 3000}vcs+>+0{')' * 3000}", 400, "nested"),
         (f"/look/clips?where=vcs+>+{'9' * 5000}", 400, "vcs"),
-        (f"/look/clips/sample/{'9' * 5000}", 404, "has no sample of this address"),
-        (f"/look/clips/video/{'9' * 5000}", 404, "has no video of this address"),
-        (f"/look/clips/rate?rater=a&aspect=b&seed={'9' * 5000}", 400, "is no whole number of the address"),
-        (f"/look/clips/rate/facts?rater=a&seed={'9' * 5000}", 400, "is no whole number of the address"),
+        (f"/look/clips/sample/{'9' * 5000}", 404, "has no sample with this address"),
+        (f"/look/clips/video/{'9' * 5000}", 404, "has no video with this address"),
+        (f"/look/clips/rate?rater=a&aspect=b&seed={'9' * 5000}", 400, "in the address is not a whole number"),
+        (f"/look/clips/rate/facts?rater=a&seed={'9' * 5000}", 400, "in the address is not a whole number"),
         ("/look/clips/histogram?column=text", 400, "all values of 'text' are unique"),
-        ("/look/clips/selection?where=vcs+>+9", 400, "no sample that could be frozen"),
-        ("/look/files/../app.py", 404, "nothing of this name"),
-        ("/look/files/..%2fapp.py", 404, "nothing of this name"),
+        ("/look/clips/selection?where=vcs+>+9", 400, "no sample to freeze"),
+        ("/look/files/../app.py", 404, "nothing has this name"),
+        ("/look/files/..%2fapp.py", 404, "nothing has this name"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(shown: Shown, path: str, status: int, sentence: str) -> None:
@@ -238,7 +238,7 @@ def test_a_video_without_a_file_is_told_in_one_sentence(shown: Shown, number: in
         video = connection.exec_driver_sql(query, (f"v{number}",)).scalar_one()
     answer = shown.ask(f"/look/clips/video/{video}/{what}")
     assert answer.status == 400
-    assert json.loads(answer.read())["told"]
+    assert json.loads(answer.read())["message"]
 
 
 def test_a_video_is_sent_by_ranges_and_only_as_one(shown: Shown) -> None:

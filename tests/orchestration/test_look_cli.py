@@ -111,7 +111,7 @@ def test_an_answer_outlives_a_kill() -> None:
         ),
         (
             ["rate", "tiny"],
-            "name what is rated with --aspect, such as --aspect coverage, or label facts with --keypoints",
+            "give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts",
         ),
         (
             ["rate", "tiny", "--keypoints", "--pairs"],

@@ -108,7 +108,7 @@ def test_two_windows_on_one_caption_store_one_answer(page: Page, shown: Shown, r
     assert now(other) == first
     press(page, "5")
     other.keyboard.press("1")
-    other.get_by_role("status").get_by_text("that answer was not stored").wait_for()
+    other.get_by_role("status").get_by_text("your answer was not stored").wait_for()
     assert stored(shown, rater) == [(first, "coverage", 5.0)]
     other.get_by_role("link", name="Go on").click()
     other.get_by_text("1 of 30 rated").wait_for()
@@ -133,7 +133,7 @@ def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: s
     page.goto(f"/look/clips/rate?aspect=coverage&rater={rater}&{skip}")
     assert now(page) == shown.ids[-1]
     press(page, "3")
-    page.get_by_role("link", name="go on with them").click()
+    page.get_by_role("link", name="go on with").click()
     page.get_by_text("1 of 30 rated").wait_for()
     assert now(page) in shown.ids[:-1]
 
@@ -163,8 +163,8 @@ def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, sh
         ("rater=a&aspect=b&scale=1-7", "there is no scale &#39;1-7&#39;"),
         ("rater=a&aspect=%00", "NUL character"),
         ("rater=%20&aspect=b", "the rater"),
-        ("rater=a&aspect=b&seed=-1", "is no whole number"),
-        ("rater=a&aspect=b&skip=x", "is no whole number"),
+        ("rater=a&aspect=b&seed=-1", "is not a whole number"),
+        ("rater=a&aspect=b&skip=x", "is not a whole number"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence(shown: Shown, query: str, sentence: str) -> None:
@@ -277,7 +277,7 @@ def test_agreement_so_far_is_folded_and_says_when_it_is_enough(page: Page, shown
     row = region.get_by_role("row", name="evqa").inner_text().split("\t")
     assert row[-1] == "30"
     page.get_by_text("How far people agree with each other is open").wait_for()
-    assert page.get_by_text("A forecast takes the difference as it is now").is_visible()
+    assert page.get_by_text("A forecast assumes that the difference stays as it is now").is_visible()
 
 
 def digest(shown: Shown, sample_id: int) -> str:
@@ -317,7 +317,7 @@ def test_facts_are_labelled_by_keys_and_two_raters_store_one_label(page: Page, s
     press(page, "u")
     assert labels(shown, rater) == [(first, True)]
     other.keyboard.press("n")
-    other.get_by_role("status").get_by_text("that answer was not stored").wait_for()
+    other.get_by_role("status").get_by_text("your answer was not stored").wait_for()
     assert (labels(shown, rater), labels(shown, f"{rater} too")) == ([(first, True)], [])
     other.close()
 
@@ -327,7 +327,7 @@ def test_a_dataset_that_changes_meanwhile_is_asked_anew(page: Page, shown: Shown
     pair, text = both(page), page.locator(".caption").first.inner_text()
     change_text(shown.engine, pair[0], f"{text} and barks")
     page.keyboard.press("a")
-    page.get_by_role("status").get_by_text("that answer was not stored").wait_for()
+    page.get_by_role("status").get_by_text("your answer was not stored").wait_for()
     assert preferred(shown, rater) == []
     page.get_by_role("link", name="Go on").click()
     page.get_by_text("and barks").wait_for()

@@ -62,11 +62,15 @@ def test_metrics_without_models_take_no_gpu(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("machines", "settings", "said"),
     [
-        ([BOX], {"ray_cpus": 32}, "REELSIEVE_RAY_CPUS asks for 32 cores an actor, and the largest machine has 16"),
+        ([BOX], {"ray_cpus": 32}, "REELSIEVE_RAY_CPUS asks for 32 cores per actor, but the largest machine has 16"),
         ([], {}, "the largest machine has 0"),
         ([BOX], {"ray_gpus": 1.5}, "REELSIEVE_RAY_GPUS is 1.5: give a part of one GPU, or a whole number"),
-        ([BOX, BOX], {"ray_gpus": 3}, "no machine has room for an actor with 3 GPUs and 1 cores, the most GPUs are 2"),
-        ([LAPTOP], {"ray_gpu_actors": 1}, "the most GPUs are 0: lower REELSIEVE_RAY_GPUS"),
+        (
+            [BOX, BOX],
+            {"ray_gpus": 3},
+            "actor with 3 GPUs and 1 cores .the largest has 2 GPUs.: lower",
+        ),
+        ([LAPTOP], {"ray_gpu_actors": 1}, "the largest has 0 GPUs.: lower REELSIEVE_RAY_GPUS"),
         ([Machine(64), Machine(1, 1)], {"ray_cpus": 2}, "with 1 GPUs and 2 cores"),
     ],
 )

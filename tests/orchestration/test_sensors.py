@@ -112,7 +112,7 @@ def test_inbox_asks_once_for_a_settled_folder_and_again_when_it_changed(folder: 
     write_manifest(folder, n_videos=2, prefix="posted")
     # However slow the machine, it was written just now.
     settle(folder, -60)
-    assert tick(inbox) == ([], "no folder in the inbox has changed and settled")
+    assert tick(inbox) == ([], "no folder in the inbox has changed, or the changes are less than 10 seconds old")
 
     settle(folder)
     (first,), _ = tick(inbox)
@@ -202,8 +202,8 @@ def test_inbox_warns_of_folders_that_are_no_data_sets(folder: Path, capsys: pyte
     write_manifest(inside / "demo", n_videos=1, prefix="foreign")
     assert tick(inbox)[0] == []
     warnings = capsys.readouterr().err
-    assert "inbox folder 'no table' is left alone" in warnings
-    assert "inbox folder 'demo' is left alone: dataset name 'demo' is reserved" in warnings
+    assert "inbox folder 'no table' is not ingested" in warnings
+    assert "inbox folder 'demo' is not ingested: dataset name 'demo' is reserved" in warnings
     assert "table videos is missing" in warnings
     assert "qa.jsonl: it is a folder, a pipe or a device" in warnings
 

@@ -39,13 +39,13 @@ def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, N
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("REELSIEVE_HOEM", ", did you mean REELSIEVE_HOME?"),
-        ("REELSIEVE_VCS_LTC", ", did you mean REELSIEVE_VCS_LCT?"),
-        ("REELSIEVE_MEDIA_ROOT", ", did you mean REELSIEVE_MEDIA_ROOTS?"),
-        ("REELSIEVE_GOOD_RATING", ", did you mean REELSIEVE_GOOD_RATINGS?"),
-        ("REELSIEVE_CURATION_DB_URL", ", did you mean CURATION_DB_URL?"),
-        ("REELSEIVE_FRAMES_CAP", ", did you mean REELSIEVE_FRAMES_CAP?"),
-        ("reelsieve_frame_cap", ", did you mean REELSIEVE_FRAMES_CAP?"),
+        ("REELSIEVE_HOEM", ": did you mean REELSIEVE_HOME?"),
+        ("REELSIEVE_VCS_LTC", ": did you mean REELSIEVE_VCS_LCT?"),
+        ("REELSIEVE_MEDIA_ROOT", ": did you mean REELSIEVE_MEDIA_ROOTS?"),
+        ("REELSIEVE_GOOD_RATING", ": did you mean REELSIEVE_GOOD_RATINGS?"),
+        ("REELSIEVE_CURATION_DB_URL", ": did you mean CURATION_DB_URL?"),
+        ("REELSEIVE_FRAMES_CAP", ": did you mean REELSIEVE_FRAMES_CAP?"),
+        ("reelsieve_frame_cap", ": did you mean REELSIEVE_FRAMES_CAP?"),
         ("REELSIEVE_XYZZYX", ": unset it, or correct its name"),
     ],
 )
@@ -55,7 +55,7 @@ def test_a_misspelt_variable_is_refused(
     monkeypatch.chdir(tmp_path)
     done = run_command(*command.split(), **{name: SECRET})
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"error: environment variable {name} is not read by anything{hint}\n"
+    assert done.stderr == f"error: environment variable {name} is not a setting{hint}\n"
 
 
 def test_every_misspelt_variable_is_named() -> None:
@@ -239,7 +239,7 @@ def test_a_file_of_the_home_counts_where_no_folder_has_one(project: Path, tmp_pa
     forget_installation()
     done = run_command("config")
     both = f"{project / 'reelsieve.toml'} and in {tmp_path / 'home' / 'reelsieve.toml'}"
-    assert done.stderr == f"error: settings stand in {both}: keep one of the two files\n"
+    assert done.stderr == f"error: settings are in {both}: keep one of the two files\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of another user")
@@ -255,22 +255,22 @@ def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, mo
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("frame_cap = 1", "frame_cap is no setting, did you mean frames_cap?"),
-        ("xyzzyx = 1", "xyzzyx is no setting"),
+        ("frame_cap = 1", "frame_cap is not a setting: did you mean frames_cap?"),
+        ("xyzzyx = 1", "xyzzyx is not a setting"),
         ("frames_cap = 0", "frames_cap is not usable: input should be greater than or equal to 1"),
         (
             "[profile.gpu]\nframes_cap = 'x'\n[profile.b]\nfram_cap = 1",
-            "[profile.b] fram_cap is no setting, did you mean",
+            "[profile.b] fram_cap is not a setting: did you mean",
         ),
         ("failure_url = 'http://x/b5f1-secret'", "failure_url is a secret: set the variable REELSIEVE_FAILURE_URL"),
-        ("curation_db_url = 'postgresql://a:b5f1-secret@h/d'", "curation_db_url holds a password: set PGPASSWORD"),
-        ("curation_db_url = 'postgresql://h/d?password=b5f1-secret'", "curation_db_url holds a password"),
-        ("curation_db_url = 'postgresql://h/d?%70assword=b5f1-secret'", "curation_db_url holds a password"),
-        ("curation_db_url = 'postgresql://h/d?sslpassword=b5f1-secret'", "curation_db_url holds a password"),
+        ("curation_db_url = 'postgresql://a:b5f1-secret@h/d'", "curation_db_url contains a password: set PGPASSWORD"),
+        ("curation_db_url = 'postgresql://h/d?password=b5f1-secret'", "curation_db_url contains a password"),
+        ("curation_db_url = 'postgresql://h/d?%70assword=b5f1-secret'", "curation_db_url contains a password"),
+        ("curation_db_url = 'postgresql://h/d?sslpassword=b5f1-secret'", "curation_db_url contains a password"),
         ("curation_db_url = 'b5f1-secret'", "curation_db_url: CURATION_DB_URL is not a URL"),
-        ('text_encoder = "a\\u0000b"', "text_encoder holds a NUL, which no setting can: remove it"),
-        ("frames_cap = 1\n\0", "is no TOML: Invalid statement (at line 2, column 1)"),
-        ('"a\\u0000\\nb" = 1', "'a\\x00\\nb' is no setting"),
+        ('text_encoder = "a\\u0000b"', "text_encoder contains a NUL character: remove it"),
+        ("frames_cap = 1\n\0", "is not valid TOML: Invalid statement (at line 2, column 1)"),
+        ('"a\\u0000\\nb" = 1', "'a\\x00\\nb' is not a setting"),
         (f"frames_cap = 1\nmedia_roots = {'[' * 3000}{']' * 3000}", "line 2 is nested too deep: shorten it"),
         (f"media_roots.{'.'.join('a' * 3000)} = 1", "line 1 is nested too deep: shorten it"),
         (f"media_roots = {'[' * 300}{']' * 300}", "media_roots is nested too deep: shorten it"),
@@ -278,13 +278,13 @@ def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, mo
         (f"frames_cap = [\n1,\n{'9' * 5000}\n]", "line 3 has too many digits: shorten it"),
         (f"frames_cap = 0x{'f' * 5000}", "frames_cap has too many digits: shorten it"),
         (f"{'a' * 1_000_000} = 1", "is longer than 64 KiB, which no settings file is: shorten it"),
-        (f"{'a' * 60_000} = 1", f": {'a' * 60}.. is no setting"),
+        (f"{'a' * 60_000} = 1", f": {'a' * 60}.. is not a setting"),
         (f"{'a.' * 30_000}b = 1", "is n"),
         ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
         ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give least mean rating"),
         ("profile = 'gpu'", "write profiles as tables, such as [profile.gpu]"),
-        ("frames_cap = ", "is no TOML"),
-        ("\udcff", "is no TOML"),
+        ("frames_cap = ", "is not valid TOML"),
+        ("\udcff", "is not valid TOML"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: str) -> None:
@@ -322,7 +322,7 @@ def test_the_file_that_init_writes_holds_every_setting_with_its_default(project:
     assert run_command("config", "init").returncode == 0
     path = project / "reelsieve.toml"
     again = run_command("config", "init")
-    assert again.stderr == f"error: {path} is there already: write into it, or remove it first\n"
+    assert again.stderr == f"error: {path} exists already: write into it, or remove it first\n"
     lines = re.findall(r"^# (\w+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
     assert {name for name, _ in lines} | {"profile", "failure_url"} == set(list_setting_fields())
     # What has no default is left out, and so is the precision in the example of a profile.

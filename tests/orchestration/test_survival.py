@@ -51,8 +51,8 @@ DELETE_HALF = (
     "DELETE FROM score USING scorer r WHERE r.scorer_id = score.scorer_id AND r.metric = 'vcs' AND sample_id % 2 = 0"
 )
 WENT_AWAY = (
-    "error: the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
-    "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
+    "error: the connection to the database was lost: run the same command again, which starts the embedded server (a "
+    "server of CURATION_DB_URL must be back first); what was written stays"
 )
 State = dict[str, list[tuple[Any, ...]]]
 
@@ -348,7 +348,7 @@ def test_what_a_living_server_refuses_is_told_in_its_own_words(finished: Home) -
             connection.execute("SELECT pg_sleep(60)")
     reason = "canceling statement due to statement timeout"
     assert explain_user_error(caught.value) == (
-        f"the database could not do it: {reason}; mend that and run the same command again"
+        f"the database refused: {reason}; fix that and run the same command again"
     )
 
 

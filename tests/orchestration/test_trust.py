@@ -122,7 +122,7 @@ def test_a_home_is_trusted_by_name_and_by_the_environment(foreign_home: tuple[Pa
     assert (done.returncode, done.stdout) == (0, f"trusted: {home}, whose server may run programs in your name\n")
     assert run("status").returncode == 0
     assert run("db", "stop").stdout == "stopped\n"
-    assert run("config", "trust").stderr.startswith("error: there is nothing to trust")
+    assert run("config", "trust").stderr.startswith("error: nothing needs trust")
     assert not trace.exists(), "no server runs the command of its files"
 
 
@@ -432,7 +432,7 @@ def test_a_file_of_another_account_counts_once_it_is_trusted(project: Path, tmp_
 
 
 def test_trust_is_refused_to_what_is_no_file_and_no_home(project: Path) -> None:
-    assert "there is nothing to trust" in run("config", "trust").stderr
+    assert "nothing needs trust" in run("config", "trust").stderr
     assert f"{project} holds no data of Reelsieve" in run("config", "trust", ".").stderr
     assert "cannot be read: No such file" in run("config", "trust", "nothing.toml").stderr
     (project / "reelsieve.toml").write_text("frame_cap = 1")

@@ -94,7 +94,7 @@ def plan(done: Done) -> list[str]:
 def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done, clips: Path) -> None:
     captions = query("SELECT * FROM sample_scores WHERE dataset = 'clips'")
     assert len(captions) == 10
-    full = re.search(r"(\d+) facts have a number for each of the 10 samples: ([a-z_, ]+)", told(tried))
+    full = re.search(r"(\d+) facts have a number for all 10 samples: ([a-z_, ]+)", told(tried))
     assert full is not None
     names = [name.strip() for name in full[2].split(" sample ")[0].split(",")]
     assert int(full[1]) == len(names) >= 25
@@ -165,7 +165,7 @@ def test_all_commands_say_the_same_plan(tried: Done, clips: Path, tmp_path: Path
 def test_a_second_try_goes_on_and_computes_nothing(tried: Done, clips: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in clips.iterdir()}
     again = run("try", "clips")
-    assert "described: 0 texts, 0 videos by this run" in again.stdout
+    assert "measured: 0 texts, 0 videos by this run" in again.stdout
     assert plan(again) == plan(tried)
     assert {path.name: path.stat().st_mtime_ns for path in clips.iterdir()} == before
 
@@ -264,9 +264,11 @@ def test_two_captions_of_a_video_with_references_are_scored_by_what_can(folder: 
     for metric in ("vcs", "vcs_short"):
         has_value = any(row[metric] is not None for row in rows)
         assert (metric in header) == has_value
-        assert (f"left out: {metric} has no value: reelsieve scores --dataset two says why" in done.stdout) != has_value
+        assert (
+            f"left out: {metric} has no value: reelsieve scores --dataset two shows why" in done.stdout
+        ) != has_value
     assert all(row["vcs_short"] is not None and row["words"] > 4 and row["evqa_status"] is None for row in rows)
-    assert "described: 0 texts" in run("try", "table/captions.csv", "--dataset", "two").stdout
+    assert "measured: 0 texts" in run("try", "table/captions.csv", "--dataset", "two").stdout
 
 
 def test_what_references_with_times_allow_is_promised_timed_and_given(folder: Path) -> None:

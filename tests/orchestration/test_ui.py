@@ -102,7 +102,7 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
         assert server.returncode == 128 + signal.SIGTERM
         assert terminal.read_text().splitlines() == [
             f"{address} in a moment; Ctrl-C ends it",
-            f"ready: {address} (what Dagster says is in {log})",
+            f"ready: {address} (the log of Dagster is {log})",
             STOPPED_MESSAGE,
         ], "runs, ticks and requests leave no line at the terminal"
     finally:

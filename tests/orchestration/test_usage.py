@@ -18,12 +18,12 @@ SEE = "(see reelsieve {} --help)\n"
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("select -d demo --keep 50%", "--keep: '50%' is no number: write 0.5 " + SEE.format("select")),
-        ("select -d demo --keep 12.5%", "--keep: '12.5%' is no number: write 0.125 " + SEE.format("select")),
-        ("select -d demo --keep 0,5", "--keep: '0,5' is no number: write 0.5 " + SEE.format("select")),
-        ("select -d demo --keep half", "--keep: 'half' is no number " + SEE.format("select")),
+        ("select -d demo --keep 50%", "--keep: '50%' is not a number: write 0.5 " + SEE.format("select")),
+        ("select -d demo --keep 12.5%", "--keep: '12.5%' is not a number: write 0.125 " + SEE.format("select")),
+        ("select -d demo --keep 0,5", "--keep: '0,5' is not a number: write 0.5 " + SEE.format("select")),
+        ("select -d demo --keep half", "--keep: 'half' is not a number " + SEE.format("select")),
         ("select --keep 0.5", "missing option '--dataset' / '-d' " + SEE.format("select")),
-        ("selections show 1.5", "selection_id: '1.5' is no whole number " + SEE.format("selections show")),
+        ("selections show 1.5", "selection_id: '1.5' is not a whole number " + SEE.format("selections show")),
         ("search x --limit 0", "--limit: '0' should be greater than or equal to 1 " + SEE.format("search")),
         ("selections nothing", "no such command 'nothing' " + SEE.format("selections")),
         ("sql one two", "got unexpected extra argument(s) (two) " + SEE.format("sql")),

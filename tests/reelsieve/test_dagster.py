@@ -59,7 +59,7 @@ def test_both_are_there() -> None:
             ),
             "dynamic partition set dataset is yours",
         ),
-        (definitions(), "asset agreement stands in these definitions already: merge Reelsieve's once"),
+        (definitions(), "asset agreement is in these definitions already: merge Reelsieve's only once"),
     ],
 )
 def test_a_name_that_both_have_is_one_sentence(mine: dg.Definitions, sentence: str) -> None:

@@ -55,7 +55,7 @@ def test_it_is_given_what_its_parameters_name() -> None:
         ("\ud800", "failed", "mine returned '\\ud800'"),
         (Unshowable(), "failed", "mine returned what cannot be shown (RuntimeError): return a number"),
         (Outcome(None, "too_quiet", "half \ud800 and \x00"), "too_quiet", "half \\ud800 and \\x00"),
-        (Outcome(None, "too_quiet", None), "too_quiet", "mine says why in no word"),
+        (Outcome(None, "too_quiet", None), "too_quiet", "mine gives no reason"),
         (Outcome(10**400), "failed", "mine returned inf, not 0 to 1"),
         (Outcome(float("nan")), "failed", "mine returned nan: return a number"),
         (Outcome(None), "undefined", "mine gives this caption no value"),

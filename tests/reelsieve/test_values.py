@@ -101,7 +101,7 @@ def test_the_demo_encoder_judges_no_other_clip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: rs.vcs(3, TOLD), "references: 3 is no text"),  # type: ignore[arg-type]
+        (lambda: rs.vcs(3, TOLD), "references: 3 is not a text"),  # type: ignore[arg-type]
         (lambda: rs.vcs([" "], TOLD), "reference 1: field 'text' has no visible character"),
         (lambda: rs.vcs(TOLD, None), "caption: field 'text' is None"),  # type: ignore[arg-type]
         (lambda: rs.vcs(TOLD, TOLD, text_encder="x"), "vcs has no setting 'text_encder': did you mean text_encoder?"),

@@ -1,5 +1,5 @@
 "use strict";
-// What a page needs beside HTML: histograms that load by themselves and are brushed, videos in their cards, completion.
+// The behaviour of pages: histograms that load by themselves and take a range, videos in their cards, completion.
 
 const go = (at, condition) => { location.href = `${at}&only=${encodeURIComponent(condition)}`; };
 
@@ -8,7 +8,7 @@ const go = (at, condition) => { location.href = `${at}&only=${encodeURIComponent
 const histogram = async part => {
   const answer = await fetch(part.dataset.load);
   if (answer.ok) part.innerHTML = await answer.text();
-  else part.querySelector("p").textContent = (await answer.json()).told;
+  else part.querySelector("p").textContent = (await answer.json()).message;
 };
 const picture = image => new Promise(done => {
   image.onload = image.onerror = done;
@@ -34,10 +34,10 @@ const sight = new IntersectionObserver(entries => {
 document.querySelectorAll("[data-load], img[data-src]").forEach(part => sight.observe(part));
 if (matchMedia("(max-width: 860px)").matches) document.querySelector(".side")?.removeAttribute("open");
 
-// A brush: from the bar where the pointer goes down to the one where it goes up.
+// A range of bars: from the bar where the pointer goes down to the bar where it goes up.
 const barAt = event => document.elementFromPoint(event.clientX, event.clientY)?.closest(".bars g");
 let start = null;
-const brushed = end => {
+const barsUpTo = end => {
   const bars = [...start.parentNode.children];
   const [from, to] = [bars.indexOf(start), bars.indexOf(end)].sort((a, b) => a - b);
   return bars.slice(from, to + 1);
@@ -46,13 +46,13 @@ addEventListener("pointerdown", event => { start = barAt(event) ?? null; });
 addEventListener("pointermove", event => {
   const end = start && barAt(event);
   if (!end || end.parentNode !== start.parentNode) return;
-  const chosen = brushed(end);
+  const chosen = barsUpTo(end);
   for (const bar of start.parentNode.children) bar.classList.toggle("chosen", chosen.includes(bar));
 });
 addEventListener("pointerup", event => {
   const end = start && barAt(event);
   if (end && end.parentNode === start.parentNode) {
-    const chosen = brushed(end), {at, column} = start.parentNode.dataset;
+    const chosen = barsUpTo(end), {at, column} = start.parentNode.dataset;
     go(at, `${column} >= ${chosen[0].dataset.low} and ${column} < ${chosen.at(-1).dataset.high}`);
   }
   start = null;
@@ -74,8 +74,8 @@ where?.addEventListener("input", () => {
 });
 document.querySelectorAll(".ask select").forEach(each => each.addEventListener("change", () => each.form.requestSubmit()));
 
-// A card plays in its place; what cannot be shown is told there, in the sentence of the server.
-const tell = (film, sentence) => {
+// A card plays in its place; if it cannot, the sentence of the server is shown there.
+const showSentence = (film, sentence) => {
   film.className = "film nothing";
   film.textContent = sentence;
 };
@@ -98,10 +98,10 @@ addEventListener("error", async event => {
   const media = event.target;
   if (!(media instanceof HTMLImageElement || media instanceof HTMLVideoElement)) return;
   const answer = await fetch(media.src, {headers: {Range: "bytes=0-0"}});
-  const sentence = answer.ok ? "This browser cannot play the format of the video." : `No picture: ${(await answer.json()).told}`;
+  const sentence = answer.ok ? "This browser cannot play the format of the video." : `No picture: ${(await answer.json()).message}`;
   const film = media.closest(".film") ?? document.createElement("p");
   if (!film.isConnected) media.replaceWith(film);
-  tell(film, sentence);
+  showSentence(film, sentence);
   if (answer.ok) film.classList.add("short");
   if (answer.ok && media.dataset.frames) film.before(Object.assign(new Image(), {src: media.dataset.frames, alt: "Frames"}));
 }, true);
@@ -114,10 +114,10 @@ addEventListener("keydown", event => {
   cards[Math.min(cards.length - 1, Math.max(0, now + (event.key === "j" ? 1 : -1)))]?.focus();
 });
 
-// What changes something is sent as JSON, which no other site can make a browser send.
+// A change is sent as JSON, which no other site can make a browser send.
 const post = async address => {
   const answer = await fetch(address, {method: "POST", headers: {"Content-Type": "application/json"}, body: "{}"});
-  document.getElementById("told").textContent = (await answer.json()).told;
+  document.getElementById("message").textContent = (await answer.json()).message;
   return answer.ok;
 };
 addEventListener("click", async event => {
@@ -134,12 +134,12 @@ const send = async address => {
   if (isSending) return;
   isSending = true;
   const isDone = await post(address).catch(() => {
-    document.getElementById("told").textContent = "the server does not answer, nothing was stored: start it and answer again";
+    document.getElementById("message").textContent = "Nothing was stored: the server does not answer. Start it and answer again.";
     return null;
   });
   isSending = false;
   if (isDone) location.reload();
-  else if (isDone === false) document.getElementById("told").insertAdjacentHTML("beforeend", ' <a href="">Go on</a>');
+  else if (isDone === false) document.getElementById("message").insertAdjacentHTML("beforeend", ' <a href="">Go on</a>');
 };
 const choose = choice => send(`${rate.dataset.answer}&answer=${choice}`);
 addEventListener("click", event => {
@@ -153,11 +153,11 @@ points?.addEventListener("submit", event => {
   event.preventDefault();
   choose(points.elements.points.value);
 });
-// What stands in a fold is computed when it is opened.
+// The content of a fold is computed when it is opened.
 const unfold = async fold => {
   const part = fold.querySelector("div"), answer = await fetch(fold.dataset.fold).catch(() => null);
   if (answer?.ok) part.innerHTML = await answer.text();
-  else part.textContent = answer ? (await answer.json()).told : "the server does not answer: start it, and open this again";
+  else part.textContent = answer ? (await answer.json()).message : "The server does not answer: start it, and open this again.";
 };
 document.querySelectorAll("[data-fold]").forEach(fold => {
   fold.addEventListener("toggle", () => { if (fold.open) unfold(fold); });
