@@ -107,6 +107,7 @@ lint: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.wording
 
 types: develop
 	$(BIN)/mypy
