@@ -162,14 +162,18 @@ def is_function_word(word: str) -> bool:
 
 
 def is_verb_like(word: str) -> bool:
-    """Whether a word in lower case is a known verb form or, by its ending in -ed or -ing, probably is one."""
+    """Whether a word in lower case is a known verb form or, by its ending in -ed or -ing, probably is one. False for
+    function words and for listed nouns such as building.
+    """
     if word in NOUNS_LIKE_VERBS or is_function_word(word):
         return False
     return word in VERB_FORMS or ends_like_participle(word)
 
 
 def ends_like_participle(word: str) -> bool:
-    """Whether a word ends in -ing or -ed after a syllable: "sewing" and "parked" do, "string" and "seed" do not."""
+    """Whether a word ends in -ing or in -ed, but not in -eed, with a vowel before the ending: "sewing" and "parked" do,
+    "string" and "seed" do not. False for a word with other characters than letters.
+    """
     stem = word.removesuffix("ing").removesuffix("ed")
     is_other = stem == word or word.endswith("eed") or not word.isalpha()
     return not is_other and any(letter in "aeiouy" for letter in stem)

@@ -23,7 +23,7 @@ class ModelIdentity:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a dict with the keys model_id, revision and params, as plain data for fingerprints and the database."""
+        """Return plain data for fingerprints and the database: a dict with the keys model_id, revision and params."""
         return {"model_id": self.model_id, "revision": self.revision, "params": dict(self.params)}
 
 
