@@ -30,9 +30,8 @@ def ratio(part: int, whole: int) -> float | None:
 
 def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float | None, float | None]:
     """Compute Wilson's score interval of the share of successes in n independent trials, as (low, high) in [0, 1];
-    (None, None) without a trial.
-
-    Raises ValueError for a level outside (0, 1).
+    (None, None) for n = 0. `level` is the chance that it covers the true share. Raises ValueError for a level outside
+    (0, 1).
 
     >>> [round(limit, 4) for limit in wilson_interval(1, 3)]
     [0.0615, 0.7923]
@@ -52,8 +51,8 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float 
 
 
 def correct_p_values(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Correct p-values for their number by Holm's step-down method: the corrected p-values, at most 1, in the order
-    given.
+    """Correct p-values for their number by Holm's step-down method. Return the corrected p-values in the order given;
+    none exceeds 1.
 
     >>> correct_p_values([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
@@ -67,8 +66,8 @@ def correct_p_values(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def correct_defined_p_values(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values by Holm's method as `correct_p_values` does, skipping None: a list in the order given, with None
-    where a p-value is None, which does not count in their number.
+    """Correct p-values for their number by Holm's step-down method, skipping None: a list in the order given. A None
+    stays None and does not count in their number.
 
     >>> correct_defined_p_values([0.03, None, 0.01])
     [0.03, None, 0.02]

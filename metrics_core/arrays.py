@@ -21,8 +21,8 @@ PairShapes = tuple[tuple[int, ...], ...]
 
 
 def number_groups(groups: Sequence[object]) -> IntArray:
-    """Replace each item's group by a number: an integer array (n,), where groups are numbered from 0 in the order in
-    which they first appear.
+    """Number groups from 0 in the order in which they first appear. Return an integer array (n,) with the number of
+    each item's group.
 
     >>> number_groups(["b", "a", "b"]).tolist()
     [0, 1, 0]
@@ -32,9 +32,9 @@ def number_groups(groups: Sequence[object]) -> IntArray:
 
 
 def group_equal_shapes(shapes: Sequence[PairShapes]) -> Iterator[list[int]]:
-    """Yield lists of positions in `shapes` (the shapes of each pair's arrays) that have equal shapes, so that these
-    pairs can be stacked and computed at once. A list is small enough for the processor's cache; every position comes
-    once.
+    """Yield lists of positions of pairs with equal shapes, so that the pairs of a list can be stacked and computed at
+    once. `shapes` has the shapes of each pair's arrays. A list holds at least one position, and no more than fill the
+    processor's cache; every position comes once.
 
     >>> list(group_equal_shapes([((2, 3),), ((4, 4),), ((2, 3),)]))
     [[0, 2], [1]]

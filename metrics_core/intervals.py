@@ -28,8 +28,8 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its interval over videos; None where undefined, and low and high None where there is no interval,
-    as for a single video.
+    """A number (`value`) with its interval over videos, from `low` to `high`. All are None where the number is
+    undefined; low and high are also None where there is no interval, as for a single video.
     """
 
     value: float | None
@@ -39,9 +39,8 @@ class Estimate:
 
 def draw_blocks(video: IntArray, seed: int) -> IntArray:
     """Deal videos to blocks at random by a seed: an integer array (n,) with the block of every item, from 0 to BLOCKS -
-    1.
-
-    video: (n,), the number of each item's video, from 0. Up to BLOCKS videos, every video is a block of its own.
+    1 (49). video: (n,), the number of each item's video, from 0. Up to BLOCKS videos, every video is a block of its
+    own.
     """
     n_videos = int(video.max(initial=-1)) + 1
     return (np.random.default_rng(seed).permutation(n_videos) % BLOCKS)[video]
@@ -49,12 +48,11 @@ def draw_blocks(video: IntArray, seed: int) -> IntArray:
 
 @dataclass(frozen=True)
 class JackknifeStatistics:
-    """The statistics of one comparison by name: their values (None where undefined), and their values again without
-    each block of videos, from which their intervals are computed.
-
-    jackknife_values: an array (BLOCKS,) by statistic, NaN where the block holds none of its items, or where nothing is
-    left without the block. n: by statistic, the number of items, or of groups with a value. n_undefined: by statistic,
-    the number of groups without a value. n_blocks: how many blocks hold items.
+    """The statistics of one comparison by name: their values, and their values again without each block of videos, from
+    which their intervals are computed. values: None where undefined. jackknife_values: an array (BLOCKS,) by statistic,
+    NaN where the block holds none of its items, or where the statistic is undefined without the block. n: by statistic,
+    the number of items, or of groups with a value. n_undefined: by statistic, the number of groups (or answers) that
+    are left out. n_blocks: how many blocks hold items.
     """
 
     values: dict[str, float | None]
@@ -64,16 +62,17 @@ class JackknifeStatistics:
     n_blocks: int
 
     def compute_estimate(self, statistic: str, level: float = LEVEL) -> Estimate:
-        """Return a statistic with its interval over videos: limits in [0, 1] for shares such as accuracies, in [-1, 1]
-        for others.
+        """Return the statistic of this name with its interval over videos, which covers the truth with the chance
+        `level`. The limits lie in [0, 1] for accuracies, F1 and the share of tied pairs, and in [-1, 1] for other
+        statistics. Raises KeyError for a name that the record lacks.
         """
         is_share = "accuracy" in statistic or statistic in ("f1", "tied_pairs")
         bounds = (0.0 if is_share else -1.0, 1.0)
         return jackknife_estimate(self.values[statistic], self.jackknife_values[statistic], level, bounds)
 
     def merge(self, more: JackknifeStatistics) -> JackknifeStatistics:
-        """Return a record with the statistics of this one and those of `more`, which wins for equal names; n_blocks
-        stays that of this one.
+        """Return a record with the statistics of this one and those of `more`, whose statistics replace those of the
+        same name; n_blocks stays that of this one.
         """
         return JackknifeStatistics(
             self.values | more.values,
@@ -84,14 +83,17 @@ class JackknifeStatistics:
         )
 
     def count_undefined_blocks(self, statistic: str) -> int:
-        """Count the blocks of videos that hold items and without which the statistic has no value."""
+        """Count the blocks of videos without which the statistic of this name has no value, among the blocks that hold
+        items.
+        """
         return max(0, self.n_blocks - int(np.isfinite(self.jackknife_values[statistic]).sum()))
 
     def subtract(
         self, other: JackknifeStatistics, statistic: str, sign: float = 1.0
     ) -> tuple[float | None, FloatArray]:
-        """Return a statistic less `sign` times the same statistic of another comparison of the same videos, and the
-        array (BLOCKS,) of this difference without each block. (None, only NaN) where either is undefined.
+        """Return a statistic less `sign` times the same statistic of another comparison of the same videos. The second
+        result is the array (BLOCKS,) of this difference without each block, NaN where neither comparison has a value.
+        Where the statistic is undefined in either comparison, return None and an array of NaN.
         """
         sides = self.values[statistic], other.values[statistic]
         if sides[0] is None or sides[1] is None:
@@ -102,10 +104,10 @@ class JackknifeStatistics:
 
 
 def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> JackknifeStatistics:
-    """Compute the statistics of items by name, and again without each block of videos: an array (BLOCKS,) by name, NaN
-    for a block that holds no item, or without which the statistic is undefined.
-
-    compute: returns the statistics by name of the items at given positions. block: (n,), the block of every item.
+    """Compute the statistics of items by name, and again without each block of videos: an array (BLOCKS,) by name. It
+    is NaN for a block that holds no item, or without which the statistic is undefined, and everywhere if there is only
+    one block. compute: returns the statistics by name of the items at given positions, None where undefined. block:
+    (n,), the block of every item.
 
     >>> statistics = jackknife(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
     >>> statistics.values, statistics.jackknife_values["n"][:3].tolist()
@@ -122,8 +124,8 @@ def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: 
 
 
 def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
-    """Compute the mean of the values (n,) that are not NaN without each block of videos: an array (BLOCKS,), NaN for a
-    block that holds no value, or without which none is left.
+    """Compute the mean of the values (n,) without each block of videos, skipping NaN: an array (BLOCKS,). It is NaN for
+    a block that holds no value, or without which none is left. block: (n,), the block of every value.
 
     >>> jackknife_means(np.array([1.0, 3.0, np.nan]), np.array([0, 1, 2]))[:3].tolist()
     [3.0, 1.0, nan]
@@ -138,11 +140,10 @@ def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
 def average_over_raters(
     by_rater: Sequence[dict[str, JackknifeStatistics]], weights: Sequence[float] | None = None
 ) -> dict[str, JackknifeStatistics]:
-    """Average the raters' statistics within every grouping: the averages by grouping, in the order of the first rater.
-    A rater without a value for a statistic is left out of its average; {} without raters.
-
-    weights: how much each rater counts, above 0; None where all count alike. n and n_undefined are those of the rater
-    with the most items or groups.
+    """Average raters' statistics within every grouping: the averages by grouping, in the order of the first rater; {}
+    without raters. by_rater: for each rater, statistics by grouping. A rater without a value for a statistic is left
+    out of its average. weights: how much each rater counts, above 0; None where all count alike. n is the greatest n of
+    the raters, n_undefined their least one.
     """
     weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
@@ -154,10 +155,9 @@ def average_over_raters(
 def jackknife_estimate(
     value: float | None, jackknife_values: FloatArray, level: float = LEVEL, bounds: tuple[float, float] = (-1.0, 1.0)
 ) -> Estimate:
-    """Return a statistic with its interval by Student's t, from its values without each block of videos. Without a
-    value, or with fewer than two defined blocks, there is no interval.
-
-    jackknife_values: (blocks,), NaN where there is none. No limit lies outside the bounds.
+    """Return a statistic with its interval by Student's t, which covers the truth with the chance `level`.
+    jackknife_values: (blocks,), the statistic without each block of videos, NaN where there is none. Without a value,
+    or with fewer than two defined blocks, there is no interval. No limit lies outside the bounds.
 
     >>> estimate = jackknife_estimate(0.5, np.array([0.4, 0.5, 0.6]))
     >>> round(estimate.low, 3), round(estimate.high, 3)
@@ -177,12 +177,12 @@ def confidence_sequence(
     bounds: tuple[float, float] = (-1.0, 1.0),
 ) -> Estimate:
     """Return a statistic with an interval that stays valid if it is looked at after every new item (a confidence
-    sequence); it is wider than that of `jackknife_estimate`, which is valid for a single look. No interval with fewer
-    than two defined values without blocks.
+    sequence). It is wider than that of `jackknife_estimate`, which is valid for a single look. jackknife_values: the
+    statistic without each video; with fewer than two defined ones there is no interval.
 
-    All looks together miss the truth with a chance of 1 - level. jackknife_values: the statistic without each video.
-    expected_difference: a difference that is worth finding; near it the interval is narrowest in comparison with that
-    of a single look, and it holds whatever it is. No limit lies outside the bounds.
+    All looks together miss the truth with a chance of 1 - level. expected_difference: a difference that is worth
+    finding; near it the interval is narrowest in comparison with that of a single look, and it holds for any value. No
+    limit lies outside the bounds. Without a standard error above 0, both limits are the value.
 
     It is Robbins' (1970) mixture of normal distributions, with a variance of expected_difference squared, over the
     possible differences, and the standard error in the place of the known one (asymptotic: Waudby-Smith and others
@@ -208,8 +208,9 @@ def confidence_sequence(
 
 
 def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
-    """Compute the jackknife's standard error of a statistic and its degrees of freedom, one less than the defined
-    blocks; (None, 0) where fewer than two blocks have a value.
+    """Compute the jackknife's standard error of a statistic, and its degrees of freedom, one less than the defined
+    blocks. jackknife_values: the statistic without each block of videos, NaN where undefined. (None, 0) where fewer
+    than two blocks have a value.
     """
     values = jackknife_values[np.isfinite(jackknife_values)]
     if values.size < 2:
@@ -219,7 +220,8 @@ def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
 
 def jackknife_p_value(value: float | None, jackknife_values: FloatArray) -> float | None:
     """Compute the two-sided p-value of a statistic: how often chance puts it so far from 0 if its truth is 0, by
-    Student's t with the jackknife's standard error. None where undefined.
+    Student's t with the jackknife's standard error. jackknife_values: the statistic without each block of videos. None
+    without a value, or with fewer than two defined blocks.
 
     >>> jackknife_p_value(0.0, np.array([0.1, -0.1])), jackknife_p_value(0.5, np.array([0.5, 0.5, 0.5]))
     (1.0, 0.0)
@@ -235,12 +237,12 @@ def mean_interval(
     value_range: tuple[float, float] = (-math.inf, math.inf),
     level: float = LEVEL,
 ) -> tuple[float, float] | None:
-    """Compute Student's t interval (low, high) of a mean of clustered values, with n_clusters - 1 degrees of freedom;
-    None with fewer than two clusters, or where the clusters' means do not differ.
+    """Compute Student's t interval (low, high) of a mean of clustered values, with n_clusters - 1 degrees of freedom.
+    standard_error: the mean's cluster-robust standard error. value_range: no limit lies outside of it. None with fewer
+    than two clusters, or where the standard error is None or nearly 0.
 
-    mean: sum of the clusters' totals t over sum of their sizes n. standard_error: cluster-robust, as of Liang and Zeger
-    (1986), sqrt(G / (G - 1) * sum((t - mean * n)**2)) / sum(n) over the G clusters. value_range: no limit lies outside
-    of it.
+    mean: sum of the clusters' totals t over sum of their sizes n. standard_error: as of Liang and Zeger (1986), sqrt(G
+    / (G - 1) * sum((t - mean * n)**2)) / sum(n) over the G clusters.
 
     >>> low, high = mean_interval(0.5, 0.1, 4)
     >>> round(low, 4), round(high, 4)
@@ -254,8 +256,8 @@ def mean_interval(
 
 
 def t_test_p_value(value: float, error: float, freedom: int) -> float:
-    """Compute the two-sided p-value of a value with its standard error by Student's t: 1 for a value of 0, 0 for
-    another value with an error of 0.
+    """Compute the two-sided p-value of a value by Student's t, from its standard error `error` and `freedom` degrees of
+    freedom. It is 1 for a value of 0, and 0 for another value with an error of 0.
 
     >>> round(t_test_p_value(2.0, 1.0, 9), 4), t_test_p_value(0.0, 0.0, 9), t_test_p_value(0.5, 0.0, 9)
     (0.0766, 1.0, 0.0)
@@ -269,12 +271,11 @@ def t_test_p_value(value: float, error: float, freedom: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMean:
-    """The mean of one group's n values, which come from n_clusters clusters such as videos, with its 95 % interval;
-    None where undefined.
-
-    An interval needs two clusters that hold a value; where all have the same mean it is that mean. lead: for the group
-    with the highest mean, the two-sided p-value of its distance to the nearest other group; None for other groups, and
-    where fewer than two groups have two clusters.
+    """The mean of one group's n values, which come from n_clusters clusters such as videos, with its interval from
+    `low` to `high`. The mean is None without a value; the limits are None with fewer than two clusters, and equal the
+    mean where all clusters have the same mean. lead: for the group with the highest mean, the greatest p-value
+    (two-sided) of its distance to any other group. It is None for other groups, and where fewer than two groups have
+    two clusters.
     """
 
     mean: float | None
@@ -288,13 +289,14 @@ class ClusterMean:
 def compute_cluster_means(
     batches: Iterable[tuple[FloatArray, FloatArray]], shape: tuple[int, int, int], *, level: float = LEVEL
 ) -> tuple[tuple[ClusterMean, ...], ...]:
-    """Average every measure of every group, with intervals by Student's t over clusters such as videos: a tuple of
-    ClusterMeans per measure, with one per group, in the order of `shape`.
+    """Average every measure of every group, with intervals by Student's t over clusters such as videos. Return a tuple
+    of ClusterMeans per measure, with one ClusterMean per group. shape: the numbers of (clusters, measures, groups).
+    batches: pairs of arrays, sums of values and numbers of values, which have this shape but fewer clusters; all
+    batches together hold every cluster once.
 
-    shape: (clusters, measures, groups) of everything. batches: sums of values and numbers of values, both of this shape
-    but for fewer clusters, one batch after the other. Two groups are compared cluster by cluster, so what makes a
-    cluster hard for both does not count; the degrees of freedom are the clusters of the group that has fewer, less one.
-    Raises ValueError for batches of another shape.
+    Two groups are compared cluster by cluster, so what makes a cluster hard for both does not count; the degrees of
+    freedom are the clusters of the group that has fewer, less one. Raises ValueError for batches of another shape, and
+    for too few or too many clusters.
 
     >>> [[mean]] = compute_cluster_means([(np.array([[[3.0]], [[1.0]]]), np.array([[[2.0]], [[2.0]]]))], (2, 1, 1))
     >>> mean.mean, round(mean.low, 2), round(mean.high, 2), mean.n

@@ -71,7 +71,9 @@ PHRASE_BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
 
 
 def build_third_person(verb: str) -> str:
-    """Build the form of a verb after he, she or it from its base form: go, goes."""
+    """Build the form of an English verb after he, she or it from its base form by rules of spelling, such as goes from
+    go. Irregular forms are not known.
+    """
     if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
         return f"{verb}es"
     return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2] not in "aeiou" else f"{verb}s"
@@ -81,8 +83,8 @@ VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(build_third_person, VERBS))
 
 
 class RuleKeywords:
-    """The keyword extractor that needs no model and no download: it takes noun phrases and content verbs of an English
-    text by word lists and endings.
+    """The keyword extractor that needs no model and no download. It takes noun phrases and content verbs of an English
+    text by word lists and endings. Other languages are not supported.
 
     A phrase is a run of words between function words, adverbs and punctuation. A word that looks like a verb is a
     phrase of its own, except after an article, a preposition or a number ("a parked car"). Phrases have at most four
@@ -97,19 +99,21 @@ class RuleKeywords:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The name of the rules and their version, which is raised by hand when the rules give other keywords."""
+        """The name of the rules, their version and their language. The version is raised by hand when the rules give
+        other keywords.
+        """
         return ModelIdentity("reelsieve-keyword-rules", "2", {"language": "en"})
 
     def extract(self, text: str) -> list[str]:
-        """Extract the keywords of a text, in order and in lower case, with repetitions; [] for a text that names
-        nothing to be seen.
+        """Extract the keywords of an English text, in order and in lower case, with repetitions. Phrases about camera
+        and picture are left out; [] for a text without keywords.
         """
         return [phrase for phrase in list_phrases(text) if not is_about_picture(phrase)]
 
 
 def list_phrases(text: str) -> list[str]:
-    """List all phrases of a text in order, in lower case, including those about camera and picture that `RuleKeywords`
-    leaves out.
+    """List the noun phrases and verbs of an English text in order, in lower case. Phrases about camera and picture,
+    which `RuleKeywords` leaves out, are included.
 
     >>> list_phrases("The camera pans over a red box.")
     ['camera pans', 'red box']
@@ -130,7 +134,10 @@ def is_about_picture(phrase: str) -> bool:
 
 
 def split_phrases(words: Sequence[str]) -> Iterator[str]:
-    """Yield the phrases among words in lower case that no punctuation separates, each joined with spaces, in order."""
+    """Yield the phrases among words in lower case, joined with spaces, in order. No punctuation may separate the words.
+    A phrase is a single word that looks like a verb, or up to four consecutive words that are neither verbs nor
+    function words.
+    """
     run: list[str] = []
     previous = ""
     for word in [*words, ""]:
@@ -146,8 +153,8 @@ def split_phrases(words: Sequence[str]) -> Iterator[str]:
 
 
 def is_function_word(word: str) -> bool:
-    """Whether a word carries no content of its own, such as "it's", "don't", "slowly" or "the"; True for an empty
-    string.
+    """Whether an English word in lower case carries no content of its own, such as "it's", "don't", "slowly" or "the".
+    True for an empty string, and for most words in -ly.
     """
     if not word or word.endswith("n't") or word.partition("'")[0] in FUNCTION_WORDS:
         return True
@@ -155,37 +162,43 @@ def is_function_word(word: str) -> bool:
 
 
 def is_verb_like(word: str) -> bool:
-    """Whether a word in lower case is a known verb form or, by its ending in -ed or -ing, probably is one."""
+    """Whether a word in lower case is a known verb form or, by its ending in -ed or -ing, probably is one. False for
+    function words and for listed nouns such as building.
+    """
     if word in NOUNS_LIKE_VERBS or is_function_word(word):
         return False
     return word in VERB_FORMS or ends_like_participle(word)
 
 
 def ends_like_participle(word: str) -> bool:
-    """Whether a word ends in -ing or -ed after a syllable: "sewing" and "parked" do, "string" and "seed" do not."""
+    """Whether a word ends in -ing or in -ed, but not in -eed, with a vowel before the ending: "sewing" and "parked" do,
+    "string" and "seed" do not. False for a word with other characters than letters.
+    """
     stem = word.removesuffix("ing").removesuffix("ed")
     is_other = stem == word or word.endswith("eed") or not word.isalpha()
     return not is_other and any(letter in "aeiouy" for letter in stem)
 
 
 def is_noun_phrase_opener(word: str) -> bool:
-    """Whether the word after this one belongs to a noun even if it looks like a verb: true of articles, possessives,
-    prepositions and numbers.
+    """Whether the word after this one belongs to a noun even if it looks like a verb. True for articles, possessives,
+    numbers and most prepositions, in lower case.
     """
     return word in NOUN_OPENERS or word in NUMBERS or word.isdigit()
 
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """The keywords of one text, in order: as the extractor gave them (`raw`), and as they are scored (`cleaned`)."""
+    """The keywords of one text, in order: as the extractor gave them (`raw`), and after `clean_keywords`, as they are
+    scored (`cleaned`).
+    """
 
     raw: tuple[str, ...]
     cleaned: tuple[str, ...]
 
 
 def extract_keywords(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -> Keywords:
-    """Extract the keywords of a text with an extractor, and clean them as `clean_keywords` does; `dedup` drops
-    repetitions.
+    """Extract the keywords of a text with an extractor, and clean them as `clean_keywords` does. With `dedup`, keywords
+    that differ only in upper and lower case count once.
 
     >>> extract_keywords("A dog chases the dog.", RuleKeywords())
     Keywords(raw=('dog', 'chases', 'dog'), cleaned=('dog', 'chases'))
@@ -195,8 +208,8 @@ def extract_keywords(text: str, extractor: KeywordExtractor, *, dedup: bool = Tr
 
 
 def clean_keywords(raw: Sequence[str], *, dedup: bool = True) -> list[str]:
-    """Split keywords at commas and newlines, strip them and drop empty ones: a list in their order, where of keywords
-    that differ only in upper and lower case the first one stays.
+    """Split keywords at commas and newlines, strip them and drop empty ones: a list in their order. With `dedup`, only
+    the first of keywords that differ in nothing but upper and lower case stays.
 
     Repetitions would change the weight of a keyword in precision and raise the factor ln(n + 1). `dedup=False` keeps
     them, as the authors' code does.

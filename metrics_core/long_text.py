@@ -18,12 +18,10 @@ from metrics_core.vectors import average_unit_rows, normalise_rows, require_feat
 
 @dataclass(frozen=True, slots=True)
 class TextChunks:
-    """A text split into chunks that fit into a text encoder, in the order of the text, with the number of tokens of
-    every chunk. A blank text has no chunks.
-
-    `tokens`: how many tokens of every chunk the encoder sees, at most the limit; they are the weights of
-    `average_chunk_features`. `text_tokens`: the tokens of the whole text. `truncated`: whether the encoder has to cut
-    off a word because that word is longer than the limit.
+    """A text split into chunks that fit into a text encoder, in the order of the text; a blank text has no chunks.
+    tokens: how many tokens of every chunk the encoder sees, at most the limit; they are the weights of
+    `average_chunk_features`. text_tokens: the tokens of the whole text. truncated: whether the encoder has to cut off a
+    word because that word is longer than the limit.
     """
 
     chunks: tuple[str, ...]
@@ -39,11 +37,12 @@ def split_into_chunks(
     split_sentences: Callable[[str], Sequence[str]],
     count_tokens: Callable[[str], int],
 ) -> TextChunks:
-    """Split a text into as few chunks of at most `limit` tokens as possible, joining consecutive sentences. A text
-    within the limit is one chunk, unchanged; a blank one has none.
+    """Split a text into few chunks of at most `limit` tokens, joining consecutive sentences with spaces. A text within
+    the limit is one chunk, unchanged; a blank one has none. A sentence longer than the limit is split between words; a
+    word longer than the limit stays one chunk, and `truncated` is set.
 
-    A longer sentence is split between words. `count_tokens` and `limit` must agree on special tokens: for CLIP the
-    limit is 75 when start and end are not counted. Raises ValueError when `limit` is below 1.
+    `count_tokens` and `limit` must agree on special tokens: for CLIP the limit is 75 when start and end are not
+    counted. Raises ValueError when `limit` is below 1.
 
     >>> chunked = split_into_chunks(
     ...     "A man enters. He sits. He reads a book.",
@@ -73,7 +72,7 @@ def split_into_chunks(
 
 def pack_chunks(pieces: Sequence[str], limit: int, count_tokens: Callable[[str], int]) -> list[str]:
     """Join consecutive pieces of a text with spaces into chunks of at most `limit` tokens, as many pieces as fit into
-    each: a list in the order of the text. A piece that is longer than the limit becomes a chunk of its own.
+    each chunk: a list in the order of the text. A piece that is longer than the limit becomes a chunk of its own.
 
     A text must have no fewer tokens than its beginning. The time grows in proportion to the number of pieces.
     """
@@ -109,12 +108,12 @@ def _end_of_chunk(pieces: Sequence[str], start: int, fits: Callable[[str], bool]
 
 
 def average_chunk_features(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
-    """Average the features of a text's chunks (n, d), normalised and weighted by the chunks' lengths (n,), into one
-    unit vector (d,).
+    """Average the features of a text's chunks (n, d) into one unit vector (d,) in float64. Features are scaled to
+    length 1 first and weighted by the chunks' lengths (n,) in tokens. Raises ValueError without features and for
+    lengths that are not positive. Raises BadFeature (a ValueError) for a feature that is zero or not finite, and where
+    the features cancel out.
 
-    A single chunk gives its own feature, normalised, as if the text were encoded at once. All arithmetic is in float64.
-    Raises ValueError without features and for lengths that are not positive, BadFeature (a ValueError) for a feature
-    that is zero or not finite and where the features cancel out.
+    A single chunk gives its own feature, normalised, as if the text were encoded at once.
 
     >>> average_chunk_features([[2.0, 0.0], [0.0, 5.0]], [3, 4]).round(4).tolist()
     [0.6, 0.8]

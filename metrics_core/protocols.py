@@ -14,9 +14,8 @@ from metrics_core.frames.fit import PictureFit
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """The exact identity of a model: two models with equal identities give the same numbers.
-
-    `revision` is immutable: a hub commit or a hash of the weights. `params` are the settings that change the output.
+    """The exact identity of a model: two models with equal identities give the same numbers. `revision` is immutable: a
+    hub commit or a hash of the weights. `params` are the settings that change the output.
     """
 
     model_id: str
@@ -24,7 +23,7 @@ class ModelIdentity:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return model_id, revision and params as plain data for fingerprints and the database."""
+        """Return plain data for fingerprints and the database: a dict with the keys model_id, revision and params."""
         return {"model_id": self.model_id, "revision": self.revision, "params": dict(self.params)}
 
 
@@ -33,7 +32,7 @@ class TextEncoder(Protocol):
 
     @property
     def identity(self) -> ModelIdentity:
-        """The model, its revision and its parameters."""
+        """The model, its revision and the settings that change its vectors."""
         ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -42,9 +41,9 @@ class TextEncoder(Protocol):
 
 
 def count_chunks(encoder: TextEncoder, texts: Sequence[str]) -> dict[str, int]:
-    """Return, for the texts that an encoder has to read in several chunks whose vectors it averages, the number of
-    chunks by text. Empty for an encoder without a method `in_chunks`, which reads texts of any length at once or cuts
-    them.
+    """Count the chunks of every text that is too long for an encoder to read at once: {text: number of chunks}. The
+    encoder averages the vectors of a text's chunks. Texts that it reads at once are left out; {} for an encoder without
+    a method `in_chunks`.
     """
     count = getattr(encoder, "in_chunks", None)
     return {} if count is None else dict(count(texts))
@@ -55,17 +54,17 @@ class ImageEncoder(Protocol):
 
     @property
     def identity(self) -> ModelIdentity:
-        """The model, its revision and its parameters."""
+        """The model, its revision and the settings that change its vectors."""
         ...
 
     @property
     def batch_size(self) -> int:
-        """The number of images that are best encoded at once."""
+        """The number of images that the encoder encodes most efficiently in one call."""
         ...
 
     @property
     def dim(self) -> int:
-        """The number of values in a feature, known without loading the model."""
+        """The number of values in the feature of one image. Reading it does not load the model."""
         ...
 
     def load(self) -> None:
@@ -82,12 +81,14 @@ class ImageEncoder(Protocol):
         ...
 
     def preprocess(self, image: NDArray[np.uint8]) -> Any:
-        """Prepare an RGB image (H, W, 3) for the model. Any thread may call this once the model is loaded."""
+        """Prepare an RGB image (H, W, 3) for `encode_preprocessed`, in the form that the model needs. Any thread may
+        call this once the model is loaded.
+        """
         ...
 
     def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """Encode preprocessed images as features (n, dim), in their order. A row without direction is all zeros, never
-        NaN.
+        """Encode results of `preprocess` as features (n, dim) in float32, in their order. A row without direction is
+        all zeros, never NaN.
         """
         ...
 
@@ -97,7 +98,7 @@ class SentenceSplitter(Protocol):
 
     @property
     def identity(self) -> ModelIdentity:
-        """The splitter and its version; another splitter gives other scores."""
+        """The splitter, its version and settings. Another splitter gives other scores."""
         ...
 
     def split(self, text: str) -> list[str]:
@@ -110,21 +111,21 @@ class KeywordExtractor(Protocol):
 
     @property
     def identity(self) -> ModelIdentity:
-        """The extractor, its version, prompt and settings; another extractor gives other scores."""
+        """The extractor, its version, prompt and settings. Another extractor gives other scores."""
         ...
 
     def extract(self, text: str) -> list[str]:
-        """Extract the keywords of a text, in order; [] for none. `metrics_core.keywords.clean_keywords` cleans them
-        afterwards.
+        """Extract the keywords of a text, in order, possibly with repetitions; [] for none.
+        `metrics_core.keywords.clean_keywords` cleans them afterwards.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entailments:
-    """The answers of an EntailmentModel to n pairs of premise and hypothesis, in the order of the pairs.
-
-    probabilities (n,): P(entailment) in [0, 1]. truncated (n,): whether the premise was cut to fit into the model.
+    """The answers of an EntailmentModel to n pairs of premise and hypothesis, in the order of the pairs. probabilities
+    (n,): the probability in [0, 1] that the premise entails the hypothesis. truncated (n,): whether the premise was cut
+    to fit into the model.
     """
 
     probabilities: NDArray[np.float64]
@@ -140,43 +141,41 @@ class EntailmentModel(Protocol):
         ...
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """Compute P(entailment) of (premise, hypothesis) pairs, in their order. The probability of a pair does not
-        depend on the other pairs of the call.
+        """Compute the probability of entailment of (premise, hypothesis) pairs, in their order. The probability of a
+        pair does not depend on the other pairs of the call.
         """
         ...
 
 
 class WholeTextWeigher(Protocol):
-    """A rule that corrects P(entailment) by single sentences of a text with evidence from the whole text, without
-    another pass of the model.
-
-    An EntailmentModel that needs the correction has such an object as its attribute `whole_text`, where `find_weigher`
-    looks for it.
+    """A rule that corrects probabilities of entailment by single sentences of a text. It uses evidence from the whole
+    text, without another pass of the model. An EntailmentModel that needs the correction has such an object as its
+    attribute `whole_text`, where `find_weigher` looks for it.
     """
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rule and its weights."""
+        """The rule, its version and its weights. Another rule gives other scores."""
         ...
 
     def weigh(self, probabilities: Sequence[float], sentences: Sequence[str], hypothesis: str) -> list[float]:
         """Correct the probabilities that single sentences of a text entail the hypothesis: one result in [0, 1] per
-        probability, in their order, where a greater probability never has a smaller result.
-
-        sentences: all sentences of the text, in order, whichever of them the probabilities belong to. Raises ValueError
-        for a probability outside [0, 1].
+        probability, in their order. A greater probability never gets a smaller result. sentences: all sentences of the
+        text, in order, not only those that the probabilities belong to. Raises ValueError for a probability outside [0,
+        1].
         """
         ...
 
     def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
-        """List the content words of the hypothesis as phrases for people to read: a word that the text has, or `no` and
-        the word with the text's nearest word.
+        """List phrases that show people which content words of the hypothesis the text has. A phrase is a word that the
+        text has, or `no` and the missing word, with the nearest word of the text in brackets. sentences: all sentences
+        of the text, in order.
         """
         ...
 
 
 def find_weigher(model: EntailmentModel) -> WholeTextWeigher | None:
-    """Return the `whole_text` attribute of a model, which corrects its probabilities by the whole text; None for a
+    """Return the `whole_text` attribute of a model, which corrects its probabilities by the whole text. None for a
     model without it, whose probabilities are used as they are.
     """
     weigher: WholeTextWeigher | None = getattr(model, "whole_text", None)

@@ -16,8 +16,8 @@ class BadFeature(ValueError):
 
 
 def require_feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
-    """Return `values` as a float64 array (n, d); (0, 0) for none. Raises ValueError, with `name` in its text, for
-    another shape.
+    """Return `values` as a float64 array (n, d), one row of features per item; an empty (0, 0) array without items.
+    Raises ValueError, with `name` in its text, for another shape.
     """
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim in (1, 2) and len(rows) == 0:
@@ -28,8 +28,8 @@ def require_feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 def normalise_rows(name: str, rows: FloatArray) -> FloatArray:
-    """Scale each row of a float64 array (n, d) to length 1. Raises BadFeature, with `name` and the number of the row,
-    for the first row that is zero or not finite.
+    """Scale each row of a float64 array (n, d) to length 1. Raises BadFeature for the first row that is zero or not
+    finite; its text has the row's number and `name`, a word for the features.
     """
     peak = np.abs(rows).max(axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(peak) & (peak > 0)))
@@ -43,7 +43,7 @@ def normalise_rows(name: str, rows: FloatArray) -> FloatArray:
 
 def average_unit_rows(name: str, units: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Average rows of length 1, (n, d), with optional weights (n,), and scale their mean (d,) to length 1. Raises
-    BadFeature, with `name` in its text, where the rows cancel out.
+    BadFeature where the rows cancel out, with `name`, a word for the rows, in its text.
     """
     mean = np.asarray(np.average(units, axis=0, weights=weights), dtype=np.float64)
     length = float(np.linalg.norm(mean))

@@ -33,10 +33,9 @@ rater.
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """A correlation in [-1, 1] over n items, or a difference of two correlations, with its interval; None where
-    undefined.
-
-    name: the metric, simple score or rater that it belongs to. p: the two-sided p-value.
+    """A correlation in [-1, 1] over n items, or a difference of two correlations in [-2, 2], with its interval from
+    `low` to `high`. name: the metric, simple score or rater that it belongs to. p: the two-sided p-value. value, low,
+    high and p are None where undefined.
     """
 
     name: str
@@ -49,16 +48,16 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """A metric's coefficient with people, compared on the same items with that of the strongest simple score (baseline)
-    and that of one more rater.
+    """A metric's coefficient with people (`coefficient`), compared on the same items with simple scores and with one
+    more rater. `strongest_baseline` is the simple score whose coefficient is farthest from 0, and `above_baseline` is
+    the metric's coefficient less that one. `ceiling` compares raters with the mean of the others; `against_others`
+    compares the metric with the same means; `above_rater` is their difference. None where undefined.
 
-    ceiling: raters with the mean of the others, on average. against_others: the metric with the same means.
-    strongest_baseline: the baseline whose coefficient is farthest from 0, its sign changed where it is negative: "the
-    shorter, the better" is knowledge, too. above_baseline: the metric's coefficient less the strongest baseline's.
-    above_rater: against_others less ceiling, since a metric compared with more raters than the rater is would seem
-    better. Both leave out the same videos on both sides; their intervals may be far from 0 where the intervals of both
-    overlap. None where undefined; ceiling, against_others and above_rater also where no two raters share enough items.
-    n_videos: the number of videos of the metric's items.
+    The strongest baseline's sign is changed where it is negative: "the shorter, the better" is knowledge, too.
+    above_rater subtracts `ceiling` from `against_others`, not from `coefficient`, since a metric compared with more
+    raters than the rater is would seem better. Both differences leave out the same videos on both sides; their
+    intervals may be far from 0 where the intervals of both overlap. ceiling, against_others and above_rater are also
+    None where no two raters share enough items. n_videos: the number of videos of the metric's items.
     """
 
     coefficient: Coefficient
@@ -71,11 +70,12 @@ class BaselineComparison:
 
 
 class AspectComparisons:
-    """The comparisons of metrics, simple scores and raters with the ratings of one aspect, by `KENDALL`, each computed
-    once and then remembered.
+    """The comparisons of metrics, simple scores and raters with the ratings of one aspect, by Kendall's tau-b. The
+    object keeps every result, so a second call with the same arguments computes nothing. A mask `kept` (items,) selects
+    the items to compare.
 
-    Items are selected by a mask (items,). Leaving out videos is what costs time, and the table, one more rater and the
-    strongest baseline ask for many comparisons twice.
+    Leaving out videos is what costs time, and the table, one more rater and the strongest baseline ask for many
+    comparisons twice. people: the mean ratings (items,). is_rated: a mask (items,) of the items with a rating.
     """
 
     def __init__(self, inputs: AgreementInputs, aspect: str) -> None:
@@ -87,14 +87,15 @@ class AspectComparisons:
         self._counted: dict[bytes, list[RaterAndOthers]] = {}
 
     def remember_pooled(self, name: str, kept: BoolArray, statistics: JackknifeStatistics) -> None:
-        """Remember the comparison of the kept items that was computed elsewhere, so that it is not computed again;
-        name: a metric, or `ONE_RATER`.
+        """Keep `statistics` as the comparison over the kept items, so that `compute_pooled` or `compute_ceiling` does
+        not compute it again. name: a metric or simple score, or `ONE_RATER` for the human ceiling.
         """
         self._pooled[name, kept.tobytes()] = statistics
 
     def compute_pooled(self, name: str, kept: BoolArray) -> JackknifeStatistics:
-        """Compute tau-b of a metric's or baseline's values with the mean ratings over the kept items, all of which must
-        have both, and again without each block of videos; remembered.
+        """Compute tau-b of the values of a metric or simple score with the mean ratings, over the items where `kept` is
+        True, and again without each block of videos. Every kept item must have a value and a rating. The object keeps
+        the result by name and `kept` for later calls.
         """
         key = name, kept.tobytes()
         if key not in self._pooled:
@@ -103,8 +104,9 @@ class AspectComparisons:
         return self._pooled[key]
 
     def list_ceiling_raters(self, kept: BoolArray) -> list[RaterAndOthers]:
-        """List the raters who count in the human ceiling by their ratings of the kept items, each with the means of the
-        other raters who count; remembered.
+        """List the raters who count in the human ceiling, by their ratings of the items where `kept` is True. A record
+        has the rater's ratings and the means of the other raters who count; [] where none counts, and at most the 20
+        most active raters. The object keeps the result for later calls.
         """
         key = kept.tobytes()
         if key not in self._counted:
@@ -112,8 +114,9 @@ class AspectComparisons:
         return self._counted[key]
 
     def compute_ceiling(self, kept: BoolArray) -> JackknifeStatistics | None:
-        """Compute the human ceiling on the kept items: tau-b of every rater with the mean of the others, averaged over
-        raters, and again without each block of videos; None without a rater who counts. Remembered.
+        """Compute the human ceiling on the items where `kept` is True: tau-b of every rater with the mean of the
+        others, averaged over raters, and again without each block of videos. None without a rater who counts. The
+        object keeps the result for later calls.
         """
         key = ONE_RATER, kept.tobytes()
         if key not in self._pooled and (ceiling := compute_ceiling(self.inputs, self.list_ceiling_raters(kept))):
@@ -121,11 +124,12 @@ class AspectComparisons:
         return self._pooled.get(key)
 
     def compute_without_one_rater(self, name: str, kept: BoolArray) -> JackknifeStatistics:
-        """Compute tau-b of a metric with the means of all raters but one, on the kept items of that rater, averaged
-        over the raters left out, and again without each block of videos; remembered.
+        """Compute tau-b of a metric with the means of all raters but one, averaged over the raters who are left out in
+        turn, and again without each block of videos. The items are those where `kept` is True that the left-out rater
+        shares with others. At least one rater must count in the human ceiling. The object keeps the result for later
+        calls.
 
-        There must be a rater who counts. Raters count by the items that they share with others, with or without a value
-        of the metric.
+        Raters count by the items that they share with others, with or without a value of the metric.
         """
         key = name, kept.tobytes()
         if key not in self._without_one_rater:
@@ -141,8 +145,9 @@ class AspectComparisons:
 
 
 def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) -> JackknifeStatistics | None:
-    """Compute the human ceiling: tau-b of every rater with the mean of the others, averaged over raters, and again
-    without each block of videos; None without a rater who counts.
+    """Compute the human ceiling: tau-b of every rater in `counted` with the mean of the other raters, averaged over
+    raters, and again without each block of videos. Raters weigh as much as they share items with others. None where
+    `counted` is empty.
     """
     sides = [inputs.select_items(rater.ratings, rater.other_means, rater.is_shared) for rater in counted]
     by_rater = [{KENDALL: compute_pooled(side, (KENDALL,))} for side in sides]
@@ -152,8 +157,10 @@ def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) 
 def find_strongest_baseline(
     comparisons: AspectComparisons, kept: BoolArray, level: float = LEVEL
 ) -> Coefficient | None:
-    """Find the baseline whose tau-b with people is farthest from 0 over the kept items that it has a number for: its
-    coefficient, made positive; None where no baseline has a coefficient.
+    """Find the simple score whose tau-b with people is farthest from 0, and return its coefficient with its interval; a
+    negative one changes its sign. A simple score is compared on the kept items that it has a number for. None where no
+    simple score has a coefficient. kept: a mask (items,) of rated items; level: the chance that the interval covers the
+    truth.
     """
     name = _name_strongest_baseline(comparisons, kept)
     if name is None:
@@ -187,11 +194,12 @@ def _turn_positive(coefficient: Coefficient) -> Coefficient:
 
 
 def build_baseline_rows(comparisons: AspectComparisons, metric: str, level: float = LEVEL) -> Iterator[AgreementRow]:
-    """Yield the agreement rows that compare a metric with the strongest baseline and with one more rater, on the
-    metric's own items.
+    """Yield the agreement rows that compare a metric with the strongest simple score and with one more rater, on the
+    metric's own rated items. Each coefficient gives a row of tau-b (`KENDALL`) and a row of its p-value (`CHANCE`).
+    Rows of comparisons that have no coefficient are left out.
 
-    Every coefficient is a row of `KENDALL` and one of `CHANCE`; the metric's own coefficient is that of the grouping
-    "pooled", so only its p-value is yielded. A baseline keeps the sign that it has with people.
+    The metric's own coefficient is that of the grouping "pooled", so only its p-value is yielded. A baseline keeps the
+    sign that it has with people.
     """
     kept = np.isfinite(comparisons.inputs.values[metric]) & comparisons.is_rated
     n_videos, n_rated = np.unique(comparisons.inputs.video[kept]).size, int(comparisons.is_rated.sum())
@@ -265,15 +273,15 @@ def _subtract(
 
 
 def is_baseline_row(row: AgreementRow) -> bool:
-    """Whether an agreement row compares a metric with simple scores or one more rater on the metric's own items, as
-    `build_baseline_rows` yields them.
+    """Whether an agreement row belongs to the comparison of a metric with simple scores or one more rater on the
+    metric's own items. `build_baseline_rows` yields such rows; rows of p-values (`CHANCE`) count, too.
     """
     return row.statistic == CHANCE or row.grouping == BESIDE_RATER or row.grouping.startswith((ABOVE, "where "))
 
 
 def build_baseline_comparisons(rows: Sequence[AgreementRow]) -> dict[tuple[str, str], BaselineComparison]:
-    """Build the comparisons of metrics with baselines and raters from rows of the agreement table: a BaselineComparison
-    by (aspect, metric), for metrics whose rows hold them.
+    """Build the comparisons of metrics with simple scores and raters from rows of the agreement table: a
+    BaselineComparison by (aspect, metric). Metrics without the rows of `build_baseline_rows` are left out.
     """
     by_metric: dict[tuple[str, str], dict[str, Coefficient]] = {}
     chances = {(row.aspect, row.metric, row.grouping): row for row in rows if row.statistic == CHANCE}

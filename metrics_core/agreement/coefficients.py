@@ -30,11 +30,9 @@ GroupCoefficients = dict[str, FloatArray]
 def compute_coefficients(
     metric: FloatArray, people: FloatArray, statistics: Sequence[str] = STATISTICS
 ) -> dict[str, float | None]:
-    """Compute statistics, such as Pearson's r, of a metric's values with people's ratings of the same items: a number
-    by name, None where a statistic is not defined.
-
-    metric, people: finite (n,). A constant side orders nothing, so correlations need two different numbers on each
-    side; pairwise accuracy and the share of tied pairs need two items.
+    """Compute statistics of a metric's values with people's ratings of the same items: a number by the names in
+    `statistics`, None where a statistic is not defined. metric, people: finite (n,). Correlations need two different
+    numbers on each side; pairwise accuracy and the share of tied pairs need two items.
 
     >>> coefficients = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
     >>> {name: round(value, 6) for name, value in coefficients.items()}["kendall_c"]
@@ -54,8 +52,8 @@ def compute_coefficients(
 
 
 def compute_coefficient(metric: FloatArray, people: FloatArray, statistic: str) -> float | None:
-    """Compute one statistic, a name of STATISTICS, of a metric's values with people's ratings of the same items, finite
-    (n,); None where it is not defined.
+    """Compute one statistic, a name of STATISTICS such as "kendall_b", of a metric's values with people's ratings of
+    the same items, both finite (n,). None where it is not defined, as for a constant side.
 
     >>> compute_coefficient(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), "spearman")
     0.5
@@ -66,10 +64,9 @@ def compute_coefficient(metric: FloatArray, people: FloatArray, statistic: str) 
 def compute_group_coefficients(
     metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int, statistics: Sequence[str] = STATISTICS
 ) -> GroupCoefficients:
-    """Compute statistics within every group of items: an array (n_groups,) by the name of the statistic, NaN for a
-    group where it is not defined, or without items.
-
-    metric, people: finite (n,). group: (n,), the number of each item's group, from 0.
+    """Compute statistics of a metric with people within every group of items: an array (n_groups,) by the name of the
+    statistic. It is NaN for a group where the statistic is not defined, and for one without items. metric, people:
+    finite (n,). group: (n,), the number of each item's group, from 0.
     """
     size = np.bincount(group, minlength=n_groups)
     small = size[group] <= SMALL
@@ -120,8 +117,8 @@ def list_group_pairs(group: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def require_finite_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return the metric's values and people's ratings as float64 arrays (n,). Raises ValueError for different shapes
-    and numbers that are not finite.
+    """Return the metric's values and people's ratings as float64 arrays (n,). Raises ValueError for arrays that are not
+    both (n,) and for numbers that are not finite.
     """
     left, right = np.asarray(metric, dtype=np.float64), np.asarray(people, dtype=np.float64)
     if left.ndim != 1 or left.shape != right.shape:
@@ -137,7 +134,7 @@ def require_finite_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[
 
 def require_group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
     """Replace the groups of n items by numbers from 0 in the order in which they first appear: an integer array (n,).
-    Raises ValueError, with `name` in its text, unless there are n groups.
+    Raises ValueError unless there are n groups; `name`, such as "videos", is the word for them in its text.
     """
     if len(groups) != n:
         raise ValueError(f"There are {len(groups)} {name} for {n} items: give one for each item.")

@@ -1,7 +1,7 @@
 """Conclusions in plain words: whether a metric orders captions as people do (`explain_agreement`), and systems
 (`explain_system_order`).
 
-A claim must be more than chance for all claims of a page together, see `correct_comparisons`. Below FEWEST_VIDEOS
+The p-values of a page's claims are corrected together in two families, see `correct_comparisons`. Below FEWEST_VIDEOS
 videos nothing is claimed.
 """
 
@@ -40,7 +40,9 @@ MAX_P_VALUE = 0.05
 WIDEST_INTERVAL = 0.5
 """The greatest width of an interval that can separate a weak metric from one that is as good as a rater."""
 NEAR_RATER = 0.1
-"""A metric whose tau-b is surely less than this below a rater's orders about as well as the rater."""
+"""A metric orders about as well as a rater where the interval of the difference of their tau-b holds 0 and lies above
+minus this number.
+"""
 BETTER = " better than one more rater"
 ALIKE = " about as well as one more rater"
 LESS = " less well than one more rater"
@@ -50,8 +52,8 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The conclusion on one metric and one aspect: a level such as "above baseline", a sentence for people, and a short
-    form of it without the names of metric and aspect.
+    """The conclusion on one metric and one aspect. level: a name such as "above baseline", see `explain_agreement`.
+    sentence: the conclusion for people; short: a short form of it without the names of metric and aspect.
     """
 
     level: TrustLevel
@@ -62,12 +64,14 @@ class Conclusion:
 def correct_comparisons(
     comparisons: Mapping[K, BaselineComparison], others: Sequence[float | None] = ()
 ) -> tuple[dict[K, BaselineComparison], list[float | None]]:
-    """Correct the p-values of all claims on one page by Holm, so that the chance of any false claim is at most
-    MAX_P_VALUE: the comparisons by their keys with corrected p-values, and `others` corrected, in their order.
+    """Correct the p-values of the claims of one page by Holm, in two families. The first has the p-values of the
+    metrics' coefficients with people and `others`, the p-values of further claims. The second has those of the
+    differences from the strongest baseline. Return the comparisons by their keys with corrected p-values, and the
+    corrected `others` in their order; None stays None and does not count.
 
-    others: the p-values of the other claims of the page. The claims that a metric orders captions as people do,
-    together with `others`, are one family; the claims that it is above or below a baseline are another one, which only
-    counts after the first.
+    Within a family the chance of any false claim is at most MAX_P_VALUE. For a whole page it can be higher, since there
+    are two families, and claims about one more rater are not corrected. A claim about a baseline is only made where the
+    metric is shown to order as people do.
     """
     order_p_values = [comparison.coefficient.p for comparison in comparisons.values()]
     corrected = correct_defined_p_values([*order_p_values, *others])
@@ -86,20 +90,22 @@ def correct_comparisons(
 
 
 def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, things: str = "captions") -> Conclusion:
-    """Conclude how well a metric orders things (captions) by an aspect, compared with one more rater and with the
-    strongest simple score: a level such as "above baseline", a sentence and its short form.
+    """Conclude how well a metric orders captions by an aspect, compared with one more rater and with the strongest
+    simple score. Return a level such as "above baseline", a sentence and its short form. `metric`, `aspect` and
+    `things` (a plural, such as captions) are the words of the sentence; p-values should be corrected by
+    `correct_comparisons`.
 
     The rules, in this order:
 
     - No coefficient: undefined. Fewer than FEWEST_VIDEOS videos, or no interval: open.
     - The interval holds 0: the metric orders no better than chance, or, where the interval is wider than
       WIDEST_INTERVAL, open.
-    - Among all claims of the page it may be chance: open.
+    - The corrected p-value of the coefficient is above MAX_P_VALUE, or undefined: open.
     - The interval lies below 0: the metric goes against people. It is wider than WIDEST_INTERVAL: open how well.
     - The difference from the strongest baseline is more than chance and below 0: below the baseline. It may be chance:
       like the baseline.
-    - Otherwise: above the baseline; at the ceiling where the metric is surely less than NEAR_RATER below one more
-      rater.
+    - Otherwise, and without a baseline: at the ceiling where the interval of the difference from one more rater lies
+      above 0, or holds 0 and lies above -NEAR_RATER; else above the baseline.
 
     >>> ecs, words = Coefficient("ECS", 0.6, 0.55, 0.65, 90, 0.001), Coefficient("words", 0.5, 0.45, 0.56, 90)
     >>> rater, more = Coefficient("rater", -0.02, -0.06, 0.02, 90), Coefficient("words", 0.1, 0.04, 0.15, 90, 0.002)
@@ -131,7 +137,9 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, 
 
 
 def explain_too_few_videos(n_videos: int) -> str | None:
-    """Explain why so few videos allow no claim, such as `3 videos, 10 needed`; None where they are enough."""
+    """Explain why n_videos videos allow no claim, such as `3 videos, 10 needed`. None from FEWEST_VIDEOS (10) videos
+    on.
+    """
     videos = f"{n_videos} video{'' if n_videos == 1 else 's'}"
     return f"{videos}, {FEWEST_VIDEOS} needed" if n_videos < FEWEST_VIDEOS else None
 
@@ -167,8 +175,8 @@ def _format_rater_comparison(above: Coefficient | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OrderConclusion:
-    """The conclusion whether a metric ranks systems as people do: alike, against or open, and words that follow the
-    metric's name.
+    """The conclusion whether a metric ranks systems as people do. order: "alike" as people do, "against" the other way
+    round, or "open". words: the conclusion without its subject, to follow the metric's name.
     """
 
     order: SystemOrder
@@ -176,11 +184,9 @@ class OrderConclusion:
 
 
 def explain_system_order(coefficient: Coefficient, n_videos: int) -> OrderConclusion:
-    """Conclude whether a metric ranks systems as people do, from the coefficient of the systems' mean scores with their
-    mean ratings: alike, against or open, with words that follow the metric's name.
-
-    `coefficient.n` counts systems, and `coefficient.p` is the p-value of such an order (`kendall_p_value`), corrected
-    for all claims of the page.
+    """Conclude whether a metric ranks systems as people do: "alike", "against" or "open", with words that follow the
+    metric's name. coefficient: tau-b of the systems' mean scores with their mean ratings; its n counts systems, and its
+    p comes from `kendall_p_value`, corrected by `correct_comparisons`. n_videos: the videos behind the means.
 
     How well the metric orders captions does not matter here. A claim needs FEWEST_SYSTEMS systems, FEWEST_VIDEOS
     videos, an interval that does not hold 0, and an order that is more than chance.
@@ -219,8 +225,8 @@ def _explain_open_order(value: float, low: float, high: float, p: float, n: int,
 
 
 def find_least_tau(n: int) -> float | None:
-    """Find the least tau of an order of n systems that is more than chance by `kendall_p_value`; None where even the
-    very same order is not.
+    """Find the least tau of an order of n systems that is more than chance, which means p of at most MAX_P_VALUE by
+    `kendall_p_value`. None where even the very same order may be chance.
 
     >>> find_least_tau(4), find_least_tau(5), round(find_least_tau(6), 2)
     (None, 1.0, 0.87)
@@ -231,7 +237,8 @@ def find_least_tau(n: int) -> float | None:
 
 
 def explain_few_systems(n: int) -> str | None:
-    """Explain in a sentence how little the order of n systems, 2 or more, can show; None from MANY_SYSTEMS on.
+    """Explain in a sentence how little the order of n systems can show, for n of 2 or more. None from MANY_SYSTEMS (8)
+    systems on.
 
     >>> explain_few_systems(6)
     'Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.'
@@ -245,8 +252,8 @@ def explain_few_systems(n: int) -> str | None:
 
 
 def kendall_p_value(tau: float, n: int) -> float:
-    """Compute the two-sided p-value of Kendall's exact test: the chance that a random order of n systems has a tau with
-    a given order at least as far from 0.
+    """Compute the two-sided p-value of Kendall's exact test for an order of n systems. It is the chance that a random
+    order has a tau with the given order at least as far from 0 as `tau`.
 
     The test knows no ties; the tau of tied systems is taken as if it came from an order.
 

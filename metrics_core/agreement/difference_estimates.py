@@ -30,11 +30,10 @@ CELLS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class DifferenceEstimate:
-    """By how much the second of two metrics, thresholds or systems is better than the first; below 0 where the first is
-    better, None where undefined.
-
-    low, high: the interval over videos, which stays valid if it is looked at after every rating. n: the captions, or
-    for systems the videos, from which it was computed; n_videos: their videos.
+    """By how much the second of two metrics, thresholds or systems is better than the first (`value`); below 0 where
+    the first is better. low, high: its interval over videos, which stays valid if it is looked at after every rating.
+    value, low and high are None where undefined. n: the captions with a weight above 0, or for systems the videos;
+    n_videos: their videos.
     """
 
     value: float | None
@@ -45,8 +44,8 @@ class DifferenceEstimate:
 
     @property
     def winner(self) -> int | None:
-        """0 where the first is better by more than chance, 1 where the second is; None while that is open, as below
-        FEWEST_VIDEOS videos or without an interval.
+        """The better one by more than chance: 0 for the first, 1 for the second. None while that is open, below
+        FEWEST_VIDEOS (10) videos, and without an interval.
         """
         if self.n_videos < FEWEST_VIDEOS or self.low is None or self.high is None:
             return None
@@ -63,10 +62,11 @@ def compute_tau_difference(
     level: float = LEVEL,
 ) -> DifferenceEstimate:
     """Compute by how much Kendall's tau-b of the second metric with people's ratings is above that of the first, over
-    weighted captions, with its interval over videos.
+    weighted captions, with its interval over videos. first, second, people, weights: finite (n,), see
+    `compute_draw_weights` for the weights. videos: (n,), the video of every caption. A caption of weight 0 does not
+    count.
 
-    first, second, people, weights: finite (n,), see `compute_draw_weights` for the weights. videos: (n,). A caption of
-    weight 0 does not count. A pair weighs the product of its captions' weights, so equal weights give plain tau-b.
+    A pair weighs the product of its captions' weights, so equal weights give plain tau-b.
 
     >>> ones, people = np.ones(5), [1, 2, 3, 4, 5]
     >>> round(compute_tau_difference([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, ones, range(5)).value, 3)
@@ -137,11 +137,12 @@ def compute_youden_difference(
     level: float = LEVEL,
 ) -> DifferenceEstimate:
     """Compute by how much Youden's J of the threshold `upper` is above that of `lower`, over weighted captions, with
-    its interval over videos; `calibrate_rated_threshold` explains J.
+    its interval over videos. Youden's J is the share of good captions that reach the threshold less that of other
+    captions. values: (n,), the metric's. good: (n,), whether people rate the caption as good. weights: (n,), see
+    `compute_draw_weights`; a caption of weight 0 does not count. videos: (n,).
 
-    values: (n,), the metric's. good: (n,), whether people rate the caption as good. weights: (n,), see
-    `compute_draw_weights`. videos: (n,). There is no interval with fewer than FEWEST_CAPTIONS captions of a kind,
-    because the jackknife takes shares near 0 and 1 for certain.
+    There is no interval with fewer than FEWEST_CAPTIONS captions of a kind (good or other, between the thresholds or
+    outside), because the jackknife takes shares near 0 and 1 for certain.
 
     >>> values, good = [0.1, 0.5, 0.6, 0.9], [False, False, True, True]
     >>> compute_youden_difference(values, good, 0.5, 0.9, np.ones(4), range(4)).value
@@ -163,8 +164,8 @@ def compute_youden_difference(
 
 
 def choose_least_good_rating(ratings: npt.ArrayLike, weights: npt.ArrayLike) -> float:
-    """Return the weighted median of ratings (n,), from which on a rating counts as good; where no rating is below it,
-    the next rating above it, if there is one.
+    """Return the rating from which on a caption counts as good: the weighted median of ratings (n,). Where no rating is
+    below the median, it is the next rating above it, if there is one. weights: (n,). At least one rating is needed.
 
     >>> choose_least_good_rating([5, 4, 1], [1, 1, 3]), choose_least_good_rating([5, 4, 1], [1, 1, 1])
     (4.0, 4.0)
@@ -185,10 +186,8 @@ def compute_rating_difference(
     level: float = LEVEL,
 ) -> DifferenceEstimate:
     """Compute the weighted mean of the second system's rating less the first system's rating of the same video, with
-    its interval over videos.
-
-    differences, weights, videos: (n,), an item for each video; see `compute_draw_weights` for the weights.
-    greatest_difference: the greatest one that the scale of the ratings allows.
+    its interval over videos. differences, weights, videos: (n,), an item for each video; see `compute_draw_weights` for
+    the weights, where 0 leaves out a video. greatest_difference: the greatest one that the scale of the ratings allows.
 
     >>> estimate = compute_rating_difference([1.0, 0.0, 2.0], [1.0, 1.0, 2.0], "abc")
     >>> estimate.value, estimate.n

@@ -35,10 +35,9 @@ DECIMALS = 9
 
 @dataclass(frozen=True)
 class ComparedValues:
-    """A metric's values (`metric`) and people's ratings (`people`) of the same items, all (n,), with the numbers of
-    each item's video, system and block of videos.
-
-    A system of -1 is unknown: the item then belongs to no system. block: see `draw_blocks`.
+    """A metric's values (`metric`) and people's ratings (`people`) of the same items, with the numbers of each item's
+    video, system and block of videos; all are arrays (n,). A system of -1 is unknown: the item then belongs to no
+    system. block: see `draw_blocks`.
     """
 
     metric: FloatArray
@@ -48,14 +47,14 @@ class ComparedValues:
     block: IntArray
 
     def select_items(self, kept: BoolArray | IntArray) -> ComparedValues:
-        """Return the same record for some items only; `kept` is a mask (n,) or their positions."""
+        """Return the same record for some items only, in the order of `kept`: a mask (n,) or positions."""
         groups = (side[kept] for side in (self.video, self.system, self.block))
         return ComparedValues(self.metric[kept], self.people[kept], *groups)
 
 
 def compute_pooled(sides: ComparedValues, statistics: Sequence[str] = STATISTICS) -> JackknifeStatistics:
-    """Compute statistics, such as tau-b, of a metric with people over all items at once, and again without each block
-    of videos, which gives their intervals.
+    """Compute statistics of a metric with people over all items at once, and again without each block of videos, which
+    gives their intervals. statistics: names of STATISTICS, such as "kendall_b".
     """
     # Items in the metric's order are sorted faster again, without each block.
     sides = sides.select_items(np.argsort(sides.metric, kind="stable"))
@@ -63,16 +62,16 @@ def compute_pooled(sides: ComparedValues, statistics: Sequence[str] = STATISTICS
 
 
 def compute_per_video(sides: ComparedValues, n_videos: int) -> JackknifeStatistics:
-    """Compute the statistics of a metric with people within each of n_videos videos, and average them over videos, and
-    again without each block of videos. Videos with a single caption, or with constant values, have no statistic and are
-    left out.
+    """Compute the statistics of a metric with people within each of n_videos videos and average them over videos; and
+    again without each block of videos. A video without a value of a statistic, such as one with a single caption, is
+    left out of its average and counted in n_undefined.
     """
     return average_over_videos(compute_group_coefficients(sides.metric, sides.people, sides.video, n_videos), sides)
 
 
 def average_over_videos(by_video: GroupCoefficients, sides: ComparedValues) -> JackknifeStatistics:
-    """Average statistics that are given by video, (videos,) by name, and again without each block of videos; NaN is
-    left out and counted in n_undefined.
+    """Average statistics over videos, and again without each block of videos. by_video: an array (videos,) by the name
+    of a statistic; NaN is left out and counted in n_undefined. sides: the items, which give each video its block.
     """
     block = np.zeros(next(iter(by_video.values())).size, dtype=np.int64)
     block[sides.video] = sides.block
@@ -82,8 +81,9 @@ def average_over_videos(by_video: GroupCoefficients, sides: ComparedValues) -> J
 
 
 def compute_within_system(sides: ComparedValues) -> JackknifeStatistics:
-    """Compute the statistics of a metric with people within each system, over its own captions, and average them over
-    systems, and again without each block of videos.
+    """Compute the statistics of a metric with people within each system and average them over systems; and again
+    without each block of videos. A system without a value of a statistic is left out of its average and counted in
+    n_undefined. Every item needs a known system, from 0.
     """
     n_systems = int(sides.system.max(initial=-1)) + 1
 
@@ -96,7 +96,8 @@ def compute_within_system(sides: ComparedValues) -> JackknifeStatistics:
 
 def compute_per_system(sides: ComparedValues) -> JackknifeStatistics:
     """Compute the statistics of the systems' mean values with their mean ratings, and again without each block of
-    videos; NaN for a block without which a system has no caption left.
+    videos. They are NaN for a block without which a system has no caption left. n counts systems. Every item needs a
+    known system, from 0.
     """
     present = np.unique(sides.system)
 
@@ -112,7 +113,8 @@ def compute_per_system(sides: ComparedValues) -> JackknifeStatistics:
 
 
 def subtract_system_means(values: npt.ArrayLike, system: IntArray) -> FloatArray:
-    """Subtract from each value (n,) the mean of its system, whose number from 0 is in `system` (n,), as FRANK does.
+    """Subtract from each value (n,) the mean of its system, as FRANK does: an array (n,). system: (n,), the number of
+    each item's system, from 0.
 
     Of a metric that only knows which systems are good, nothing is left.
 
@@ -141,8 +143,9 @@ def subtract_length_trend(values: npt.ArrayLike, lengths: npt.ArrayLike) -> Floa
 
 
 def compute_partial(sides: ComparedValues, remove: Callable[[FloatArray, IntArray], FloatArray]) -> JackknifeStatistics:
-    """Compute partial correlations: Pearson's r and Spearman's rho of what `remove` leaves of the metric's values and
-    of people's ratings, and again without each block of videos. `remove` gets values and positions of items.
+    """Compute Pearson's r and Spearman's rho of a metric with people after `remove` has taken an influence out of both,
+    and again without each block of videos. remove: gets values and the positions of their items, and returns the values
+    that are left.
     """
 
     def rest(rows: IntArray) -> dict[str, float | None]:

@@ -18,11 +18,12 @@ from metrics_core.intervals import draw_blocks
 
 @dataclass(frozen=True)
 class AgreementInputs:
-    """The checked input of an agreement table over n items: values of metrics and baselines by name (n,), NaN for
-    undefined; ratings by aspect (n, raters); numbers of each item's video, system and block (n,).
+    """The checked input of an agreement table over n items. values: of metrics and baselines, (n,) by name, NaN for
+    undefined; `baselines` names those that are simple scores. ratings: (n, raters) by aspect, NaN where a rater gave
+    none. video, system, block: numbers (n,) of each item's video, system (-1 for unknown) and block of videos.
 
-    block: the block of each item's video, see `draw_blocks`. lengths: (n,), of the texts, if given. n_resamples, seed:
-    of the random flips of soft pairwise accuracy.
+    lengths: (n,), of the texts, if given. n_resamples, seed: of the random flips of soft pairwise accuracy; see
+    `draw_blocks` for the blocks.
     """
 
     values: dict[str, FloatArray]
@@ -41,14 +42,14 @@ class AgreementInputs:
         return int(self.video.max(initial=-1)) + 1
 
     def select_items(self, metric: FloatArray, people: FloatArray, kept: BoolArray) -> ComparedValues:
-        """Return a metric's values and people's ratings (n,) of the items for which the mask `kept` is True, with their
-        videos, systems and blocks.
+        """Return a metric's values (n,) and people's ratings (n,) of the items for which the mask `kept` is True, with
+        their videos, systems and blocks.
         """
         return ComparedValues(metric[kept], people[kept], self.video[kept], self.system[kept], self.block[kept])
 
     def select_defined_items(self, metric: FloatArray, people: FloatArray) -> ComparedValues:
-        """Return a metric's values and people's ratings (n,) of the items where both are finite, with their videos,
-        systems and blocks.
+        """Return a metric's values (n,) and people's ratings (n,) of the items where both are finite, with their
+        videos, systems and blocks.
         """
         return self.select_items(metric, people, np.isfinite(metric) & np.isfinite(people))
 
@@ -65,7 +66,8 @@ def build_inputs(
     seed: int = 0,
 ) -> AgreementInputs:
     """Check the arguments of `compute_agreement_rows` and convert them to arrays, with videos, systems and blocks of
-    videos as numbers. Raises ValueError for shapes that do not fit, infinite numbers and a name that is used twice.
+    videos as numbers. Raises ValueError for shapes that do not fit, infinite numbers, a length that is NaN, and a name
+    of both a metric and a baseline.
     """
     n, baselines = len(videos), baselines or {}
     shared_names = sorted(set(metrics) & set(baselines))

@@ -26,12 +26,13 @@ def build_label_rows(
     level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
-    """Compare predictions of yes and no, (n,) by name, with labels (n,): agreement rows of accuracy, F1 of yes, MCC and
-    Cohen's kappa for every name, then for the baselines "majority label" and "always yes".
+    """Build agreement rows that compare predictions of yes and no, (n,) by name, with labels (n,). Every name has a row
+    for accuracy, F1 of yes, MCC and Cohen's kappa; rows of the baselines "majority label" and "always yes" follow.
+    videos: (n,), the video of every label; intervals leave out videos.
 
-    videos (n,): the video of every label; intervals leave out videos. The baselines always give the label that is
-    commoner in all the data, or yes. n counts labels. Raises ValueError for input that `count_confusion` refuses, a
-    name of a baseline, and a level outside (0, 1).
+    The baseline "majority label" always gives the label that is commoner in all the data, or yes if both are equally
+    common. n counts labels. Raises ValueError for input that `count_confusion` refuses, a name of a baseline, and a
+    level outside (0, 1).
 
     >>> rows = build_label_rows({"m": [1, 1, 0, 0]}, [1, 1, 1, 0], ["a", "a", "b", "b"])
     >>> [(row.metric, row.value, row.baseline) for row in rows if row.statistic == "accuracy"]
@@ -70,7 +71,7 @@ def _compute_statistics(predicted: npt.ArrayLike, truth: npt.ArrayLike, block: I
 
 
 def count_confusion(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
-    """Count how predictions (n,) and labels (n,) of yes and no agree: true and false positives, true and false
+    """Count how predictions (n,) and labels (n,) of yes and no agree: true and false positives, false and true
     negatives. Raises ValueError for other shapes and other values than 0, 1, True and False.
 
     >>> count_confusion([True, True, False], [True, False, False])
@@ -97,7 +98,8 @@ def _mark_cells(yes: BoolArray, truth: BoolArray) -> BoolArray:
 
 
 def majority_accuracy(counts: Confusion) -> float | None:
-    """Compute the accuracy of always predicting the commoner label, in [0.5, 1]; None without a label.
+    """Compute the accuracy of always predicting the label that is commoner in `counts`, in [0.5, 1]. None without a
+    label.
 
     >>> majority_accuracy(Confusion(1, 1, 0, 2))
     0.75
@@ -106,7 +108,7 @@ def majority_accuracy(counts: Confusion) -> float | None:
 
 
 def cohen_kappa(counts: Confusion) -> float | None:
-    """Compute Cohen's kappa, the agreement of predictions and labels beyond chance, in [-1, 1]; None without a label,
+    """Compute Cohen's kappa, the agreement of predictions and labels beyond chance, in [-1, 1]. None without a label,
     and where both sides always give the same answer, because chance then always agrees.
 
     Chance means that both sides keep their numbers of yes, but answer independently.

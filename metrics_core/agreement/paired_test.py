@@ -26,12 +26,13 @@ CELLS = 1 << 14
 def permutation_p_value(
     compute_difference: Callable[[BoolArray], FloatArray], n_units: int, *, n_items: int, n_resamples: int, seed: int
 ) -> float | None:
-    """Compute the two-sided p-value of a difference between two scorers: the share of random swaps of the scorers that
-    give a difference at least as large; None with fewer than two units to swap.
+    """Compute the two-sided p-value of a difference between two scorers, by swapping the scorers at random in units
+    such as videos. It is how often a swap gives a difference at least as far from 0. None with fewer than two units.
+    compute_difference: returns the differences (swaps,) for a mask (swaps, units) of the units in which the scorers are
+    swapped. n_items: how many items all units hold.
 
-    compute_difference: returns the differences (swaps,) where a mask (swaps, units) marks the units, such as videos, in
-    which the scorers are swapped. All swaps are tried where there are at most n_resamples, else so many at random. A
-    single unit is swapped as a whole or not at all, so it has no chance. n_items: how many items the units hold.
+    All swaps are tried where there are at most n_resamples, else so many at random by the seed. A single unit is
+    swapped as a whole or not at all, so it has no p-value.
 
     >>> gains = np.array([1.0, 2.0, 3.0])
     >>> def difference(swapped): return np.where(swapped, -gains, gains).sum(axis=-1)
@@ -59,11 +60,9 @@ def permutation_p_value(
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """The result of a permutation test: Kendall's tau-b of a metric with people less the other metric's, in [-2, 2],
-    and the two-sided p-value of this difference, in (0, 1].
-
-    Both are None where a correlation is not defined. n: the items. n_units: the groups whose ranks were swapped
-    together; with a single group p is None.
+    """The result of a permutation test. difference: Kendall's tau-b of a metric with people less the other metric's, in
+    [-2, 2]. p: the two-sided p-value of this difference, in (0, 1]. Both are None where a correlation is not defined.
+    n: the items. n_units: the groups whose ranks were swapped together; with a single group p is None.
     """
 
     n: int
@@ -81,13 +80,12 @@ def permutation_test(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> PermutationTest:
-    """Test whether two metrics differ in Kendall's tau-b with people, by swapping their ranks at random: the
-    difference, first less second, and its p-value.
+    """Test whether two metrics differ in Kendall's tau-b with people, by swapping their ranks at random. Return the
+    difference, first less second, and its p-value. metric, other, people: (n,), finite. groups (n,): items whose ranks
+    are swapped together, such as a video's captions; None swaps every item by itself (Deutsch et al. 2021).
 
-    metric, other, people: (n,), finite. groups (n,): items whose ranks are swapped together, such as a video's
-    captions; None swaps every item by itself (Deutsch et al. 2021). Ranks are all that tau-b reads, so two metrics that
-    order alike are alike here, whatever their scales. Raises ValueError for shapes that do not fit and numbers that are
-    not finite.
+    Ranks are all that tau-b reads, so two metrics that order alike are alike here, whatever their scales. Raises
+    ValueError for shapes that do not fit and numbers that are not finite.
 
     >>> permutation_test([1, 2, 3, 4, 5], [5, 1, 4, 2, 3], [1, 2, 3, 4, 6]).p
     0.125

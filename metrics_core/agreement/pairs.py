@@ -27,10 +27,9 @@ EXACT = 10
 
 @dataclass(frozen=True, slots=True)
 class TieCalibration:
-    """The epsilon with the highest pairwise accuracy, where metric differences up to epsilon count as ties; both None
+    """The epsilon with the highest pairwise accuracy, where metric differences up to epsilon count as ties. accuracy:
+    over all n_pairs pairs, in [0, 1]; it is optimistic, because epsilon was chosen on these pairs. Both are None
     without a pair.
-
-    accuracy: over all n_pairs pairs, in [0, 1]. It is optimistic, because epsilon was chosen on these pairs.
     """
 
     epsilon: float | None
@@ -40,11 +39,9 @@ class TieCalibration:
 
 @dataclass(frozen=True)
 class CaptionPairs:
-    """Pairs of captions as arrays (pairs,): the positions `first` and `second`, the metric's absolute difference `gap`,
-    and how people order them.
-
-    is_tied_by_people: people rate both alike. is_ordered_alike: people do not, and the metric's difference has the sign
-    of theirs.
+    """Pairs of captions as arrays (pairs,): the positions `first` and `second` of their captions, and the metric's
+    absolute difference `gap`. is_tied_by_people: people rate both alike. is_ordered_alike: people do not, and the
+    metric's difference has the sign of theirs.
     """
 
     first: IntArray
@@ -54,8 +51,8 @@ class CaptionPairs:
     is_ordered_alike: BoolArray
 
     def mark_correct(self, epsilon: float | FloatArray) -> BoolArray:
-        """Mark (pairs,) which pairs the metric orders or ties as people do, where its differences up to epsilon count
-        as ties.
+        """Mark in a mask (pairs,) the pairs that the metric orders or ties as people do, where its differences up to
+        `epsilon` count as ties.
         """
         metric_tied = self.gap <= epsilon + TOLERANCE
         right: BoolArray = np.where(metric_tied, self.is_tied_by_people, self.is_ordered_alike)
@@ -63,11 +60,12 @@ class CaptionPairs:
 
 
 def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequence[object]) -> TieCalibration:
-    """Find the epsilon, among 0 and the metric's differences, up to which differences should count as ties: with it the
-    metric orders and ties most pairs of items of the same group as people do.
+    """Find the epsilon up to which a metric's differences should count as ties. With it the metric orders and ties most
+    pairs of items of the same group as people do. Candidates are 0 and the metric's differences; of equally good ones
+    the smallest is chosen. metric, people: finite (n,); groups: (n,).
 
-    Of equally good ones the smallest is chosen. Raises ValueError for shapes that do not fit and numbers that are not
-    finite. An accuracy to report needs other pairs: see `compute_held_out_accuracy`.
+    Raises ValueError for shapes that do not fit and numbers that are not finite. An accuracy to report needs other
+    pairs: see `compute_held_out_accuracy`.
 
     >>> calibration = calibrate_ties([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], ["v"] * 4)
     >>> round(calibration.epsilon, 9), calibration.accuracy
@@ -79,7 +77,9 @@ def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequenc
 
 
 def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> CaptionPairs:
-    """Build all pairs of items of the same group, from values and ratings (n,) and group numbers (n,)."""
+    """Build all pairs of items of the same group. metric, people: values and ratings (n,); group: (n,), the number of
+    each item's group.
+    """
     first, second = list_group_pairs(group)
     difference, rating_difference = metric[first] - metric[second], people[first] - people[second]
     tied = np.abs(rating_difference) <= TOLERANCE
@@ -89,8 +89,9 @@ def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> Capt
 
 
 def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
-    """Find the epsilon that makes most of the pairs with True in `chosen` (pairs,) correct, the smallest of equally
-    good ones.
+    """Find the epsilon, up to which metric differences count as ties, that makes most of the chosen pairs correct. Of
+    equally good ones the smallest is taken; without a chosen pair epsilon and accuracy are None. chosen: a mask
+    (pairs,).
     """
     gap, tied, agreeing = pairs.gap[chosen], pairs.is_tied_by_people[chosen], pairs.is_ordered_alike[chosen]
     if gap.size == 0:
@@ -110,10 +111,9 @@ def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
 def compute_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, n_videos: int, seed: int, n_folds: int = 2
 ) -> FloatArray:
-    """Compute each video's pairwise accuracy (n_videos,), with the epsilon that is best on the other folds of videos;
-    NaN for a video without a pair, and for all without pairs in another fold.
-
-    Videos are dealt to folds at random by the seed.
+    """Compute each video's pairwise accuracy (n_videos,), where metric differences up to epsilon count as ties. The
+    seed deals videos to n_folds folds; a video's epsilon is the best one on the other folds. NaN for a video without a
+    pair, and where the other folds have no pair.
     """
     pairs = build_pairs(metric, people, video)
     fold = np.random.default_rng(seed).permutation(n_videos) % n_folds
@@ -127,13 +127,13 @@ def compute_held_out_accuracy(
 def compute_pooled_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
 ) -> tuple[float | None, FloatArray]:
-    """Compute the pairwise accuracy over the pairs of all items, with an epsilon that is best on other videos, and
-    again without each block of videos (BLOCKS,). The accuracy is None and all blocks are NaN where a half of the videos
-    has no pair.
+    """Compute the pairwise accuracy over pairs of captions of all videos, where metric differences up to epsilon count
+    as ties. The seed deals videos to two halves; a pair lies in one half, and its epsilon is the best one on the other
+    half. The second result is the accuracy again without each block of videos, (BLOCKS,). Where a half has no pair, the
+    accuracy is None and the array NaN.
 
-    Videos are dealt to two halves at random. A pair lies in one half, and epsilon is best on the pairs of the other
-    one; without a block of videos epsilon stays. Of more than MAX_ITEMS items so many are drawn at random. A block is
-    NaN that holds no item, or leaves no pair.
+    Without a block of videos epsilon stays. Of more than MAX_ITEMS items so many are drawn at random. A block is NaN
+    that holds no item, or leaves no pair.
     """
     rng = np.random.default_rng(seed)
     half = (rng.permutation(n_videos) % 2)[video]
@@ -180,13 +180,14 @@ def soft_pairwise_accuracy(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> float | None:
-    """Compute how alike a metric and people judge the differences between systems: 1 - mean |p of people - p of the
-    metric| over all pairs of systems, in [0, 1]; None without a pair that has a common video.
+    """Compute how alike a metric and people judge the differences between systems, in [0, 1]. It is 1 - mean |p of
+    people - p of the metric| over all pairs of systems with a common video, where p is the one-sided p-value that the
+    first system is better. None without such a pair. metric, people: finite (n,); systems, videos: (n,), of every item.
+    n_resamples: the number of random flips of signs from which p is computed.
 
-    p is the one-sided paired permutation p-value that the first system is better: the share of random flips of the
-    signs of the differences on common videos whose sum reaches the observed sum. People and metric share the flips. A
-    system's captions of one video are averaged. Pairs of systems without a common video are left out. Raises ValueError
-    for shapes that do not fit and numbers that are not finite.
+    p is the share of random flips of the signs of the differences on common videos whose sum reaches the observed sum.
+    People and metric share the flips; up to EXACT videos all flips are tried. A system's captions of one video are
+    averaged. Raises ValueError for shapes that do not fit and numbers that are not finite.
 
     >>> metric, people = [0.9, 0.4, 0.6, 0.5, 0.5, 0.5], [3, 4, 5, 2, 3, 5]
     >>> soft_pairwise_accuracy(metric, people, ["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2)
@@ -203,8 +204,8 @@ def soft_pairwise_accuracy(
 def compute_soft_accuracy(
     metric: FloatArray, people: FloatArray, system: IntArray, video: IntArray, n_resamples: int, seed: int
 ) -> float | None:
-    """Compute `soft_pairwise_accuracy` from finite values and ratings (n,) with systems and videos already numbered
-    from 0.
+    """Compute the soft pairwise accuracy, as `soft_pairwise_accuracy` does, of finite values and ratings (n,). system,
+    video: (n,), numbers from 0. None without two systems that have a common video.
     """
     sums = [sum_by_video_and_system(side, system, video) for side in (metric, people, np.ones(metric.size))]
     with np.errstate(invalid="ignore"):
@@ -220,8 +221,8 @@ def compute_soft_accuracy(
 
 
 def draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
-    """Return signs of n differences, 1 or -1: all 2^n combinations up to EXACT differences, (2^n, n); else n_resamples
-    random ones (n_resamples, n), of which the first leaves all signs as they are.
+    """Return signs, 1 or -1, for n differences in an array (flips, n). Up to 10 differences (EXACT) it has all 2^n
+    combinations; of more, n_resamples random rows by the seed, where the first row leaves all signs as they are.
     """
     if n <= EXACT:
         return np.where(np.arange(2**n)[:, None] >> np.arange(n) & 1, -1.0, 1.0)
@@ -232,8 +233,8 @@ def draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
 
 
 def compute_flip_p_values(differences: FloatArray, signs: FloatArray) -> FloatArray:
-    """Compute one-sided p-values (pairs,): the share of sign flips (flips, videos) whose sum of the differences
-    (videos, pairs) reaches the observed sum.
+    """Compute one-sided p-values (pairs,) of the sums over videos of `differences` (videos, pairs). A p-value is the
+    share of the sign flips, the rows of `signs` (flips, videos), whose sum reaches the observed sum.
     """
     seen = differences.sum(axis=0)
     p: FloatArray = (signs @ differences >= seen - TOLERANCE * np.abs(differences).sum(axis=0)).mean(axis=0)
@@ -241,7 +242,9 @@ def compute_flip_p_values(differences: FloatArray, signs: FloatArray) -> FloatAr
 
 
 def sum_by_video_and_system(weights: FloatArray, system: IntArray, video: IntArray) -> FloatArray:
-    """Sum weights (n,) by video and system, both numbered from 0: an array (videos, systems), 0 where none is."""
+    """Sum weights (n,) by video and system: an array (videos, systems), 0 where a system has no item of a video.
+    system, video: (n,), numbers from 0.
+    """
     sums = np.zeros((int(video.max(initial=-1)) + 1, int(system.max(initial=-1)) + 1))
     np.add.at(sums, (video, system), weights)
     return sums

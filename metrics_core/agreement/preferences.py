@@ -27,10 +27,9 @@ caption order nothing and are left out, as are pairs where the metric lacks a va
 
 @dataclass(frozen=True)
 class Preferences:
-    """People's n answers to "which of two captions of a video is better", as arrays (n,).
-
-    first, second: positions of the two captions among the items. better: 1 where the first is better, -1 where the
-    second is, 0 where neither is. rater, video: numbers of who answered and of the video; intervals leave out videos.
+    """People's n answers to "which of two captions of a video is better", as arrays (n,). first, second: positions of
+    the two captions among the items. better: 1 where the first is better, -1 where the second is, 0 where neither is.
+    rater, video: the numbers of the person who answered and of the video; intervals leave out videos.
     """
 
     first: IntArray
@@ -49,7 +48,8 @@ class Preferences:
         videos: Sequence[object],
     ) -> Preferences:
         """Build Preferences from sequences of equal length, numbering raters and videos from 0. Raises ValueError for
-        sequences of different lengths, and for answers `better` other than -1, 0 and 1.
+        sequences of different lengths, and for answers in `better` other than -1 (second is better), 0 (neither) and 1
+        (first is better).
         """
         sides = [np.asarray(side, dtype=np.int64).reshape(-1) for side in (first, second, better)]
         sides += [number_groups(raters), number_groups(videos)]
@@ -65,11 +65,9 @@ class Preferences:
 
 
 def compute_preference_accuracy(values: FloatArray, preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
-    """Compute the share of people's preferences that a metric has, too (a tie counts half), over all answers and again
-    without each block of videos.
-
-    values: (items,), NaN for none. n: the answers that count, those that prefer a caption of two with a value;
-    n_undefined: the other answers.
+    """Compute in how many of people's preferences the metric also gives the preferred caption the higher value: a share
+    in [0, 1], where a tie counts half, and again without each block of videos. values: (items,), NaN for none. n counts
+    the answers that prefer one of two captions with values, n_undefined the other answers.
 
     >>> preferences = Preferences.build([0, 0, 1], [1, 2, 2], [1, -1, 0], ["ann"] * 3, ["v", "w", "w"])
     >>> accuracy = compute_preference_accuracy(np.array([0.9, 0.2, 0.4]), preferences)
@@ -91,10 +89,8 @@ def _grade_answers(values: FloatArray, preferences: Preferences) -> FloatArray:
 
 def compute_preference_ceiling(preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
     """Compute the human ceiling of preferences: how often a rater prefers the caption that another rater of the same
-    pair prefers, over all answers and again without each block of videos.
-
-    n: the answers that prefer a caption and have another rater's answer that prefers one, too. n_undefined: the other
-    answers.
+    pair prefers, and again without each block of videos. n counts the answers that prefer a caption where another
+    answer on the pair does, too; n_undefined counts the other answers. The value is None without such answers.
     """
     pair = number_groups(list(zip(preferences.first.tolist(), preferences.second.tolist(), strict=True)))
     size = int(pair.max(initial=-1)) + 1
@@ -129,7 +125,8 @@ def build_preference_rows(
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
     """Build the agreement rows of one aspect's preferences: a row for each metric, then for each baseline, then for the
-    raters themselves where pairs have answers of two raters.
+    raters themselves where pairs have answers of two raters. The value is the share of people's preferences that the
+    metric shares. metrics, baselines: values (items,) by name, NaN for none.
 
     >>> preferences = Preferences.build([0, 0], [1, 1], [1, 1], ["ann", "bob"], ["v", "v"])
     >>> rows = build_preference_rows({"m": [2, 1]}, {"length": [1, 1]}, preferences, "coverage")
@@ -151,12 +148,13 @@ def build_preference_rows(
 
 @dataclass(frozen=True, slots=True)
 class PreferenceComparison:
-    """How often two scorers prefer what people prefer by one aspect, on the n answers that prefer a caption where both
-    captions have a value of both scorers.
+    """How often two scorers prefer what people prefer by one aspect, on n answers that prefer a caption where both
+    captions have values of both scorers. first, second: the share of each scorer; difference: second less first, with
+    an interval of its own. p: two-sided, of equal shares; p_holm: corrected by Holm for the number of aspects. Numbers
+    are None where undefined.
 
-    difference: PREFERENCE_ACCURACY of the second less that of the first, with an interval that leaves out the same
-    videos of both. p: two-sided, of equal shares, by swapping what the two scorers prefer video by video; None where
-    undefined and for a single video. p_holm: corrected by Holm for the number of aspects.
+    The interval of the difference leaves out the same videos of both. p swaps what the two scorers prefer video by
+    video; it is None for a single video.
     """
 
     aspect: str
@@ -179,9 +177,8 @@ def compare_preferences(
     seed: int = 0,
 ) -> tuple[PreferenceComparison, ...]:
     """Compare how often two scorers prefer what people prefer: a PreferenceComparison by aspect, in the order of
-    `by_aspect`, with p-values corrected for the number of aspects.
-
-    first, second: values (items,), NaN for none. n_resamples: the number of random swaps of the test.
+    `by_aspect`, with p-values also corrected for the number of aspects. first, second: values (items,), NaN for none.
+    n_resamples: the greatest number of swaps of the test.
 
     >>> preferences = Preferences.build([0, 2], [1, 3], [1, -1], ["ann"] * 2, ["v", "w"])
     >>> comparison = compare_preferences([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": preferences})[0]

@@ -40,14 +40,14 @@ LeadState = Literal["undefined", "few videos", "open", "apart", "alike"]
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The lead of one metric over another in agreement with people, on the n items of n_videos videos that both have a
-    value for: the best metric and the best of all other metrics and simple scores.
+    """The race of the best metric with its best rival, another metric or a simple score, on the n items of n_videos
+    videos that both have a value for. first, second: their names, first the one with the higher agreement on its own
+    items. difference: first less second, on the common items. n_more: how many further items would separate them; None
+    unless `state` is "open", and above 10,000 (MAX_FORECAST).
 
-    first, second: their names, first the one with the higher number over all of its own items. difference: first less
-    second, on the common items. state: "apart" where the difference is as many standard errors from 0 as
-    `compute_items_needed` asks for; "alike" where the interval lies within NEAR_RATER of 0; "few videos" below
-    FEWEST_VIDEOS, where nothing is claimed; "undefined" without an interval; else "open". n_more: how many further
-    items would separate them; None unless open, and beyond MAX_FORECAST.
+    state: "apart" where the difference is as many standard errors from 0 as `compute_items_needed` asks for; "alike"
+    where the interval lies within NEAR_RATER of 0; "few videos" below FEWEST_VIDEOS, where nothing is claimed;
+    "undefined" without an interval; else "open".
     """
 
     first: str
@@ -61,11 +61,12 @@ class Lead:
 
 @dataclass(frozen=True)
 class RatingProgress:
-    """Agreement with people so far: `estimates` has for every metric and simple score, the best first, its number and
-    how many items count; the number is None where undefined.
+    """Agreement with people so far. estimates: (estimate, number of items that count) by metric or simple score, the
+    best first; the estimate's value is None where undefined. ceiling: agreement of raters with the other raters; None
+    until two raters have judged enough of the same items. lead: the best metric and its rival; None with fewer than two
+    numbers, or without a metric that has one.
 
-    Below FEWEST_VIDEOS videos a number has no interval. ceiling: raters with the mean of the others; None until two
-    raters have judged enough of the same items. lead: None with fewer than two numbers.
+    Below FEWEST_VIDEOS videos a number has no interval.
     """
 
     estimates: Mapping[str, tuple[Estimate, int]]
@@ -81,10 +82,10 @@ def compute_rating_progress(
     *,
     seed: int = 0,
 ) -> RatingProgress:
-    """Compute how far metrics and baselines agree with the ratings (n, raters) of one aspect so far, by Kendall's tau-b
-    over all items, with the human ceiling and the lead of the best metric.
-
-    Arguments are those of `compute_agreement_rows`.
+    """Compute how far metrics and simple scores agree with the ratings of one aspect so far, by Kendall's tau-b over
+    all items. The result also has the human ceiling and the lead of the best metric. metrics, baselines: values
+    (items,) by name, NaN for none. ratings: (items, raters), NaN where a rater gave none. Raises ValueError as
+    `compute_agreement_rows` does.
 
     >>> ratings = [[1], [2], [3], [4]]
     >>> progress = compute_rating_progress({"m": [1, 2, 3, 4]}, {"length": [2, 1, 3, 4]}, ratings, "aabb")
@@ -111,9 +112,8 @@ def compute_preference_progress(
     *,
     seed: int = 0,
 ) -> RatingProgress:
-    """Compute how far metrics and baselines agree with people's preferences between two captions so far, by
-    PREFERENCE_ACCURACY, with the human ceiling and the lead of the best metric.
-
+    """Compute how far metrics and simple scores agree with people's preferences so far, by the share of preferences
+    that they share (PREFERENCE_ACCURACY). The result also has the human ceiling and the lead of the best metric.
     metrics, baselines: values (items,) by name, NaN for none.
     """
     values = {name: np.asarray(side, dtype=np.float64) for name, side in {**metrics, **baselines}.items()}
@@ -193,12 +193,13 @@ def _build_lead(
 
 
 def compute_items_needed(value: float | None, jackknife_values: FloatArray, n: int) -> int | None:
-    """Compute how many further items would separate a difference from 0 with the chance POWER, if it is as large as it
-    seems; 0 where it is separated already, None without a standard error or a difference.
+    """Compute how many further items would separate a difference from 0 with the chance POWER (0.8), if it is as large
+    as it seems on n items. 0 where it is separated already; None without a standard error or a difference. value: the
+    difference; jackknife_values: the same without each block of videos.
 
-    jackknife_values: the difference without each block of videos, which gives its standard error on n items. That error
-    shrinks with the square root of the items, and the difference must be as many errors from 0 as the quantiles of
-    Student's t of 0.975 and POWER together (Lachin 1981, for known errors).
+    The blocks give its standard error on n items. That error shrinks with the square root of the items, and the
+    difference must be as many errors from 0 as the quantiles of Student's t of 0.975 and POWER together (Lachin 1981,
+    for known errors).
 
     >>> compute_items_needed(0.1, np.array([0.0, 0.1, 0.2]), 30), compute_items_needed(0.0, np.array([0.0, 0.1]), 30)
     (1121, None)

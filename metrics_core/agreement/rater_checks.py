@@ -33,14 +33,13 @@ MAX_P_VALUE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class RaterCheck:
-    """How one rater of an aspect compares with the other raters: the number of shared items, tau-b with the others'
-    mean, the same for the others, and whether the rater is far off.
+    """How one rater of an aspect compares with the other raters. n_shared: the items that another rater has rated, too.
+    is_counted: whether the rater counts in the human ceiling. coefficient: tau-b with the mean of the others;
+    ceiling_without_rater: the human ceiling of the others. is_far: whether the rater agrees less than half as well as
+    the others do, by more than chance.
 
-    n_shared: the items that another rater has rated, too. is_counted: whether the rater counts in the human ceiling,
-    see `mark_ceiling_raters`. coefficient: Kendall's tau-b with the mean of the others who count.
-    ceiling_without_rater: the human ceiling without this rater. Both are None for a rater who does not count or is none
-    of the most active. is_far: the coefficient is below the share FAR_SHARE of ceiling_without_rater, and the
-    difference is more than chance.
+    Others are raters who count, see `mark_ceiling_raters`. coefficient and ceiling_without_rater are None for a rater
+    who does not count or is none of the MOST_RATERS most active. The share of is_far is FAR_SHARE.
     """
 
     n_shared: int
@@ -52,10 +51,10 @@ class RaterCheck:
 
 def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: int = 0) -> tuple[RaterCheck, ...]:
     """Compare every rater of one aspect with the others: a RaterCheck for each column of the ratings (items, raters),
-    in their order, with shared items, agreement with the others, and whether it is far lower.
+    in their order. videos: (items,), the video of every item. Whether a rater is far from the others is corrected by
+    Holm for the number of checked raters. Raises ValueError as `compute_agreement_rows` does.
 
-    P-values are corrected for the number of raters who are checked (Holm). With two raters nobody knows which one is
-    far. Arguments and errors are those of `compute_agreement_rows`.
+    With two raters nobody knows which one is far, so neither is.
 
     >>> ratings = np.stack([np.arange(40) % 5, np.arange(40) % 5, np.where(np.arange(40) < 9, 1, np.nan)], axis=1)
     >>> [(check.n_shared, check.is_counted) for check in compare_raters(ratings, range(40))]
@@ -118,8 +117,8 @@ LEAST_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class AnswerPattern:
-    """A stretch of n consecutive answers of a rater, of n_answers in all, that repeats a cycle of one or several
-    answers.
+    """A stretch of n consecutive answers of a rater that repeats `cycle`, one or several answers. n_answers: how many
+    answers the rater gave in all.
     """
 
     cycle: tuple[float, ...]
@@ -128,11 +127,10 @@ class AnswerPattern:
 
 
 def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None:
-    """Find the longest stretch of a rater's answers, in the order in which they were given, that repeats a cycle; None
-    where chance gives such a stretch to 1 of 1,000 raters or more.
-
-    share: of the commonest answer among those of the other raters, 0 without any: the chance that an answer equals an
-    earlier one.
+    """Find the longest stretch of a rater's answers, in the order in which they were given, that repeats a cycle of up
+    to 10 answers. None where chance gives such a stretch to 1 of 1,000 raters or more. share: of the commonest answer
+    among those of the other raters, 0 without any; it is the chance that an answer repeats an earlier one, but at least
+    0.5 is assumed.
 
     >>> find_pattern([3, 1, *[1, 2, 3, 4, 5] * 5], 0.4)
     AnswerPattern(cycle=(1, 2, 3, 4, 5), n=25, n_answers=27)

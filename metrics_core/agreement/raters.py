@@ -33,10 +33,9 @@ MOST_VALUES = 500
 
 @dataclass(frozen=True, slots=True)
 class KrippendorffAlpha:
-    """Krippendorff's alpha of ratings: 1 is full agreement, 0 chance, below 0 worse than chance; None without two
-    ratings of one item, and where all ratings are equal.
-
-    n_items: items with two or more ratings. n_pairable: the ratings of these items.
+    """Krippendorff's alpha of ratings (`value`): 1 is full agreement, 0 chance, below 0 worse than chance. It is None
+    without two ratings of one item, and where all ratings are equal. level: the scale of the ratings. n_items: items
+    with two or more ratings; n_pairable: the ratings of these items.
     """
 
     level: RatingScale
@@ -47,9 +46,8 @@ class KrippendorffAlpha:
 
 def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -> KrippendorffAlpha:
     """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none, with the numbers of items
-    and ratings that it uses. level: nominal, ordinal or interval.
-
-    Raises ValueError for another shape, infinite ratings and an unknown scale.
+    and ratings that it uses. level: the scale, "nominal", "ordinal" or "interval". Raises ValueError for another shape,
+    infinite ratings and an unknown scale.
 
     >>> round(krippendorff_alpha([[1, 1], [1, 0], [0, 0], [0, 0]], "nominal").value, 6)
     0.533333
@@ -65,11 +63,9 @@ def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -
 
 @dataclass(frozen=True, slots=True)
 class AnswerConsistency:
-    """How often a rater gave the same answer again, on n things that they judged twice without knowing it: number and
-    share of equal answers, and the mean difference.
-
-    share: of equal answers, in [0, 1], with Wilson's interval. mean_difference: the mean absolute difference of the two
-    answers. None for n = 0.
+    """How often a rater gave the same answer again, on n things that they judged twice without knowing it. share: of
+    equal answers, in [0, 1], with Wilson's interval from `low` to `high`. mean_difference: the mean absolute difference
+    of the two answers. None for n = 0.
     """
 
     n: int
@@ -99,11 +95,11 @@ def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerCon
 
 
 def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
-    """Compute Krippendorff's alpha of ratings (items, raters) on every scale, by the names `krippendorff_nominal` and
-    so on, and again without each block of videos, which gives its interval.
+    """Compute Krippendorff's alpha of ratings (items, raters) on every scale, and again without each block of videos.
+    The names are krippendorff_nominal, krippendorff_ordinal and krippendorff_interval. block: (items,). n counts the
+    ratings of items with two or more, n_undefined the other ratings.
 
-    n is the number of ratings of items with two or more, n_undefined that of the other ratings. Ratings with more than
-    MOST_VALUES different values have no values without blocks.
+    Ratings with more than MOST_VALUES different values have no values without blocks, so no interval.
     """
     values, counts = _rating_counts(ratings)
     together = _coincidences(counts)
@@ -123,8 +119,8 @@ def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
 
 
 def require_ratings(ratings: npt.ArrayLike) -> FloatArray:
-    """Return ratings (items, raters) as float64. Raises ValueError for another shape and infinite ratings; NaN
-    stays.
+    """Return ratings (items, raters) as float64, where NaN stays. Raises ValueError for another shape and infinite
+    ratings.
     """
     rated = np.asarray(ratings, dtype=np.float64)
     if rated.ndim != 2:
@@ -135,8 +131,8 @@ def require_ratings(ratings: npt.ArrayLike) -> FloatArray:
 
 
 def compute_mean_ratings(ratings: FloatArray) -> FloatArray:
-    """Average the ratings (items, raters) that were given, rounded to 9 digits: (items,); NaN for an item without a
-    rating.
+    """Compute the mean of every item's ratings (items, raters), skipping NaN and rounded to 9 decimals: an array
+    (items,). NaN for an item without a rating.
     """
     given = ~np.isnan(ratings)
     with np.errstate(invalid="ignore"):
@@ -147,10 +143,8 @@ def compute_mean_ratings(ratings: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class RaterAndOthers:
-    """One rater's ratings (items,), the mean ratings of the other raters (items,), and a mask (items,) of the items
-    that have both.
-
-    n_shared: the number of these items, which is the rater's weight in a mean over raters.
+    """One rater compared with the others. ratings: the rater's own (items,), NaN for none. other_means: the mean
+    ratings of the other raters (items,), NaN for none. is_shared: a mask (items,) of the items that have both.
     """
 
     ratings: FloatArray
@@ -164,22 +158,25 @@ class RaterAndOthers:
 
 
 def split_rater(ratings: FloatArray, rater: int) -> RaterAndOthers:
-    """Split one rater (a column) from the ratings (items, raters): their ratings, and the means of the other raters."""
+    """Split one rater, the number of a column, from the ratings (items, raters). The record has the rater's own ratings
+    and the means of all other raters.
+    """
     own_ratings, others = ratings[:, rater], compute_mean_ratings(np.delete(ratings, rater, axis=1))
     return RaterAndOthers(own_ratings, others, ~np.isnan(own_ratings) & ~np.isnan(others))
 
 
 def list_ceiling_raters(ratings: FloatArray) -> list[RaterAndOthers]:
-    """List the most active raters who count in the human ceiling (how well a rater agrees with the mean of the others),
-    each with the means of all other raters who count; [] where none counts.
+    """List the raters who count in the human ceiling (how well a rater agrees with the mean of the others), each rater
+    with the means of all others who count. ratings: (items, raters). Of more than 20 (MOST_RATERS) only the most active
+    are listed; [] where none counts.
     """
     counted = ratings[:, mark_ceiling_raters(ratings)]
     return [split_rater(counted, rater) for rater in list_most_active_raters(counted).tolist()]
 
 
 def mark_ceiling_raters(ratings: FloatArray) -> BoolArray:
-    """Mark, in a boolean array (raters,), who counts in the human ceiling: raters who share FEWEST_SHARED or more rated
-    items with the other raters who count.
+    """Mark, in a boolean array (raters,), who counts in the human ceiling: raters who share at least 30 (FEWEST_SHARED)
+    rated items with other raters who count. ratings: (items, raters), NaN where a rater gave none.
 
     It is the largest set of raters of whom this holds. Without two raters of the same items it is empty.
 
@@ -201,8 +198,8 @@ def mark_ceiling_raters(ratings: FloatArray) -> BoolArray:
 
 
 def list_most_active_raters(ratings: FloatArray) -> IntArray:
-    """Return the columns of the MOST_RATERS raters who gave most ratings (items, raters), in ascending order; of raters
-    who gave equally many the first ones.
+    """Return the columns of the 20 (MOST_RATERS) raters who gave most ratings, in ascending order, or all columns of
+    fewer raters. ratings: (items, raters). Of raters who gave equally many the first ones are taken.
     """
     given = (~np.isnan(ratings)).sum(axis=0)
     columns: IntArray = np.sort(np.argsort(-given, kind="stable")[:MOST_RATERS])

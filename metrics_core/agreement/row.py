@@ -35,16 +35,16 @@ SOFT = "soft_pairwise_accuracy"
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """One row of the agreement table: one statistic of one metric (or simple score, or rater) with people, for one
-    aspect and grouping, with its interval over videos.
+    """One row of the agreement table: one statistic of one metric, simple score or rater with people, for one aspect
+    and grouping. value, low, high: the number with its interval over videos, None where undefined. n: the items, videos
+    or systems with a value; n_undefined: those that are left out for lack of one. n_undefined_resamples: the blocks of
+    videos without which there is no value. baseline: whether the row is one of a simple score.
 
     aspect: what people rated. grouping: how captions were grouped, see `Grouping`; "pooled without system means" and
     "pooled without length" are partial correlations, "pooled by rater" is the mean over single raters, "pooled without
-    one rater" over the means of all raters but one. value, low, high: None where undefined, and low and high without an
-    interval. n: the items of pooled, the videos of per_video, the systems of per_system and within_system that have a
-    value. n_undefined: the items without a number on a side, or the groups without a value, which are left out.
-    n_undefined_resamples: blocks of videos without which there is no value; they do not count for the interval.
-    baseline: whether the row is one of a simple score, to which metrics are compared.
+    one rater" over the means of all raters but one. low and high are also None without an interval. n counts the items
+    of pooled, the videos of per_video, the systems of per_system and within_system. Blocks without a value do not count
+    for the interval.
     """
 
     metric: str
@@ -68,10 +68,9 @@ def build_agreement_rows(
     n_rated: int | None = None,
     baseline: bool = False,
 ) -> Iterator[AgreementRow]:
-    """Yield an agreement row for every statistic of one comparison, in the order of `statistics.values`.
-
-    names: metric, aspect and grouping. n_rated: how many items people rated; a pooled row then has the rest of them as
-    n_undefined.
+    """Yield an agreement row for every statistic of one comparison, in the order of `statistics.values`. names: metric,
+    aspect and grouping. level: the chance that an interval covers the truth. n_rated: how many items people rated; a
+    pooled row then has n_rated - n as n_undefined. baseline: whether the rows belong to a simple score.
     """
     for statistic in statistics.values:
         estimate, n = statistics.compute_estimate(statistic, level), statistics.n[statistic]

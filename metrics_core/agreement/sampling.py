@@ -30,10 +30,10 @@ EVEN_PART = 0.4
 
 def compute_metric_draw_shares(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
     """Compute the shares (n,), of sum 1, with which to draw captions for rating to find which of two metrics is closer
-    to people; NaN in `first` or `second` (n,) gives a share of 0.
+    to people. A caption whose ranks by the two metrics are farther apart has a greater share. first, second: the
+    metrics' values (n,); NaN gives a share of 0.
 
-    A caption counts by how far its ranks by the two metrics are apart: captions that both rank alike cannot tell the
-    metrics apart. A part of EVEN_PART is spread evenly.
+    Captions that both rank alike cannot tell the metrics apart. A part of EVEN_PART is spread evenly.
 
     >>> compute_metric_draw_shares([1, 2, 3, 4], [1, 2, 4, 3]).round(3).tolist()
     [0.1, 0.1, 0.4, 0.4]
@@ -46,10 +46,11 @@ def compute_metric_draw_shares(first: npt.ArrayLike, second: npt.ArrayLike) -> F
 
 def compute_threshold_draw_shares(values: npt.ArrayLike, lower: float, upper: float) -> FloatArray:
     """Compute the shares (n,), of sum 1, with which to draw captions for rating to find which of two thresholds on a
-    metric's values (n,) is better; NaN gives a share of 0.
+    metric is better. Half of the draw falls on values from `lower` to below `upper`, half outside. values: the metric's
+    (n,); NaN gives a share of 0.
 
-    Half of the draw falls between the thresholds, half outside: Neyman's allocation where people differ as much here as
-    there. Two thresholds differ only in what they do with the captions between them.
+    This is Neyman's allocation where people differ as much here as there. Two thresholds differ only in what they do
+    with the captions between them.
 
     >>> compute_threshold_draw_shares([0.1, 0.5, 0.6, 0.9, 0.95], 0.5, 0.9).round(3).tolist()
     [0.167, 0.25, 0.25, 0.167, 0.167]
@@ -72,9 +73,7 @@ def _shares(sizes: FloatArray, known: BoolArray, even: float = EVEN_PART) -> Flo
 
 def compute_draw_keys(shares: FloatArray, random_numbers: FloatArray) -> FloatArray:
     """Compute the keys (n,) that order the captions for rating, the lowest first: random numbers divided by shares;
-    infinite for a share of 0.
-
-    random_numbers: (n,), in (0, 1).
+    infinite for a share of 0. shares: (n,), in which captions are drawn. random_numbers: (n,), in (0, 1).
 
     >>> compute_draw_keys(np.array([0.5, 0.25, 0.0]), np.array([0.5, 0.5, 0.5])).tolist()
     [1.0, 2.0, inf]
@@ -85,8 +84,8 @@ def compute_draw_keys(shares: FloatArray, random_numbers: FloatArray) -> FloatAr
 
 
 def compute_draw_weights(keys: FloatArray, shares: FloatArray) -> FloatArray:
-    """Compute the weight (n,) of every rated caption, the inverse of its chance to be drawn, from the keys and shares
-    (n,) of the rated captions. The caption with the highest key weighs 0: it only marks where the draw ends.
+    """Compute the weight (n,) of every rated caption, the inverse of its chance to be drawn. keys, shares: (n,), of the
+    rated captions. The caption with the highest key weighs 0: it only marks where the draw ends.
 
     >>> compute_draw_weights(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.125, 0.25])).tolist()
     [1.0, 2.0, 0.0]

@@ -25,10 +25,8 @@ STATISTICS = ("spearman", "kendall_b", "pearson")
 
 @dataclass(frozen=True, slots=True)
 class MovedItem:
-    """An item that two scorers rank differently, by its position and its percentile by either scorer, in (0, 100): 99
-    is better than 99 % of the items.
-
-    Equal values share the mean of their ranks.
+    """An item that two scorers rank differently. position: its place in the arrays. first, second: its percentile by
+    either scorer, in (0, 100), where 99 is better than 99 % of the items; equal values share the mean of their ranks.
     """
 
     position: int
@@ -43,12 +41,9 @@ class MovedItem:
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """Two scorers' values of the same n items of n_videos videos, compared: correlations, mean difference, and the
-    items whose ranks differ most.
-
-    correlations: Spearman's rho, Kendall's tau-b and Pearson's r between the two, by name. mean_difference: second less
-    first. moved_up, moved_down: the items that the second scorer ranks higher, and lower, than the first; the biggest
-    difference first.
+    """Two scorers' values of the same n items of n_videos videos, compared. correlations: Spearman's rho, Kendall's
+    tau-b and Pearson's r between the two, by name. mean_difference: second less first. moved_up, moved_down: the items
+    that the second scorer ranks higher, and lower, than the first; the biggest difference first.
     """
 
     n: int
@@ -61,13 +56,13 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class PeopleComparison:
-    """Two scorers' agreement with the mean rating of one aspect, on the n items that have both scores and a rating: the
-    coefficients of both, their difference, and its p-value.
+    """Two scorers' agreement with the mean rating of one aspect, on the n items that have both scores and a rating.
+    first, second: the scorer's coefficients with people, by name; difference: second less first, with intervals of its
+    own. strongest: the simple score that agrees best on the same items; None without one. p: two-sided, of equal tau-b;
+    p_holm: corrected by Holm for the number of aspects.
 
-    first, second: the scorer's coefficients with people, by name; difference: second less first, with an interval of
-    its own, because the same videos are left out of both. p: two-sided, of equal tau-b, by swapping the two scorers'
-    ranks video by video; None where undefined and for a single video. p_holm: corrected by Holm for the number of
-    aspects. strongest: the strongest of the baselines, on the same items, see `BaselineComparison`; None without one.
+    The intervals of the difference leave out the same videos of both. p swaps the two scorers' ranks video by video; it
+    is None where undefined and for a single video.
     """
 
     aspect: str
@@ -91,10 +86,9 @@ def compare_scores(
     level: float = LEVEL,
     seed: int = 0,
 ) -> ScoreComparison:
-    """Compare two scorers' values (n,) of the same items: their correlations and mean difference with intervals over
-    videos, and the `n_moved` items whose ranks differ most in either direction.
-
-    videos: (n,), the video of every item. Raises ValueError for shapes that do not fit and numbers that are not finite.
+    """Compare two scorers' values (n,) of the same items. Return their correlations and mean difference with intervals
+    over videos, and in either direction up to `n_moved` items whose ranks differ most. videos: (n,), the video of every
+    item. Raises ValueError for shapes that do not fit and numbers that are not finite.
 
     >>> comparison = compare_scores([1, 2, 3, 4], [1, 2, 4, 3], ["a", "a", "b", "b"])
     >>> round(comparison.correlations["kendall_b"].value, 3), comparison.mean_difference.value
@@ -157,10 +151,10 @@ def compare_with_people(
     seed: int = 0,
 ) -> tuple[PeopleComparison, ...]:
     """Compare how far two scorers' values (n,) agree with people's ratings (n, raters): a PeopleComparison by aspect,
-    in the order of `ratings`, with p-values corrected for the number of aspects.
+    in the order of `ratings`, with p-values also corrected for the number of aspects. NaN stands for a missing number.
+    videos: (n,). baselines: simple scores, values (n,) by name, of which the strongest is reported, too.
 
-    NaN stands for a missing number. baselines: values (n,) by name, of which the strongest is reported, too.
-    n_resamples: the number of random swaps of the test. Raises ValueError for shapes that do not fit and infinite
+    n_resamples: the greatest number of swaps of the test. Raises ValueError for shapes that do not fit and infinite
     numbers.
 
     >>> people = {"quality": [[1], [2], [3], [4], [5]]}

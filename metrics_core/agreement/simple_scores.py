@@ -16,8 +16,8 @@ from metrics_core.models.word_tokenizer import split_words
 
 
 class BestReference(NamedTuple):
-    """The reference that is most like a text: how much it is like it (`value`), and its position in the list of
-    references.
+    """The reference that is most like a text. value: how much it is like the text; position: its place in the list of
+    references, from 0.
     """
 
     value: float
@@ -34,10 +34,9 @@ def count_words(texts: Sequence[str]) -> FloatArray:
 
 
 def compute_words_in_common(texts: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
-    """Compute for each text how many of its different words it shares with its best reference, as F1 in [0, 1]: (n,),
-    in the order of the texts; NaN for a text without a reference.
-
-    Raises ValueError unless every text has its list of references.
+    """Compute for each text how many of its different words it shares with its best reference, as F1 in [0, 1]: an
+    array (n,), in the order of the texts. references: for each text its list of references. NaN for a text without a
+    reference. Raises ValueError unless there are as many lists as texts.
 
     >>> compute_words_in_common(["a red ball"], [["the red ball", "a dog"]]).round(3).tolist()
     [0.667]
@@ -54,8 +53,8 @@ def compute_words_in_common(texts: Sequence[str], references: Sequence[Sequence[
 
 
 def find_best_reference(text: str, references: Sequence[str]) -> BestReference | None:
-    """Find the reference that shares most words with a text, by F1 of the different words, in [0, 1]; the first of
-    equals, None without a reference.
+    """Find the reference that shares most words with a text, by F1 of the different words in lower case, in [0, 1]. Of
+    equally good ones the first is taken; None without a reference.
 
     >>> find_best_reference("a red ball", ["a dog", "the red ball"])
     BestReference(value=0.6666666666666666, position=1)
@@ -65,8 +64,8 @@ def find_best_reference(text: str, references: Sequence[str]) -> BestReference |
 
 
 def find_nearest_vector(vector: FloatArray, others: FloatArray) -> BestReference | None:
-    """Find which of the vectors (n, dim) is nearest to `vector` (dim,) by cosine: the cosine and its position, the
-    first of equals; None where any of the vectors is zero.
+    """Find which of the vectors `others` (n, dim), n at least 1, is nearest to `vector` (dim,) by cosine: the cosine
+    and its position. Of equally near ones the first is taken; None where any of the vectors is zero.
 
     >>> find_nearest_vector(np.array([3.0, 4.0]), np.array([[0.0, 2.0], [1.0, 0.0]]))
     BestReference(value=0.8, position=0)

@@ -52,14 +52,15 @@ def compute_agreement_rows(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
-    """Compare every metric and baseline with the mean rating of every aspect, and the raters with each other: all rows
-    of the agreement table, aspect by aspect.
+    """Compare every metric and simple score with the mean rating of every aspect, and the raters with each other: all
+    rows of the agreement table, aspect by aspect. metrics, baselines: values (n,) by name, NaN where undefined;
+    baselines are simple scores. ratings: (n, raters) by aspect, NaN where a rater gave none. videos, systems (n,): the
+    video and system of every item; None is an unknown system.
 
-    metrics, baselines: values (n,) by name, NaN where undefined; a metric is compared on the items that it has a value
-    for. ratings: (n, raters) by aspect, NaN where a rater gave none. videos, systems (n,): the groups of every item; a
-    system of None is unknown. lengths (n,): of the texts, for partial correlations. level: the chance that an interval
-    covers the truth. n_resamples: the random flips of soft pairwise accuracy; seed: of the flips, and of the videos'
-    blocks. The cost grows with n log n of the items.
+    A metric is compared on the items that it has a value for. lengths (n,): of the texts, for partial correlations.
+    level: the chance that an interval covers the truth. n_resamples: the random flips of soft pairwise accuracy; seed:
+    of the flips, of the videos' blocks, and of the halves on which ties are calibrated. The cost grows with n log n of
+    the items.
 
     Soft pairwise accuracy is computed from resamples itself and has no interval; with a single video nothing has one.
     Intervals of partial correlations take the systems' means and the line over lengths as known.
@@ -122,8 +123,9 @@ def _compute_aspect_rows(inputs: AgreementInputs, aspect: str, level: float) -> 
 def compute_groupings(
     inputs: AgreementInputs, metric: FloatArray, people: FloatArray, kept: BoolArray
 ) -> dict[str, JackknifeStatistics]:
-    """Compute the statistics of a metric's values with people's ratings over the kept items, by the name of the
-    grouping: pooled, per_video, and so on. Groupings that need lengths or systems are absent without them.
+    """Compute the statistics of a metric's values with people's ratings over the items where `kept` is True: a record
+    by the name of the grouping, such as pooled or per_video. metric, people: (n,), finite where kept. Groupings that
+    need lengths or systems are absent without them.
     """
     sides = inputs.select_items(metric, people, kept)
     by_video = _add_calibrated_ties(compute_per_video(sides, inputs.n_videos), sides, inputs)

@@ -19,8 +19,8 @@ CALIBRATION_SHARE = 0.20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledScores:
-    """Scores (n,) sorted from the highest down, with their labels (n,) of 0 and 1 and the numbers (n,) of the labels'
-    groups.
+    """Scores (n,) sorted from the highest down, with their labels (n,) of 0 (no) and 1 (yes). groups: (n,), the number
+    of each label's group, such as its video.
     """
 
     scores: FloatArray
@@ -37,8 +37,8 @@ class LabelledScores:
         return LabelledScores(self.scores[rows], self.labels[rows], self.groups[rows])
 
     def count_confusion(self, threshold: float) -> Confusion:
-        """Count how the predictions, yes for score >= threshold, agree with the labels: true and false positives, true
-        and false negatives.
+        """Count how the predictions, yes for score >= threshold, agree with the labels: true and false positives, false
+        and true negatives.
         """
         n_predicted = int((self.scores >= threshold).sum())
         hits = int(self.labels[:n_predicted].sum())
@@ -50,9 +50,9 @@ def sort_labelled_scores(
     scores: npt.ArrayLike, labels: npt.ArrayLike, groups: Sequence[object] | None
 ) -> tuple[LabelledScores, IntArray]:
     """Sort scores (n,) and their labels (n,) from the highest score down, and also return the positions (n,) that sort
-    them. Without groups every label is a group of its own.
-
-    Raises ValueError, naming the row, for a score that is not finite and a label that is neither yes nor no.
+    them. groups: (n,), the group of every label; None makes every label a group of its own. Raises ValueError for
+    shapes that do not fit, a score that is not finite, and a label that is neither yes nor no; the text has the
+    position.
     """
     values, answers = np.asarray(scores, dtype=np.float64), np.asarray(labels)
     if values.ndim != 1 or answers.shape != values.shape:
@@ -86,11 +86,11 @@ def compute_split_position(key: str) -> float:
 
 def mark_calibration_keys(keys: Iterable[str], share: float = CALIBRATION_SHARE) -> BoolArray:
     """Mark the keys whose labels calibrate, as a mask (n,): those with a `compute_split_position` below `share`, by
-    default about 20 %.
+    default about 20 %. keys: ids of source videos, or of videos without a source. Raises ValueError for an empty key
+    and for a share outside [0, 1].
 
-    The split is by hash, so that adding a video never moves another one. The key is the id of the source video, or the
-    video's own id where it has no source: two parts of one film on both sides of the split would leak. Raises
-    ValueError for an empty key and for a share outside [0, 1].
+    The split is by hash, so that adding a video never moves another one. Two parts of one film on both sides of the
+    split would leak, so they share the key of their source.
 
     >>> mark_calibration_keys(["v_uqiMw7tQ1Cc", "v_FsS_NCZEfaI"]).tolist()
     [True, False]

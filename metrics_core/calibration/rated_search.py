@@ -33,13 +33,14 @@ def calibrate_rated_threshold(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> RatedThreshold:
-    """Find the threshold t at which keeping scores >= t best separates good samples from other ones by Youden's J, with
-    its interval and its J on other videos, compared with simple scores.
+    """Find the threshold t at which keeping scores >= t best separates samples that people rate as good from other
+    ones, by Youden's J. Return it with its interval and its J on other videos, next to that of simple scores; a status
+    and a reason where there is none. scores, ratings: (n,), NaN for none, where a rating is the mean over raters.
+    videos: (n,). baselines: simple scores, (n,) by name. least_rating: the least rating of a good sample, by default
+    the median.
 
-    scores (n,) and ratings (n,), where a rating is the mean over raters: NaN for none. videos (n,): the video of every
-    sample. A sample is good where its rating is at least `least_rating`; without that, the median of all ratings, or
-    where that is the lowest rating, the next one above it. The threshold is one of the scores; of equally good ones the
-    highest counts.
+    Where the median of all ratings is the lowest rating, the default is the next one above it. The threshold is one of
+    the scores; of equally good ones the highest counts.
 
     Youden's J is the share of the good samples that stay less the share of the other samples that stay: 1 for a perfect
     threshold, 0 for keeping everything, for keeping nothing and for chance. F1 is no choice here: where half of the
@@ -81,8 +82,8 @@ def calibrate_rated_threshold(
 def find_rated_threshold(
     scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], *, least_rating: float | None = None
 ) -> RatedThreshold:
-    """Find the threshold of `calibrate_rated_threshold` without its interval and its worth on other videos, which take
-    resamples; a status and a reason where there is none.
+    """Find the threshold of `calibrate_rated_threshold` without its interval and its J on other videos, which take
+    resamples. Arguments and errors are the same. The result has a status and a reason where there is no threshold.
 
     >>> threshold = find_rated_threshold([0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4, range(20), least_rating=3)
     >>> threshold.at_least, threshold.kept_good, threshold.held_out

@@ -10,8 +10,8 @@ RatedStatus = Literal["ok", "no_ratings", "few_ratings", "all_good", "none_good"
 
 @dataclass(frozen=True, slots=True)
 class YoudenEstimate:
-    """Youden's J, or a difference of two, with its 95 % interval over videos; low and high are None without an
-    interval.
+    """Youden's J, or a difference of two (`value`), with its 95 % interval over videos from `low` to `high`; both are
+    None without an interval.
     """
 
     value: float
@@ -21,9 +21,9 @@ class YoudenEstimate:
 
 @dataclass(frozen=True, slots=True)
 class BaselineYouden:
-    """Youden's J of thresholds on a simple score, in [-1, 1], on videos that they were not found on.
-
-    gain: how much higher J is for the metric, with an interval that leaves out the same videos of both.
+    """How well thresholds on the simple score `name` separate good samples from other ones. held_out: Youden's J, in
+    [-1, 1], on videos that the thresholds were not found on. gain: how much higher J is for the metric, with an
+    interval that leaves out the same videos of both.
     """
 
     name: str
@@ -33,14 +33,15 @@ class BaselineYouden:
 
 @dataclass(frozen=True, slots=True)
 class RatedThreshold:
-    """A threshold on scores found by ratings: samples with a score of `at_least` or more stay, which best separates
-    good samples from other ones; or the status and the reason why there is none.
+    """A threshold on scores found by ratings: samples with a score of `at_least` or more stay. Where there is none,
+    `status` is not "ok" and `reason` says why. n samples have a score and a rating, from n_videos videos; n_good of
+    them are rated `least_rating` or higher. kept_good, kept_others: the shares of the good and of the other samples
+    that stay. held_out: Youden's J on videos that the threshold was not found on; `baselines` hold that of simple
+    scores.
 
-    n samples have a score and a rating, from n_videos videos; n_good of them are rated `least_rating` or higher (None
-    without a rating). Everything else is set exactly when `status` is "ok". low, high: the 95 % interval of the
-    threshold over videos, None where no resample had a threshold. kept_good, kept_others: the shares in [0, 1] of the
-    good samples and of the other samples that stay. held_out: Youden's J on videos that the threshold was not found on;
-    `baselines` hold that of simple scores.
+    least_rating is None without a rating. at_least, kept_good and kept_others are set exactly when `status` is "ok";
+    low, high, held_out and baselines are set by `calibrate_rated_threshold` only. low, high: the 95 % interval of the
+    threshold over videos, None where no resample had a threshold.
     """
 
     status: RatedStatus
@@ -59,8 +60,8 @@ class RatedThreshold:
 
     @property
     def youden(self) -> float | None:
-        """Youden's J on the samples that the threshold was found on, in (0, 1], which is too favourable; None without a
-        threshold.
+        """Youden's J on the samples that the threshold was found on, kept_good less kept_others, in (0, 1]. It is too
+        favourable; None without a threshold.
         """
         if self.kept_good is None or self.kept_others is None:
             return None
@@ -68,6 +69,8 @@ class RatedThreshold:
 
     @property
     def strongest_baseline(self) -> BaselineYouden | None:
-        """The baseline with the highest J on other videos; None without one above 0, which keeping everything has."""
+        """The simple score with the highest Youden's J on other videos. None without one above 0, which is the J of
+        keeping everything.
+        """
         best = max(self.baselines, key=lambda baseline: baseline.held_out.value, default=None)
         return best if best is not None and best.held_out.value > 0 else None

@@ -13,13 +13,16 @@ Status = Literal["ok", "no_labels", "no_positive", "no_negative"]
 
 
 class CalibrationWarning(UserWarning):
-    """Warning that a threshold is defined, but probably not useful to the caller. Given once per call."""
+    """Warning that a threshold is defined, but probably not useful to the caller. A call issues at most one, with all
+    its sentences.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Counts of how predictions and labels of yes and no agree, with the rates that follow from them. A rate is None
-    where its denominator is 0.
+    """Counts of how predictions and labels of yes and no agree, with the rates that follow from them. In the name of a
+    count, true or false says whether the prediction is right, positive or negative whether it is yes or no. A rate is
+    None where its denominator is 0.
     """
 
     true_positive: int
@@ -79,7 +82,9 @@ class Confusion:
 
     @property
     def youden(self) -> float | None:
-        """Youden's J, recall minus false positive rate, in [-1, 1]; None unless some labels say yes and some no."""
+        """Youden's J, recall minus false positive rate, in [-1, 1]. None unless there are labels of yes and labels of
+        no.
+        """
         n_negative = self.n - self.n_positive
         return ratio(
             self.true_positive * n_negative - self.false_positive * self.n_positive, self.n_positive * n_negative
@@ -87,7 +92,9 @@ class Confusion:
 
     @property
     def mcc(self) -> float | None:
-        """Matthews' correlation of predictions and labels, in [-1, 1]; None where one of the two is constant."""
+        """Matthews' correlation of predictions and labels, in [-1, 1]. None where the predictions or the labels are all
+        the same.
+        """
         margins = self.n_positive * (self.n - self.n_positive) * self.n_predicted * (self.n - self.n_predicted)
         association = self.true_positive * self.true_negative - self.false_positive * self.false_negative
         return association / math.sqrt(margins) if margins else None
@@ -96,11 +103,9 @@ class Confusion:
 @dataclass(frozen=True, slots=True)
 class ThresholdInterval:
     """The percentile bootstrap interval of a threshold: the limits of the middle `level` of the thresholds of resampled
-    label sets; low and high are None without any.
-
-    n_groups: the number of groups (single labels, or the labels of a video) that a resample draws with replacement.
-    n_undefined of the n_resamples resamples had no threshold and are left out. low and high are None where no resample
-    had a threshold, or where there are fewer than two groups.
+    label sets. n_groups: the number of groups (single labels, or the labels of a video) that a resample draws with
+    replacement. n_undefined of the n_resamples resamples had no threshold and are left out. low and high are None where
+    none had one, or with fewer than two groups.
     """
 
     low: float | None
@@ -113,13 +118,14 @@ class ThresholdInterval:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A threshold on scores, which predicts yes for score >= value, and its agreement with `n` labels, of which
-    `n_positive` say yes; no value but a status and a reason where it is not defined.
+    """A threshold on scores, which predicts yes for score >= value, and its agreement (`counts`) with `n` labels, of
+    which `n_positive` say yes. value and counts are None where `status` is not "ok"; `reason` then says why in words.
+    pooled: whether a dimension got the threshold of all dimensions in place of its own. warnings: sentences on why the
+    threshold may mislead. interval: None where none was computed.
 
-    value and counts are set exactly when `status` is "ok". Otherwise there is no label at all ("no_labels"), no label
-    that says yes ("no_positive") or, for objectives that need both kinds, no label that says no ("no_negative"), and
-    `reason` says so in words. pooled: whether the value comes from the labels of all dimensions. warnings: sentences on
-    why the threshold may mislead.
+    A status other than "ok" means that there is no label at all ("no_labels"), no label that says yes ("no_positive")
+    or, for objectives that need both kinds, no label that says no ("no_negative"). Where `pooled` is true it is the
+    status of all dimensions' labels.
     """
 
     value: float | None

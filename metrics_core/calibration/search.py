@@ -21,8 +21,10 @@ from metrics_core.calibration.result import (
 
 @dataclass(frozen=True, slots=True)
 class SearchParameters:
-    """The settings of the search for a threshold and of its bootstrap. Raises ValueError, when built, for settings that
-    are not possible.
+    """The settings of the search for a threshold and of its bootstrap. objective: the measure by which a threshold is
+    best, see `find_best_threshold`. grid_step: the step of the thresholds in [0, 1], or None to choose among the scores
+    themselves. level: the share of resamples inside the interval. Raises ValueError, when built, for settings that are
+    not possible.
     """
 
     objective: Objective = "f1"
@@ -43,13 +45,15 @@ class SearchParameters:
 
 
 def is_divisor_of_one(step: float) -> bool:
-    """Whether a whole number of steps of this size leads from 0 to 1."""
+    """Whether a whole number of steps of this size leads from 0 to 1, with room for rounding. False for steps of 0 or
+    less and above 1.
+    """
     return 0 < step <= 1 and math.isclose(round(1 / step) * step, 1.0, rel_tol=1e-9)
 
 
 def find_objective_status(objective: Objective, n_positive: int, n: int) -> Status:
-    """Return "ok" where the objective is defined if `n_positive` of `n` labels say yes; otherwise the status that names
-    what is missing, such as "no_positive".
+    """Return "ok" where the objective is defined if `n_positive` of `n` labels say yes. Otherwise return "no_labels",
+    "no_positive" or "no_negative", which names what is missing.
     """
     if n == 0:
         return "no_labels"
@@ -64,10 +68,8 @@ def choose_best_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> npt.NDArray[np.intp]:
     """Choose the threshold that is best by the objective: its index among the c thresholds, in an integer array (..).
-    Of equally good ones the first one counts, which is the largest.
-
-    At a threshold, `predicted` (.., c) scores say yes, and `hits` (.., c) of them are right. `n_positive` of `n` labels
-    say yes, both (.., 1).
+    Of equally good ones the first one counts, which is the largest. At a threshold, `predicted` (.., c) scores say yes,
+    and `hits` (.., c) of these predictions are right. `n_positive` of `n` labels say yes, both (.., 1).
     """
     best: npt.NDArray[np.intp] = np.argmax(rank_thresholds(objective, hits, predicted, n_positive, n), axis=-1)
     return best
@@ -77,7 +79,8 @@ def rank_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> FloatArray:
     """Compute for every threshold a number (.., c) that grows with the objective and is equal where the objective is
-    equal; arguments and shapes as in `choose_best_thresholds`.
+    equal. At a threshold, `predicted` (.., c) scores say yes, and `hits` (.., c) of these predictions are right.
+    `n_positive` of `n` labels say yes, both (.., 1).
 
     The numbers are whole, or one quotient of whole numbers, because more rounding would break ties. A threshold that
     predicts all or nothing has no MCC and ranks as 0, because such a prediction has no information.
@@ -100,8 +103,8 @@ def rank_thresholds(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PossibleThresholds:
-    """The thresholds (c,) to choose from, from the largest down, and the number of scores that reach every threshold
-    (c,).
+    """The thresholds to choose from. thresholds: (c,), from the largest down. n_reaching: (c,), how many scores are as
+    high as the threshold or higher.
     """
 
     thresholds: FloatArray
@@ -109,8 +112,8 @@ class PossibleThresholds:
 
 
 def list_possible_thresholds(labelled: LabelledScores, grid_step: float | None) -> PossibleThresholds:
-    """List the thresholds to choose from: every distinct score and one value above them all, or the multiples of
-    `grid_step` in [0, 1].
+    """List the thresholds to choose from, from the largest down, with the number of scores that reach them. They are
+    every distinct score and one value above them all, or, with a grid_step, its multiples in [0, 1].
     """
     rising = labelled.scores[::-1]
     if grid_step is None:
@@ -124,7 +127,9 @@ def list_possible_thresholds(labelled: LabelledScores, grid_step: float | None) 
 
 
 def sum_at_thresholds(possible: PossibleThresholds, weights: IntArray) -> IntArray:
-    """Sum the weights (.., n) of the sorted scores over the scores that reach a threshold: (.., c)."""
+    """Sum the weights of the scores that reach a threshold, for every possible threshold: an array (.., c). weights:
+    (.., n), in the order of the scores from the highest down.
+    """
     sums = np.zeros((*weights.shape[:-1], weights.shape[-1] + 1), dtype=np.int64)
     weights.cumsum(axis=-1, out=sums[..., 1:])
     counts: IntArray = sums[..., possible.n_reaching]

@@ -40,11 +40,13 @@ REASONS: dict[Status, str] = {
 def find_best_threshold(
     scores: npt.ArrayLike, labels: npt.ArrayLike, objective: Objective = "f1", *, grid_step: float | None = None
 ) -> Threshold:
-    """Find the threshold t at which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1"),
-    with its agreement with the labels; a status and no value where the objective is not defined.
+    """Find the threshold t at which the predictions score >= t fit the labels best by an objective, with its agreement
+    with the labels. The result has a status and no value where the objective is not defined. scores (n,) are finite,
+    and higher scores mean yes; labels (n,) are True or False. Issues a CalibrationWarning where the threshold may be of
+    no use.
 
-    scores (n,) are finite, and higher scores mean yes; labels (n,) are True or False. Candidates are all distinct
-    scores and a value just above them, or the multiples of grid_step in [0, 1]. Of equally good ones, the largest wins.
+    Candidates are all distinct scores and a value just above them, or the multiples of grid_step in [0, 1]. Of equally
+    good ones, the largest wins. "f1" is Eq. 3 of the ECS paper.
 
     ==========  ==========================================================================================
     objective   the best threshold has
@@ -74,8 +76,8 @@ def find_best_threshold(
 
 
 def search_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
-    """Find the best threshold of sorted labelled scores, as `find_best_threshold` does; its warnings are in the result,
-    and none is issued.
+    """Find the best threshold of sorted labelled scores by `parameters.objective`. The result has a status and no value
+    where the objective is not defined. Warnings are in the result, and none is issued.
     """
     n, n_positive = labelled.labels.size, labelled.n_positive
     status = find_objective_status(parameters.objective, n_positive, n)
@@ -93,8 +95,8 @@ def search_threshold(labelled: LabelledScores, parameters: SearchParameters) -> 
 
 
 def explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ...]:
-    """Return sentences on why a threshold may be of no use: constant scores, or nearly all or no scores reach it; ()
-    without doubts.
+    """List sentences on why a threshold may be of no use: all scores are equal, or more than 95 % or less than 5 % of
+    the scores reach it. () without doubts. counts: how its predictions agree with the labels.
     """
     sentences = []
     if labelled.scores[0] == labelled.scores[-1]:
@@ -110,8 +112,8 @@ def explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ..
 
 @dataclass(frozen=True, slots=True)
 class DimensionThresholds:
-    """The threshold of every dimension by name, and the pooled threshold, which comes from the labels of all
-    dimensions.
+    """The thresholds of labels in several dimensions. pooled: the threshold of the labels of all dimensions together.
+    by_dimension: a Threshold by the name of the dimension.
     """
 
     pooled: Threshold
@@ -133,14 +135,14 @@ def find_dimension_thresholds(
     seed: int = 0,
 ) -> DimensionThresholds:
     """Find the best threshold and its interval for every dimension of labelled scores, and one pooled over all
-    dimensions, which replaces the threshold of a dimension with too few labels.
+    dimensions. A dimension with too few labels gets the pooled threshold and a warning. scores, labels, dimensions:
+    (n,), where `dimensions` has the name of every label's dimension. names: dimensions to list first in the result,
+    even those without a label. Issues one CalibrationWarning with all warnings.
 
-    The arguments and errors of `find_best_threshold` and `compute_threshold_interval` apply here, too. dimensions (n,):
-    the dimension of every label. names: dimensions to list first in the result, even those without a label. A dimension
-    gets the pooled threshold with its interval and a warning where it has fewer than min_labels labels, no positive
-    label, or labels on which the objective is not defined; `counts` then still counts the dimension's own labels. Where
-    the pooled threshold is not defined either, its status says why. One CalibrationWarning repeats all warnings, and
-    every threshold keeps its own.
+    The arguments and errors of `find_best_threshold` and `compute_threshold_interval` apply here, too. A dimension gets
+    the pooled threshold with its interval where it has fewer than min_labels labels, no positive label, or labels on
+    which the objective is not defined; `counts` then still counts the dimension's own labels. Where the pooled
+    threshold is not defined either, its status says why. Every threshold also keeps its own warnings.
 
     >>> scores, labels = [0.9, 0.8, 0.3, 0.2] * 5 + [0.6], [True, True, False, False] * 5 + [False]
     >>> with warnings.catch_warnings():
@@ -164,15 +166,18 @@ def find_dimension_thresholds(
 
 
 def calibrate_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
-    """Find the threshold of a set of labels, with its bootstrap interval."""
+    """Find the best threshold of labelled scores by `parameters.objective`, with its bootstrap interval. The result has
+    a status and no value where the objective is not defined. Warnings are in the result, and none is issued.
+    """
     return replace(search_threshold(labelled, parameters), interval=bootstrap_interval(labelled, parameters))
 
 
 def choose_own_or_pooled(
     labelled: LabelledScores, pooled: Threshold, parameters: SearchParameters, min_labels: int
 ) -> Threshold:
-    """Find the threshold of a dimension's own labels; where they do not suffice, return the pooled threshold with the
-    counts of the dimension's labels and a warning.
+    """Find the threshold of a dimension's own labels. Return the pooled threshold, with the counts of the dimension's
+    labels and a warning, where there are fewer than min_labels, no label that says yes, or the objective is not
+    defined.
     """
     n, n_positive = labelled.labels.size, labelled.n_positive
     status = find_objective_status(parameters.objective, n_positive, n) if n_positive else "no_positive"
@@ -190,8 +195,8 @@ def choose_own_or_pooled(
 
 
 def warn_once(thresholds: Mapping[str, Threshold]) -> None:
-    """Issue one CalibrationWarning, to the caller's caller, with the warnings of all thresholds; none where there are
-    none.
+    """Issue one CalibrationWarning, to the caller's caller, with the warnings of all thresholds, each after its name in
+    `thresholds`. Issue none where there are no warnings.
     """
     sentences = [f"{name}: {warning}" for name, threshold in thresholds.items() for warning in threshold.warnings]
     if sentences:
@@ -214,12 +219,14 @@ def compute_threshold_interval(
     seed: int = 0,
 ) -> ThresholdInterval:
     """Compute a percentile bootstrap interval of the threshold that `find_best_threshold` finds, by drawing groups of
-    labels at random by the seed; its arguments and errors apply here, too.
+    labels at random by the seed. groups (n,): the group of every label, such as its video; None draws single labels.
+    level: the share of resamples inside the interval. The limits are None with fewer than two groups, or where no
+    resample has a threshold.
 
-    groups (n,): the group of every label, such as its video. The bootstrap draws groups with replacement; None draws
-    single labels. The labels of a video resemble each other, so drawing them one by one makes the interval too narrow.
-    The limits are thresholds that occurred. A wide interval means that the labels hardly decide where the threshold
-    lies. Also raises ValueError unless level is between 0 and 1 and n_resamples at least 1.
+    The other arguments and errors of `find_best_threshold` apply here, too. The labels of a video resemble each other,
+    so drawing them one by one makes the interval too narrow. The limits are thresholds that occurred. A wide interval
+    means that the labels hardly decide where the threshold lies. Also raises ValueError unless level is between 0 and 1
+    and n_resamples at least 1.
 
     >>> interval = compute_threshold_interval([0.9, 0.8, 0.7, 0.3, 0.2, 0.1], [1, 1, 1, 0, 0, 0])
     >>> interval.low, interval.high
@@ -230,8 +237,9 @@ def compute_threshold_interval(
 
 
 def bootstrap_interval(labelled: LabelledScores, parameters: SearchParameters) -> ThresholdInterval:
-    """Compute `compute_threshold_interval` of sorted labelled scores; without limits where there are fewer than two
-    groups.
+    """Compute the percentile bootstrap interval of the best threshold of sorted labelled scores, by drawing groups of
+    labels at random by `parameters.seed`. The limits are None with fewer than two groups, or where no resample has a
+    threshold.
     """
     # Groups are numbered along the sorted labels, so that equal labels give equal intervals whatever labels came along.
     group_of = number_groups(labelled.groups.tolist())
@@ -259,9 +267,8 @@ def bootstrap_interval(labelled: LabelledScores, parameters: SearchParameters) -
 
 def draw_resamples(group_of: IntArray, n_groups: int, parameters: SearchParameters) -> Iterator[IntArray]:
     """Yield batches of bootstrap resamples as counts (resamples, n): how often every label was drawn, at random by the
-    seed in `parameters`.
-
-    A resample draws n_groups groups with replacement, and a label is drawn as often as its group.
+    seed in `parameters`. group_of: (n,), the number of each label's group, from 0 to n_groups - 1. A resample draws
+    n_groups groups with replacement, and a label is drawn as often as its group.
     """
     rng = np.random.default_rng(parameters.seed)
     at_once = max(1, CELLS // group_of.size)
@@ -272,8 +279,8 @@ def draw_resamples(group_of: IntArray, n_groups: int, parameters: SearchParamete
 
 
 def compute_percentile_limits(thresholds: FloatArray, level: float) -> tuple[float | None, float | None]:
-    """Compute the limits of the middle `level` of the thresholds, which are themselves thresholds; (None, None) without
-    any.
+    """Compute the limits (low, high) of the middle share `level` of the thresholds (n,), which are themselves
+    thresholds. (None, None) without thresholds.
     """
     if thresholds.size == 0:
         return None, None

@@ -13,8 +13,8 @@ LEAST_PROBABILITY = 0.5
 
 
 def detect_language(text: str) -> str | None:
-    """Detect the language of a text: its ISO 639 code, such as en; None for a text that is too short, too mixed or no
-    language.
+    """Detect the language of a text: its ISO 639 code, such as en. None for a text that is too short or too mixed to be
+    at least 50 % sure, or in no language, such as a number.
 
     >>> detect_language("A man flips a pancake in a kitchen."), detect_language("ok"), detect_language("12:30")
     ('en', None, None)

@@ -22,9 +22,9 @@ USUAL_FPS = 25.0
 
 
 class FrameMeasurer:
-    """Measures the frames of one video while they are decoded, in the order in which they are shown.
-
-    fps: frames a second. time_base: seconds of a unit of the frames' time stamps. Both are None where unknown.
+    """Measures the frames of one video while they are decoded: call `add_frame` with every frame in the order in which
+    they are shown, then `compute_facts`. fps: frames a second; None where unknown, and 25 are then assumed. time_base:
+    seconds of a unit of the frames' time stamps; with None, time goes on by 1 / fps a frame.
     """
 
     def __init__(self, fps: float | None, time_base: Fraction | None) -> None:
@@ -36,7 +36,9 @@ class FrameMeasurer:
         self._last_s = -self._frame_s
 
     def add_frame(self, frame: VideoFrame) -> None:
-        """Measure the next decoded frame; about one frame a second also for contrast, sharpness and bars."""
+        """Measure the next decoded frame for light, change, motion and signature. About one frame a second is also
+        measured for contrast, sharpness and bars.
+        """
         luma = convert_to_luma(frame)
         self._scan.add_frame(luma, self._find_start_time(frame))
         if self._n % self._every == 0:
@@ -44,8 +46,8 @@ class FrameMeasurer:
         self._n += 1
 
     def compute_facts(self) -> PictureFacts:
-        """Compute the facts (motion, sharpness, light, cuts and so on) about all frames added so far; None for facts
-        that cannot be measured.
+        """Compute the facts (motion, sharpness, light, cuts and so on) about all frames added so far. A fact that
+        cannot be measured is None; without a frame every fact is.
         """
         return self._scan.compute_facts()
 
@@ -62,8 +64,8 @@ class FrameMeasurer:
 
 
 def convert_to_luma(frame: VideoFrame) -> Luma:
-    """Return the luma of a decoded frame as bytes (H, W), with black at 16 and white at 235; often a view of the frame
-    without a copy.
+    """Return the luma of a decoded frame as bytes (H, W), in the range where black is 16 and white 235. It is often a
+    view of the frame without a copy.
     """
     if frame.format.name not in PLANAR:
         frame = frame.reformat(format="yuv420p")
@@ -77,11 +79,8 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
 
 
 def measure_video(path: Path) -> tuple[PictureFacts, bool]:
-    """Measure the frames of a video file, those that decode: the facts about its pictures, and whether it has a sound
-    track.
-
-    Raises:
-        FrameReadError: no frame decodes.
+    """Measure the frames of a video file that decode: the facts about its pictures, and whether it has a sound track.
+    Raises FrameReadError where no frame decodes, or `open_video` refuses the file.
     """
     from metrics_core.frames.container import find_frame_rate, open_video
     from metrics_core.frames.pyav_reader import decode_frames

@@ -38,11 +38,9 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """The motion between two pictures, in picture heights a second: mean length of all motion, of the camera's part,
-    and of the rest.
-
-    length: mean length of the blocks' motion vectors. camera: mean length of the part that one shift, zoom and turn of
-    the whole picture explains. objects: mean length of the rest.
+    """The motion between two pictures, in picture heights a second. length: mean length of the blocks' motion vectors.
+    camera: mean length of the part that one shift, zoom and turn of the whole picture explains. objects: mean length of
+    the rest.
     """
 
     length: float
@@ -51,8 +49,9 @@ class Motion:
 
 
 def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | None:
-    """Measure the motion from one picture to the next of the same size, `seconds` later; None where the picture is too
-    small or too flat to see motion.
+    """Measure the motion from one picture to the next of the same size, `seconds` later, in picture heights a second.
+    before, after: mean luma, shape (H, W). None where the picture is too small or too flat to see motion, or the camera
+    moves all of it out of sight.
 
     Args:
         before, after: mean luma in grey levels, float, shape (H, W); some 72 rows serve best. Faster motion than 18
@@ -75,8 +74,8 @@ def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | No
 def split_motion(
     places: Complex, vectors: Complex, weights: Floats, shape: tuple[int, int], unit: float
 ) -> Motion | None:
-    """Separate the motion of the camera from that of things in the picture; None where the camera moves all blocks out
-    of the picture.
+    """Separate the motion of the camera from that of things in the picture, by the motion of blocks: mean lengths in
+    the unit of `unit`. None where the camera moves all blocks out of the picture.
 
     Args:
         places: centres of the blocks in pixels, x + iy, shape (n,).
@@ -99,8 +98,8 @@ def split_motion(
 
 
 def match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Floats]:
-    """Find where the blocks of a picture have moved to in the next picture: their centres, their motion in pixels, and
-    how well their places are known.
+    """Find where the blocks of a picture, 8 x 8 pixels, have moved to in the next picture. Return their centres and
+    their motion, both in pixels as x + iy, and a number for how well their places are known; all are arrays (n,).
 
     Args:
         before, after: pictures of the same shape, whose sides are multiples of 8.

@@ -57,8 +57,7 @@ BAR_PARTS, BAR_SPREAD, BAR_QUANTILE = 16, 8.0, 0.8
 @dataclass(frozen=True, slots=True)
 class PictureFacts:
     """Facts about the frames of one video, such as motion, sharpness and cuts; None where there is nothing to measure.
-
-    A fact with `_min` and `_max` is the median over frames; these are the extremes.
+    A fact with `_min` and `_max` is the median over the measured frames or steps of 0.2 s; these two are the extremes.
 
     Attributes:
         motion: mean length of the motion of blocks, in picture heights a second; median over steps of 0.2 s. None for
@@ -107,8 +106,8 @@ class PictureFacts:
 
 @dataclass(frozen=True, slots=True)
 class PictureChange:
-    """The change from one small picture to a later one, `seconds` apart: grey levels on average (`mean`), and in the
-    hundredth of the blocks that change most (`greatest`).
+    """The change from one small picture to a later one, `seconds` apart, in grey levels. mean: over all blocks of 4 x 4
+    pixels; greatest: over the hundredth of the blocks that change most.
     """
 
     seconds: float
@@ -119,7 +118,9 @@ class PictureChange:
 @dataclass
 class FrameScan:
     """The measurements of one video so far: call `add_frame` with each frame in order, `add_details` with some of them,
-    then `compute_facts`.
+    then `compute_facts`. The lists grow with every frame: start times in seconds, mean luma, whether it is black, and
+    its change from the frame before. `steps` and `motions` are measured about every 0.2 s, contrast and sharpness by
+    `add_details`.
     """
 
     start_times: list[float] = field(default_factory=list)
@@ -138,8 +139,8 @@ class FrameScan:
     _next_at: float = 0.0
 
     def add_frame(self, luma: Luma, time_s: float) -> None:
-        """Measure the next frame, luma of shape (H, W), shown from `time_s` on: light, change, motion and signature. A
-        frame of another size than the last is not compared with it.
+        """Measure the next frame, luma of shape (H, W), shown from `time_s` (seconds) on: light, change, motion and
+        signature. A frame of another size than the last is not compared with it.
         """
         # Every frame comes by here: a few whole-number operations on few pixels, or it would cost as much as decoding.
         grid = pick_grid_pixels(luma).astype(np.int16)
@@ -172,14 +173,18 @@ class FrameScan:
         self._next_at += STEP_S * max(1, floor((time_s - self._next_at) / STEP_S + 1.5))
 
     def add_details(self, luma: Luma) -> None:
-        """Measure contrast, sharpness and bars of a frame, luma of shape (H, W)."""
+        """Measure contrast, sharpness and black bars of a frame, luma of shape (H, W). A frame of fewer than 3 x 3
+        pixels has no sharpness.
+        """
         self.contrast.append(float(pick_grid_pixels(luma).std()))
         if (value := laplacian_variance(luma)) is not None:
             self.sharpness.append(value)
         self.bar_scan.add_frame(luma)
 
     def compute_facts(self) -> PictureFacts:
-        """Compute the facts about the frames added so far; None for facts that cannot be measured."""
+        """Compute the facts about the frames added so far. A fact that cannot be measured is None; without a frame
+        every fact is.
+        """
         means, spreads = np.array(self.mean_luma), np.array(self.contrast)
         shown = compute_frame_durations(self.start_times)
         seconds = np.array([step.seconds for step in self.steps])
@@ -205,13 +210,17 @@ class FrameScan:
 
 
 def pick_grid_pixels(luma: Luma) -> Luma:
-    """Return a grid of pixels of a frame, about 40 rows by 72 columns: enough for its light and its change."""
+    """Return an even grid of a frame's pixels, luma of shape (H, W), as a view: enough for its light and its change. It
+    has at least 40 rows and 72 columns, up to twice as many, or all pixels of a smaller frame.
+    """
     rows, columns = max(1, luma.shape[0] // GRID_ROWS), max(1, luma.shape[1] // GRID_COLUMNS)
     return luma[rows // 2 :: rows, columns // 2 :: columns]
 
 
 def shrink_picture(luma: Luma) -> Floats:
-    """Return the means of a frame over squares in 72 rows, shape (h, w); all pixels of a frame with fewer rows."""
+    """Return the means of a frame over squares in 72 rows, float32 of shape (h, w), in the proportions of the frame. A
+    frame with fewer rows keeps them all.
+    """
     height, width = luma.shape
     n_rows = min(SMALL_ROWS, height)
     n_columns = max(1, min(width, round(n_rows * width / height)))
@@ -226,10 +235,9 @@ def shrink_picture(luma: Luma) -> Floats:
 
 
 def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChange:
-    """Measure the change between two small pictures of the same shape, `seconds` apart, scaled to 0.2 s: in grey levels
-    on average, and in the hundredth of the blocks that change most.
-
-    Where frames are rarer than every 0.3 s there is nothing nearer to compare: then the change is not scaled.
+    """Measure the change between two small pictures of the same shape, `seconds` apart: in grey levels on average, and
+    in the hundredth of the blocks that change most. Changes are scaled to 0.2 s, except where the pictures are more
+    than 0.3 s apart.
     """
     rows, columns = (_edges(side, max(1, round(side / BLOCK)))[:-1] for side in before.shape)
     differences = np.add.reduceat(np.add.reduceat(after - before, rows, axis=0), columns, axis=1)
@@ -243,8 +251,8 @@ def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChan
 
 
 def compute_frame_durations(times: Sequence[float]) -> NDArray[np.float64]:
-    """Compute how many seconds each frame is shown, from the times at which frames begin; the last one as long as the
-    median, a single one for one second, and an empty array without frames.
+    """Compute how many seconds each frame is shown, from the times (seconds) at which frames begin: an array (n,). The
+    last frame counts as long as the median, a single one for one second; an empty array without frames.
 
     >>> compute_frame_durations([0.0, 0.5, 1.0, 3.0]).tolist()
     [0.5, 0.5, 2.0, 0.5]
@@ -256,8 +264,8 @@ def compute_frame_durations(times: Sequence[float]) -> NDArray[np.float64]:
 
 
 def laplacian_variance(luma: Luma) -> float | None:
-    """Compute the variance of the Laplacian of a frame, a measure of its sharpness, over some of its rows; None for
-    fewer than 3 x 3 pixels.
+    """Compute the variance of the Laplacian of a frame, a measure of its sharpness. luma: shape (H, W), of which about
+    48 rows or more are read. None for fewer than 3 rows or columns.
 
     >>> laplacian_variance(np.full((9, 9), 80, dtype=np.uint8))
     0.0
@@ -272,12 +280,13 @@ def laplacian_variance(luma: Luma) -> float | None:
 
 
 def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
-    """List the numbers of the frames that begin a new shot, from the changes of the picture: `changes[t]` is the change
-    from frame t to t + 1.
+    """List the numbers of the frames that begin a new shot, in ascending order; frame 0 never does. `changes[t]` is the
+    change of the picture from frame t to t + 1, in grey levels. A cut is a change of 12 or more that is at least 2.5
+    times as great as any other within `reach` changes on either side.
 
-    A cut is one great change among small ones: a flash makes two, fast motion many, a fade none. It is compared with
-    `reach` pairs on either side. These must go farther than frames are repeated: of ten pictures a second in a file of
-    thirty frames, every third pair is a great change and two are none.
+    A flash makes two great changes, fast motion many, a fade none, and a single change has nothing to be compared with.
+    `reach` must go farther than frames are repeated: of ten pictures a second in a file of thirty frames, every third
+    pair is a great change and two are none.
 
     >>> list_cuts([1, 1, 1, 40, 1, 1], 2), list_cuts([1, 1, 40, 40, 1, 1], 2)
     ([4], [])
@@ -294,11 +303,11 @@ def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
 
 
 def mark_repeated_frames(changes: Sequence[float], reach: int) -> list[bool]:
-    """Mark which frames repeat the frame before: a list of bools where place t belongs to frame t + 1, given
-    `changes[t]`, the change from frame t to t + 1.
+    """Mark which frames repeat the frame before: a list of bools, where place t belongs to frame t + 1. `changes[t]` is
+    the change of the picture from frame t to t + 1, in grey levels; [] without changes. A frame is a repeat if its
+    change is below 0.1, or below a quarter of the greatest change within `reach` places on either side, cuts left out.
 
-    It does if they differ by less than a tenth of a grey level, or by less than a quarter of the greatest change within
-    `reach` pairs on either side, cuts left out. Coding draws a repeated picture a little otherwise.
+    Coding draws a repeated picture a little otherwise.
 
     >>> mark_repeated_frames([0, 0.5, 9, 0.5, 0.5, 8, 0.5, 40, 2], 2)
     [True, True, False, True, True, False, True, False, False]
@@ -315,8 +324,8 @@ def mark_repeated_frames(changes: Sequence[float], reach: int) -> list[bool]:
 
 @dataclass
 class BarScan:
-    """Counts in how many of a video's frames each row and each column shows more than an even dark grey, to find black
-    bars at the edges.
+    """Counts in how many of a video's `n` frames each row and each column shows more than an even dark grey (`rows`,
+    `columns`), to find black bars at the edges.
     """
 
     n: int = 0
@@ -324,7 +333,7 @@ class BarScan:
     columns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def add_frame(self, luma: Luma) -> None:
-        """Count a frame, luma of shape (H, W); one of another size than the first is left out."""
+        """Count a frame, luma of shape (H, W). A frame of another size than the first is left out."""
         if not self.n:
             self.rows, self.columns = (np.zeros(side, np.int64) for side in luma.shape)
         if luma.shape == (len(self.rows), len(self.columns)):
@@ -333,11 +342,12 @@ class BarScan:
             self.columns += _is_lit(luma.T)
 
     def compute_share(self) -> float | None:
-        """Compute the share of the picture that black bars at its edges take, in [0, 1); None where no row or no column
-        counts as lit, as without frames.
+        """Compute the share of the picture that black bars at its edges take, in [0, 1). A row or column belongs to the
+        picture, and to no bar, if it shows something in about a fifth of the frames or more. None without such a row or
+        column, as without frames.
 
-        A row counts that is lit in the frames above a quantile of .8: a white frame does not end a bar, nor does a dark
-        scene make one. With two frames it must be lit in both.
+        Of n frames a row must be lit in n - floor(.8 (n - 1)), so in both of two: a white frame does not end a bar, nor
+        does a dark scene make one.
         """
         least = self.n - floor(BAR_QUANTILE * (self.n - 1))
         (rows,), (columns,) = np.nonzero(self.rows >= least), np.nonzero(self.columns >= least)

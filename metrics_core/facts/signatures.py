@@ -57,8 +57,8 @@ _BLURRED, _SLOPE = _pictures_to_edges()
 
 
 def compute_edges(luma: NDArray[np.uint8]) -> Floats:
-    """Compute the edges of a frame, luma of shape (H, W): its slopes along x and along y at 8 x 8 places, shape (128,),
-    from -1 to 1. A flat frame has edges of 0.
+    """Compute the edges of a frame, luma of shape (H, W): its slopes along x, then along y, at 8 x 8 places, as an
+    array (128,) from -1 to 1. A flat frame has edges of 0.
 
     Contrast cancels out, so that light, a logo or a subtitle changes few of them.
     """
@@ -75,13 +75,12 @@ def compute_edges(luma: NDArray[np.uint8]) -> Floats:
 
 @dataclass
 class SignatureScan:
-    """Collects the edges of frames of one video at even distances, whatever its length: call `add_frame` with every
-    frame, then `compute_signature`.
+    """Collects the edges of frames of one video at even distances, at most 32 of them: call `add_frame` with every
+    frame, then `compute_signature`. edges: those of the frames 0, frame_step, 2 * frame_step, ..., as `compute_edges`
+    returns them.
 
     A short video is measured in every frame. Where more than 32 frames are kept, every second one is dropped, and from
     then on half as many frames are measured. So no length or rate need be known before.
-
-    edges: the edges of the frames 0, frame_step, 2 * frame_step, ..., as `compute_edges` returns them.
     """
 
     frame_step: int = 1
@@ -89,7 +88,9 @@ class SignatureScan:
     _n: int = 0
 
     def add_frame(self, luma: NDArray[np.uint8]) -> None:
-        """Take the next frame, luma of shape (H, W), and keep its edges if its turn has come."""
+        """Count the next frame, luma of shape (H, W), and keep its edges if its number is a multiple of `frame_step`.
+        Above 32 kept frames every second one is dropped and `frame_step` doubles.
+        """
         if self._n % self.frame_step == 0:
             self.edges.append(compute_edges(luma))
             if len(self.edges) > MAX_LOOKS:
@@ -98,8 +99,9 @@ class SignatureScan:
         self._n += 1
 
     def compute_signature(self) -> bytes | None:
-        """Compute the signature of the video from the frames so far: 128 bytes, a bit for every edge that is positive,
-        then one for every edge that is negative; None without a frame, or where all frames are flat.
+        """Compute the signature of the video from the frames so far: 128 bytes, which stand for 512 edges at four
+        moments. Their first half has a bit for every edge that is clearly positive, the second half one for every edge
+        that is clearly negative. None without a frame, or where all frames are flat.
         """
         if not self.edges:
             return None
@@ -113,8 +115,8 @@ class SignatureScan:
 
 
 def convert_to_unit_vectors(signatures: Sequence[bytes]) -> NDArray[np.float32]:
-    """Convert signatures (128 bytes each) to vectors (n, 512) of length 1, in their order, whose cosine is the
-    similarity of two videos.
+    """Convert signatures (128 bytes each) to float32 vectors (n, 512) of length 1, in their order. The cosine of two
+    vectors is the similarity of the two videos.
 
     >>> signatures = [b"\\xff" * 64 + bytes(64), b"\\xf0" * 64 + b"\\x0f" * 64, b"\\xf0" * 64 + bytes(64)]
     >>> units = convert_to_unit_vectors(signatures)

@@ -88,8 +88,8 @@ _SIGN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextFacts:
-    """Facts about one text, such as its number of words and its language; None where a text is too short to measure.
-    Shares lie between 0 and 1.
+    """Facts about one text, such as its number of words and its language. Shares lie between 0 and 1; they are None
+    where the text is too short to measure, and the language is None where it was not detected.
 
     Attributes:
         words: number of words; a Han or kana character is a word.
@@ -112,7 +112,8 @@ class TextFacts:
 
 
 def list_words(text: str) -> list[str]:
-    """List the words of a text in order, without combining marks; a Han or kana character is a word of its own.
+    """List the words of a text in order and in their own case, without combining marks. A Han or kana character is a
+    word of its own.
 
     >>> list_words("The man's T-shirt cost 3.50; 煎饼!")
     ['The', "man's", 'T-shirt', 'cost', '3.50', '煎', '饼']
@@ -125,13 +126,8 @@ def list_words(text: str) -> list[str]:
 def measure_text(
     text: str, split_sentences: Callable[[str], Sequence[str]], detect_language: Callable[[str], str | None]
 ) -> TextFacts:
-    """Measure the facts about a text (words, sentences, repetition, stock phrases and so on), with given functions that
-    split it into sentences and detect its language.
-
-    Args:
-        text: any text, also an empty one.
-        split: splits a text into sentences.
-        language_of: names the language of a text, or returns None.
+    """Measure the facts about a text, also an empty one: words, sentences, repetition, stock phrases and so on.
+    split_sentences: splits a text into sentences. detect_language: returns the language of a text, or None.
 
     Examples:
         >>> text = "The video shows Ann. Ann runs, Ann runs, Ann runs."
@@ -155,7 +151,8 @@ def measure_text(
 
 
 def has_stock_phrase(sentence: str) -> bool:
-    """Whether a sentence has an English stock phrase, such as "the video shows" or "we can see".
+    """Whether a sentence has an English stock phrase that speaks of the video instead of its content, such as "the
+    video shows" or "we can see", or a closing phrase such as "overall,".
 
     >>> has_stock_phrase("We see a man."), has_stock_phrase("A man sees a video game.")
     (True, False)
@@ -164,8 +161,8 @@ def has_stock_phrase(sentence: str) -> bool:
 
 
 def compute_repeated_share(words: Sequence[str]) -> float | None:
-    """Compute the share of the sequences of three words that occurred before in the list; None with fewer than three
-    words.
+    """Compute the share of the sequences of three words that occurred before in the list, in any case of letters, in
+    [0, 1). None with fewer than three words.
 
     >>> compute_repeated_share("a b c a b c".split())
     0.25

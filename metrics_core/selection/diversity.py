@@ -16,13 +16,12 @@ _POOL, _ROWS = 256, 8192
 
 def choose_diverse_rows(units: Rows, n: int, report_progress: Callable[[int], None] | None = None) -> Positions:
     """Choose n rows that differ as much as possible: their positions (n,), in the order in which they were chosen,
-    beginning with the first row; empty for n = 0.
+    beginning with the first row. units: (m, d), float32 rows of length 1, the best first. report_progress: is called
+    with the number chosen so far, now and then. Raises ValueError for n outside 0 to m.
 
-    units: (m, d), float32 rows of length 1, the best first; 0 <= n <= m. The first row comes first; then, again and
-    again, the row whose nearest chosen row is the farthest, by cosine, and of equally far rows the earlier. This is the
-    greedy 2-approximation of the k-center problem (Gonzalez 1985); a smaller subset is the beginning of a larger one.
-    Time grows with n times m, memory beyond the rows with m. report_progress: is called with the number chosen so far,
-    now and then. Raises ValueError for n outside 0 to m.
+    The first row comes first; then, again and again, the row whose nearest chosen row is the farthest, by cosine, and
+    of equally far rows the earlier. This is the greedy 2-approximation of the k-center problem (Gonzalez 1985); a
+    smaller subset is the beginning of a larger one. Time grows with n times m, memory beyond the rows with m.
 
     >>> choose_diverse_rows(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 2).tolist()
     [0, 2]

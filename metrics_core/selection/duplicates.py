@@ -23,13 +23,12 @@ _PAIRS = 4096
 
 def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
     """Return a mask (n,) of the rows to keep: a row is dropped where its cosine with an earlier row that is kept is
-    `least_cosine` or more.
+    `least_cosine` or more. units: (n, d), float32 rows of length 1, the best first. A cosine within 1e-6 below
+    `least_cosine` counts, too. Raises ValueError unless 0 < least_cosine <= 1.
 
-    units: (n, d), float32 rows of length 1, the best first. 0 < least_cosine <= 1. So of two near-duplicates the better
-    one stays, and a row goes only because of a row that stays. The cosine is the product of the rows in float64; one
-    within 1e-6 below `least_cosine` counts, so that equal texts are near-duplicates at 1. Time grows with n times the
-    number kept; memory beyond the rows is a fifth of theirs or less where d is 384. Raises ValueError for another
-    `least_cosine`.
+    So of two near-duplicates the better one stays, and a row goes only because of a row that stays. The cosine is the
+    product of the rows in float64; the tolerance makes equal texts near-duplicates at 1. Time grows with n times the
+    number kept; memory beyond the rows is a fifth of theirs or less where d is 384.
 
     Most pairs are separated by an upper bound of their cosine (see `_compute_heads`); the cosine of the others is
     computed.
@@ -55,11 +54,9 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
 
 
 def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
-    """Return the positions of the rows that `drop_near_duplicates` dropped, in ascending order, and for every one of
-    them the position of the earlier kept row that is most like it.
-
-    units: (n, d), the rows that it was given. keep: (n,), the mask that it returned. Of rows equally alike the first is
-    taken.
+    """Return the positions of the rows that `drop_near_duplicates` dropped, in ascending order, and for every dropped
+    row the position of the earlier kept row that is most like it. units: (n, d), the rows that `drop_near_duplicates`
+    got; keep: (n,), the mask that it returned. Of rows equally alike the first is taken.
 
     >>> units = np.float32([[1, 0], [0, 1], [0.8, 0.6]])
     >>> dropped, originals = find_originals(units, drop_near_duplicates(units, 0.5))

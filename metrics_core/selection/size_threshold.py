@@ -17,11 +17,9 @@ _FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class SizeThreshold:
-    """The value at which the `n_asked` best samples of a stratum end, and how many samples have a higher value and how
-    many exactly this one.
-
-    stratum: its number. value: that of the worst of the `n_asked` best samples. n_above: how many samples have a higher
-    value; n_equal: how many have exactly this one.
+    """The value at which the `n_asked` best samples of a stratum end. stratum: its number. value: that of the worst of
+    these samples. n_above: how many samples of the stratum have a higher value; n_equal: how many have exactly this
+    one.
     """
 
     stratum: int
@@ -32,18 +30,18 @@ class SizeThreshold:
 
     @property
     def n_tied_asked(self) -> int:
-        """How many of the `n_asked` best samples have exactly the value of the threshold."""
+        """How many of the `n_asked` best samples have exactly the threshold's value."""
         return self.n_asked - self.n_above
 
     @property
     def n_tied_beyond(self) -> int:
-        """How many more samples than fit into the `n_asked` ones have exactly the value of the threshold."""
+        """How many samples have exactly the threshold's value, but do not fit into the `n_asked` best ones."""
         return self.n_equal - self.n_tied_asked
 
     @property
     def is_arbitrary(self) -> bool:
-        """Whether more than 5 % of the samples asked for would be selected before other samples of the same value, only
-        because of their keys.
+        """Whether more than 5 % of the `n_asked` samples would be selected before other samples of the same value, only
+        because of their keys. False where all samples of the threshold's value fit.
 
         >>> SizeThreshold(0, 0.0, 20, 19, 2).is_arbitrary, SizeThreshold(0, 0.0, 20, 18, 3).is_arbitrary
         (False, True)
@@ -53,8 +51,9 @@ class SizeThreshold:
         return self.n_tied_beyond > 0 and self.n_tied_asked * _FEWEST > self.n_asked
 
     def count_selected(self, ties: str) -> int:
-        """Return how many samples of the stratum are selected where `ties` is "include" (all that share the value),
-        "exclude" (none of them, if not all fit) or another rule, which fills the size exactly.
+        """Count the samples of the stratum that are selected under a rule for samples with exactly the threshold's
+        value. `ties` "include" selects all of these; "exclude" selects none of them, unless all fit into the size.
+        Another rule fills the size exactly, so the count is n_asked.
 
         >>> threshold = SizeThreshold(0, 0.0, n_asked=20, n_above=18, n_equal=5)
         >>> [threshold.count_selected(ties) for ties in ("random", "include", "exclude")]
@@ -66,11 +65,9 @@ class SizeThreshold:
 
 
 def find_size_thresholds(values: npt.NDArray[np.float64], strata: Counts, places: Sequence[int]) -> list[SizeThreshold]:
-    """Find where the best places[s] samples of each stratum s end: a SizeThreshold by stratum in ascending order; none
-    for a stratum without places.
-
-    values: (n,), none above an earlier one of its stratum. strata: (n,), from 0 to len(places) - 1. No stratum has more
-    places than samples.
+    """Find the value at which the best places[s] samples of each stratum s end: a SizeThreshold by stratum in ascending
+    order. A stratum without places has none. values: (n,), none above an earlier one of its stratum. strata: (n,), from
+    0 to len(places) - 1. No stratum may have more places than samples.
 
     >>> find_size_thresholds(np.array([0.9, 0.5, 0.5, 0.5, 0.1]), np.array([0, 0, 1, 0, 1]), [2, 0])
     [SizeThreshold(stratum=0, value=0.5, n_asked=2, n_above=1, n_equal=2)]
@@ -89,8 +86,8 @@ def find_size_thresholds(values: npt.NDArray[np.float64], strata: Counts, places
 
 
 def count_ties(thresholds: Sequence[SizeThreshold], ties: str) -> tuple[int, int]:
-    """Count, over all strata, the samples with exactly the value of their stratum's threshold: how many are selected
-    under the rule `ties`, and how many are left.
+    """Count, over all strata, the samples with exactly the value of their stratum's threshold. Return how many of them
+    are selected under the rule `ties` (see `SizeThreshold.count_selected`), and how many are not.
 
     >>> count_ties([SizeThreshold(0, 0.0, 20, 18, 5), SizeThreshold(1, 0.5, 4, 3, 1)], "include")
     (6, 0)

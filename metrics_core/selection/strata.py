@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 
 def count_in_share(share: float, n: int) -> int:
-    """Return how many of n samples a share is: floor(share * n), at least 1, with the share taken as written in
-    decimals.
+    """Count how many of n samples a share is: floor(share * n), but at least 1, also for n = 0. The share is taken as
+    written in decimals, so that .1 of 30 is 3.
 
     >>> count_in_share(0.125, 363), count_in_share(0.1, 30), count_in_share(0.01, 5)
     (45, 3, 1)
@@ -21,10 +21,10 @@ def count_in_share(share: float, n: int) -> int:
 
 def divide_places(count: int, sizes: Sequence[int]) -> list[int]:
     """Divide `count` places over strata in proportion to their sizes, by the largest remainders: a list in the order of
-    `sizes`.
+    `sizes`. No stratum gets more places than it has samples. Raises ValueError where count is negative or above the sum
+    of the sizes.
 
-    Of equal remainders the earlier stratum's counts as larger. No stratum gets more places than it has samples. Raises
-    ValueError where count is negative or above the sum of the sizes.
+    Of equal remainders the earlier stratum's counts as larger.
 
     >>> divide_places(5, [60, 30, 10])
     [3, 2, 0]
@@ -42,9 +42,8 @@ def divide_places(count: int, sizes: Sequence[int]) -> list[int]:
 
 
 def choose_first_per_stratum(strata: npt.NDArray[np.intp], places: Sequence[int]) -> npt.NDArray[np.intp]:
-    """Return the positions of the first places[s] items of each stratum s, for all strata together in ascending order.
-
-    strata: (n,), the stratum of each item, from 0 to len(places) - 1.
+    """Choose the first places[s] items of each stratum s: their positions, for all strata together in ascending order.
+    strata: (n,), the stratum of each item, from 0 to len(places) - 1. A stratum with fewer items gives them all.
 
     >>> choose_first_per_stratum(np.array([0, 1, 0, 0, 1]), [2, 1]).tolist()
     [0, 1, 2]

@@ -15,11 +15,11 @@ _ROWS = 10_000
 
 
 def weighted_mean(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
-    """Compute the weighted mean of each row of `values` (n, m): an array (n,), in the order of the rows.
+    """Compute the weighted mean of each row of `values` (n, m): an array (n,), in the order of the rows. weights: (m,),
+    positive, taken as written in decimals. Raises ValueError for other shapes, weights that are not positive, and
+    values that are not finite.
 
-    weights: (m,), positive, taken as written in decimals. Rows with the same values have the same mean, to the last
-    digit, in any place and with any order of the columns. Raises ValueError for other shapes, weights that are not
-    positive, and values that are not finite.
+    Rows with the same values have the same mean, to the last digit, in any place and with any order of the columns.
 
     >>> weighted_mean([[1.0, 0.0], [0.5, 0.5]], [3, 1]).tolist()
     [0.75, 0.5]
@@ -30,11 +30,12 @@ def weighted_mean(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
 
 def weighted_mean_rank(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
     """Compute for each row of `values` (n, m) the weighted mean of its ranks in the columns, scaled to the open
-    interval (0, 1): (n,), where the highest value of a column has the highest rank.
+    interval (0, 1): an array (n,). The highest value of a column has the highest rank; equal values share the mean of
+    their ranks. weights: (m,), positive. Raises ValueError as `weighted_mean` does.
 
-    Equal values share the mean of their ranks. So a metric counts by its order only, whatever the range of its values.
-    weights: (m,), positive, taken as written in decimals. Equal means are equal to the last digit where n times the sum
-    of the weights has at most 15 digits, decimals of the weights included. Raises ValueError as `weighted_mean` does.
+    So a metric counts by its order only, whatever the range of its values. Weights are taken as written in decimals.
+    Equal means are equal to the last digit where n times the sum of the weights has at most 15 digits, decimals of the
+    weights included.
 
     >>> weighted_mean_rank([[0.1, 50.0], [0.2, 10.0]], [1, 1]).tolist()
     [0.5, 0.5]
