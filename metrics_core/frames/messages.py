@@ -29,7 +29,8 @@ def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: 
 
 
 def receive_message(channel: socket.socket, deadline: float | None = None) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Wait for the next message on a socket, and return its header and its list of arrays.
+    """Wait for the next message on a socket, and return its header and its list of arrays. Raises TimeoutError at the
+    `deadline`, a time of `time.monotonic`, and EOFError where the other side is gone.
 
     Args:
         channel: one end of a connected pair.

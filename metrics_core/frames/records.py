@@ -29,12 +29,14 @@ class DecoderFailed(FrameReadError):
 
 
 class NotAVideo(FrameReadError):
-    """Raised for a file without a video stream: it is empty, text, sound or a still picture."""
+    """Raised for a file without a video stream, such as an empty file, text, sound or a still picture, and for a path
+    that is not a file.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedFrames:
-    """The decoded pixels of one video's sampled frames, with their positions and times, in the order shown.
+    """The decoded pixels of one video's sampled frames, with their frame numbers and times, in the order shown.
 
     Attributes:
         indices: int64, shape (T,): positions of the frames among all decodable frames of the video.
@@ -60,7 +62,8 @@ class FrameReader(Protocol):
         """Return the reader's short name, which is stored with all features of the frames that it read."""
 
     def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
-        """Return the decoded frames ``choose_frame_indices(n_frames, every, cap)`` of ``path``, cut down by ``fit``.
+        """Return the sampled frames of ``path`` in the order shown: the numbers ``choose_frame_indices(n_frames, every,
+        cap)``, cut down by ``fit``; None keeps whole frames.
 
         Raises:
             FrameReadError: this reader cannot decode the file or cannot guarantee the right frames, or the frames
