@@ -42,7 +42,8 @@ VIDEO_SIGNATURES = (
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """The time stamps and key frames of one video stream, read from its packets without decoding.
+    """The time stamps and key frames of one video stream, read from its packets without decoding. `times_s` are sorted
+    seconds since the first frame; `key_frames` are frame numbers from 0, empty where they are not certain.
 
     Attributes:
         times_s: float64, shape (n,), sorted, seconds since the first frame.

@@ -16,7 +16,8 @@ _LENGTH = struct.Struct("!I")
 
 
 def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: NDArray[Any]) -> None:
-    """Send ``header`` (JSON values) and the arrays over a socket, as one message that `receive_message` reads.
+    """Send ``header`` (JSON values) and the arrays over a socket, as one message that `receive_message` reads. Raises
+    OSError where the other side is gone.
 
     Raises:
         OSError: the other side is gone.

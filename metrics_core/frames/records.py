@@ -55,7 +55,9 @@ class DecodedFrames:
 
 
 class FrameReader(Protocol):
-    """A decoder that reads sampled frames of a video. All readers give the same frames for the same healthy file."""
+    """A decoder that reads sampled frames of a video, or refuses the file. All readers give the same frames for the
+    same healthy file that they do not refuse.
+    """
 
     @property
     def name(self) -> str:
@@ -74,8 +76,8 @@ class FrameReader(Protocol):
 
 @dataclass(frozen=True)
 class VideoProbe:
-    """Facts about a video file, such as duration, size, codec, and whether it is damaged. An unknown fact is None,
-    never 0.
+    """Facts about a video file, such as duration, size and codec; an unknown fact is None, never 0. Its status is "ok",
+    "damaged" or "undecodable", and `error` gives the fault.
 
     Attributes:
         duration_s: time from the first frame shown to the end of the last one, from the packets' time stamps.
