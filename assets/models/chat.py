@@ -37,8 +37,7 @@ class CachingChatModel(Protocol):
 
     def add_cache(self, cache: ReplyCache, mode: CacheMode, ledger: Ledger) -> ChatModel:
         """Return a copy of the model that looks in the cache before it asks, and records every request in the ledger.
-
-        mode: whether stored replies are used, made anew, or used only.
+        mode: "normal" uses stored replies, "refresh" asks again and replaces them, "offline" asks nothing.
         """
         ...
 
@@ -68,9 +67,9 @@ class ChatSettings(BaseModel):
 
     def make_chat_model(self, model: str, url: str, key_variable: str) -> ChatModel:
         """Make the chat model at a preset or address, with the settings' limits and prices. Asks nothing yet.
-
-        Raises ServerUnusable for an address or key variable that cannot be used, and BudgetWithoutPrice where there is
-        a budget but no price of the model.
+        key_variable: names the environment variable with the key; empty for none. All models of the process share the
+        budget. Raises ServerUnusable for an address or key variable that cannot be used, and BudgetWithoutPrice where
+        there is a budget but no price of the model.
         """
         prices, limit = self._find_money(model)
         return make_chat_model(
@@ -85,9 +84,9 @@ class ChatSettings(BaseModel):
         )
 
     def make_served_encoder(self, model: str, url: str, key_variable: str, revision: str) -> ServedTextEncoder:
-        """Make the text encoder at a server, named by a preset or address. Asks nothing yet.
-
-        Raises ServerUnusable and BudgetWithoutPrice as `make_chat_model` does.
+        """Make the text encoder at a server, named by a preset or address. Asks nothing yet. key_variable: names the
+        environment variable with the key; empty for none. revision: part of the encoder's identity. Raises
+        ServerUnusable and BudgetWithoutPrice as `make_chat_model` does.
         """
         prices, limit = self._find_money(model)
         endpoint = Endpoint(
@@ -116,9 +115,8 @@ class ChatSettings(BaseModel):
         return Prices(*prices) if prices else None
 
     def add_cache(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
-        """Return a copy of the chat model with its cache in table chat_reply and its record in table chat_call.
-
-        A model that can have no cache comes back as it is. run_id: the run that requests are recorded under.
+        """Return a copy of the chat model with its cache in table chat_reply and its record in table chat_call. A model
+        that can have no cache comes back as it is. run_id: the run that requests are recorded under.
         """
         if isinstance(chat, CachingChatModel):
             return chat.add_cache(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
@@ -126,9 +124,8 @@ class ChatSettings(BaseModel):
 
 
 def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
-    """Return a copy of a server's text encoder that records every request in table chat_call.
-
-    An encoder that asks no server comes back as it is. run_id: the run that requests are recorded under.
+    """Return a copy of a server's text encoder that records every request in table chat_call. An encoder that asks no
+    server comes back as it is. run_id: the run that requests are recorded under.
     """
     if not isinstance(encoder, ServedTextEncoder):
         return encoder
@@ -136,16 +133,15 @@ def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) ->
 
 
 class BudgetWithoutPrice(ValueError):
-    """Raised when there is a budget but the settings have no price of a model."""
+    """Raised when a model is to be made and the settings have a budget but no price of this model."""
 
     plain = True
 
 
 @dataclass
 class ChatTally:
-    """Counts of the requests of a run to all chat models together: tokens, money, and replies.
-
-    n_cached: replies that came from the cache. n_by_status: replies by status.
+    """Counts of the requests of a run to all chat models together: tokens, money, and replies. n_cached: replies that
+    came from the cache. n_by_status: replies by status.
     """
 
     usage: Usage = field(default_factory=Usage)
@@ -160,9 +156,8 @@ class ChatTally:
             self.n_by_status[reply.status] += 1
 
     def as_metadata(self) -> dict[str, int | str]:
-        """Return counts of calls, cached and failed replies, tokens and money, by name; {} if there was no reply.
-
-        Money is left out if a price is not known.
+        """Return counts of calls, cached and failed replies, tokens and money, by name; {} if there was no reply. Money
+        is a text, left out if a price is not known. A reply fails with any status but "ok".
         """
         if not self.n_by_status:
             return {}

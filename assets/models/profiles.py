@@ -19,10 +19,9 @@ def build_url_setting(setting: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProfileModel:
-    """A model that a profile chooses, with its licence, size and purpose.
-
-    setting, value: the setting that names the model, and its value. size_gb: the gigabytes to fetch or copy, None if
-    not known. other_settings: values of further settings that belong to the model.
+    """A model that a profile chooses, with its licence, size and purpose. setting, value: the setting that names the
+    model, and its value. size_gb: the gigabytes to fetch or copy, None if not known. other_settings: values of further
+    settings that belong to the model, by name.
     """
 
     setting: str
@@ -49,7 +48,9 @@ class ProfileModel:
 
     @property
     def revision_note(self) -> str:
-        """A note on the revision if no commit is pinned: "installed", "the server's", "of the tag" or "pin one"."""
+        """A note for a model whose commit is not pinned: "installed" if it comes with the program, "the server's" if a
+        server runs it, "of the tag" for a tag of open_clip, else "pin one".
+        """
         if self.value in {"offline", "demo"}:
             return "installed"
         if build_url_setting(self.setting) in self.other_settings:
@@ -58,16 +59,17 @@ class ProfileModel:
 
     @property
     def name(self) -> str:
-        """The model's name without its commit; for an image-text encoder with its checkpoint."""
+        """The model's name without its commit; for an image-text encoder "ARCHITECTURE / CHECKPOINT" if it has a
+        checkpoint.
+        """
         checkpoint = self.other_settings.get("image_text_checkpoint")
         return f"{self.value} / {checkpoint}" if checkpoint else split_model_name(self.value)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Models that are chosen together by one word, and what they are meant for.
-
-    agreement: their agreement with people on VATEX-EVAL, with who measured it and when.
+    """Models that are chosen together by one word, such as "gpu". meaning: what they are meant for, as a text.
+    agreement: their agreement with people on VATEX-EVAL, with who measured it and when, as a text.
     """
 
     meaning: str
@@ -189,7 +191,9 @@ PROFILE_SETTINGS = frozenset(name for profile in PROFILES.values() for name in p
 
 
 def find_profile_model(setting: str, value: str) -> ProfileModel | None:
-    """Return the first model of any profile that this setting names by this value, whatever the commit; else None."""
+    """Return the first model of any profile that has this setting and this value; None if there is none. A commit after
+    @ makes no difference.
+    """
     name = split_model_name(value)[0]
     models = (model for profile in PROFILES.values() for model in profile.models)
     return next(

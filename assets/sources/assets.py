@@ -23,10 +23,9 @@ from assets.steps import Step, StepAbandoned, run_step
 
 
 def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
-    """Build the asset that makes the evidence of a source class for all scorers of a run that need it.
-
-    It makes and stores only what the scorers lack, so a run that was interrupted goes on where it stopped. Shards that
-    failed are left out and noted in `curation.results`.
+    """Build the Dagster asset that makes the evidence of a source class for all scorers of a run that need it. It makes
+    and stores only what the scorers lack, so a run that was interrupted goes on where it stopped. Shards that failed
+    are left out and noted in `curation.results`.
     """
 
     @dg.asset(
@@ -80,9 +79,9 @@ def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
 
 
 def build_source_checks(source_class: type[Source[Any]]) -> dg.AssetChecksDefinition:
-    """Build the Dagster checks of a source class, which look at the evidence stored for every scorer that needs it.
-
-    One step evaluates all of them, over all shards of a run.
+    """Build the Dagster checks of a source class, which look at the evidence stored for every scorer that needs it. One
+    step evaluates all of them, over all shards of a run. Shards that fail a blocking check are noted in
+    `curation.results`.
     """
     specs = [
         dg.AssetCheckSpec(name, asset=source_class.asset, description=text, blocking=name not in source_class.warnings)
@@ -144,7 +143,8 @@ def _drop_model_names(counts: Mapping[str, Any], models: Collection[str]) -> dic
 
 
 def add_counts(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sums of two sets of counts, by name; a text, such as a model's name, is taken from `more`.
+    """Return the sums of two sets of counts, by name; a count with a name in only one of them stays as it is. A text,
+    such as a model's name, is taken from `more`.
 
     >>> add_counts({"texts": 2, "encoder": "a"}, {"texts": 3, "encoder": "a"})
     {'texts': 5, 'encoder': 'a'}
@@ -154,7 +154,9 @@ def add_counts(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
 
 
 def choose_run_scorers(context: dg.AssetExecutionContext, curation: Curation) -> dict[str, Scorer]:
-    """Return the scorers, by metric, whose score assets this run includes; all scorers if the run has none of them."""
+    """Return the scorers whose score assets this run includes, by metric; all scorers of the installation if the run
+    includes no score asset.
+    """
     chosen = context.run.asset_selection or frozenset()
     scorers = {m: s for m, s in curation.scorers.items() if dg.AssetKey(build_score_asset_name(m)) in chosen}
     return scorers or curation.scorers

@@ -37,10 +37,9 @@ class NeedsDatabase(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The work that a source is asked to do: make the evidence of one shard of a dataset for one scorer.
-
-    run_id: the run that results are stored under. tell: takes lines about progress. options: values of the source's
-    options that differ from the defaults, by name.
+    """The work that a source is asked to do: make the evidence of one shard of a dataset for one scorer. run_id: the
+    run that results are stored under. tell: takes lines about progress. options: values of the source's options that
+    differ from the defaults, by name.
     """
 
     engine: Engine
@@ -54,7 +53,8 @@ class Order:
     def samples(
         self, sample_ids: list[int], inputs: Collection[Input[Any]], size: int = BATCH_SIZE
     ) -> Iterator[list[PendingSample]]:
-        """Load samples from the database with these inputs, and yield lists of at most `size` samples sorted by id.
+        """Load samples from the database with the values of these inputs, and yield them in lists of at most `size`,
+        every list sorted by id. Unknown ids are left out.
 
         No connection is open while the caller works on a list.
         """
@@ -67,7 +67,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The result of a source's checks on a shard: by the name of the check whether it passed, and counts by name."""
+    """The result of a source's checks on a shard. passed: whether each check passed, by its name. counts: numbers that
+    explain it, by name, for people.
+    """
 
     passed: Mapping[str, bool]
     counts: Mapping[str, int]
@@ -76,8 +78,7 @@ class Examination:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """An estimate of what one model will be asked: at most so many requests, about so many tokens, and their price.
-
-    role: what the model is asked for. money: None where the model's prices are not set.
+    role: what the model is asked for, such as "keywords". money: None where the model's prices are not set.
     """
 
     role: str
@@ -89,10 +90,9 @@ class Forecast:
 
 
 class Source(ABC, Generic[T]):
-    """A step that makes one sort of evidence about samples with the models of one scorer, and stores and loads it.
-
-    T is the type of the evidence that `load` returns. The class has everything that Dagster must know without a model;
-    an object has the models of a scorer.
+    """A step that makes one sort of evidence about samples with the models of one scorer, and stores and loads it. T is
+    the type of the evidence that `load` returns. The class has everything that Dagster must know without a model; an
+    object has the models of a scorer.
     """
 
     # The asset that makes the evidence, with its description, its group, and the assets of ingest that it reads.
@@ -123,12 +123,15 @@ class Source(ABC, Generic[T]):
 
     @property
     def asks_servers(self) -> bool:
-        """Whether servers make the evidence, which may cost money; by default True for a source with a forecast."""
+        """Whether servers make the evidence, which may cost money; by default True if the class has a `forecast` of its
+        own.
+        """
         return type(self).forecast is not Source.forecast
 
     @abstractmethod
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Make and store the evidence that these samples lack; return counts and names of models, by name, for people.
+        """Make the evidence that these samples lack, with the models of the scorer, and store it in the database.
+        Returns counts and names of models, by name, for people.
 
         The samples may be of several shards; the order then names the first of these. Models are loaded only when
         evidence is missing. Results are stored in small transactions, so that a crash costs little.
@@ -136,21 +139,21 @@ class Source(ABC, Generic[T]):
 
     @abstractmethod
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
-        """Load the evidence about these samples from the database. Raises MissingEvidence if one of them has none."""
+        """Load the evidence about these samples from the database, where `make` stored it. scorer_id: the scorer that
+        reads it. Raises MissingEvidence if a sample lacks its evidence.
+        """
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> T:
         """Return the evidence about these samples by asking the models now, without a database; it equals `load`'s.
-
         files: returns the video files for a set of video ids. below: the evidence of the sources that this one needs.
-        Raises NeedsDatabase if the source works only with a database.
+        Raises NeedsDatabase, by default, if the source works only with a database.
         """
         raise NeedsDatabase(f"{self.asset} is made for stored datasets only: ingest the data and use reelsieve score")
 
     @abstractmethod
     def try_out(self) -> str:
-        """Load the model, let it do a small piece of work, and return the result as a line of text for `doctor`.
-
-        Raises the model's errors, and ModelUnusable for a result that is no use.
+        """Load the model, let it do a small piece of work, and return the result as a line of text for `doctor`. Raises
+        the model's errors, and ModelUnusable for a result that is no use.
         """
 
     def model_id(self, connection: Connection) -> int | None:
@@ -163,32 +166,33 @@ class Source(ABC, Generic[T]):
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
         """Return the ids of the shard's samples that this source must make evidence for; by default those of `asked`.
-
         asked: returns the ids of the samples that the scorer, or the source that needs this one, has still to do.
         """
         return asked()
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the shards of a dataset where an option left evidence incomplete; () by default.
-
-        The samples of these shards may have scores.
+        """Return the numbers of the shards of a dataset where one of the source's options left evidence incomplete; ()
+        by default. The samples of these shards may have scores.
         """
         return ()
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate the requests that `make` would send for these samples to models that may cost money; () for none.
-
-        Asks no model and stores nothing.
+        """Estimate the requests that `make` would send for these samples to models that may cost money, one Forecast
+        per model; () for none. Asks no model and stores nothing.
         """
         return ()
 
     def examine(self, order: Order) -> Examination:
-        """Run the source's checks on the evidence stored for the shard; return what passed and counts, both by name."""
+        """Run the source's checks on the evidence stored for the shard; return what passed and counts, both by name. By
+        default there are no checks, and both are empty.
+        """
         return Examination({}, {})
 
 
 class Evidence:
-    """The evidence of several sources about one batch of samples: `evidence[source]` is what `source.load` returned."""
+    """The evidence of several sources about one batch of samples: `evidence[source]` is what the source's `load` or
+    `ask` returned. KeyError for another source.
+    """
 
     def __init__(self, by_source: Mapping[Source[Any], Any]) -> None:
         self._by_source = by_source
@@ -201,17 +205,17 @@ class Evidence:
 def load_evidence(
     engine: Engine, scorer_id: int, sources: Sequence[Source[Any]], samples: Sequence[PendingSample]
 ) -> Evidence:
-    """Load the evidence of all these sources about the samples from the database, by source.
-
-    Raises MissingEvidence if a source has no evidence about one of the samples.
+    """Load the evidence of all these sources about the samples from the database; the result maps a source to what its
+    `load` returned. Sources that these need are not loaded. Raises MissingEvidence if a sample lacks evidence of a
+    source.
     """
     return Evidence({source: source.load(engine, scorer_id, samples) for source in sources})
 
 
 def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSample], files: LoadVideos) -> Evidence:
-    """Return evidence about the samples by asking the models of these sources, and of the sources that they need.
-
-    Reads and stores nothing in a database. Raises NeedsDatabase if a source works only with one.
+    """Return evidence about the samples, by source, by asking the models of these sources and of the sources that they
+    need. files: returns the video files for a set of video ids. Reads and stores nothing in a database. Raises
+    NeedsDatabase if a source works only with one.
     """
     by_source: dict[Source[Any], Any] = {}
     for source in walk_sources(sources):
@@ -221,9 +225,8 @@ def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSa
 
 
 def walk_sources(sources: Sequence[Source[Any]]) -> Iterator[Source[Any]]:
-    """Yield these sources and all sources that they need; a source comes after those that it needs.
-
-    A source that two others need comes twice.
+    """Yield these sources and all sources that they need; a source comes after those that it needs. A source that two
+    others need comes twice.
     """
     for source in sources:
         yield from walk_sources(source.sources)

@@ -26,9 +26,8 @@ from metrics_core.protocols import (
 
 class CachingVerifier:
     """An EntailmentModel that looks pairs up in table `entailment` first, and stores there what it asks its model.
-
-    Another run or another dataset may have filled the table. n_verified: the number of pairs that the model itself
-    verified. tell: takes lines about progress, which begin with `place`.
+    Another run or another dataset may have filled the table. tell: takes lines about progress, which begin with
+    `place`. n_verified: the number of pairs that the model itself verified.
     """
 
     def __init__(self, engine: Engine, model: EntailmentModel, place: str, tell: LineWriter) -> None:
@@ -49,9 +48,11 @@ class CachingVerifier:
         return find_weigher(self._model)
 
     def entailment(self, pairs: Sequence[Pair]) -> Entailments:
-        """Return P(entailment) and whether a text was truncated, for (premise, hypothesis) pairs in their order.
+        """Return P(entailment) and whether the premise was cut, for (premise, hypothesis) pairs in their order. Pairs
+        without a stored answer are asked of the model, and its answers are stored. Raises the errors of the model;
+        pairs verified before an error stay stored.
 
-        Stores what the model is asked. Raises the errors of the model; pairs verified before an error stay stored.
+        An answer outside [0, 1] is returned but not stored.
         """
         known = self._load_stored(pairs)
         ask_missing(
@@ -88,7 +89,9 @@ class CachingVerifier:
 
 
 class CachingEncoder:
-    """A TextEncoder that looks texts up in table `text_embedding` first, and stores there what it asks its encoder."""
+    """A TextEncoder that looks texts up in table `text_embedding` first, and stores there what it asks its encoder.
+    tell: takes lines about progress.
+    """
 
     def __init__(self, engine: Engine, encoder: TextEncoder, tell: LineWriter) -> None:
         self._engine = engine
@@ -101,9 +104,8 @@ class CachingEncoder:
         return self._encoder.identity
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors (n, dim) of the texts, in their order, and store the new ones.
-
-        Raises the encoder's errors. Without texts the result is the encoder's.
+        """Return the vectors, float32 (n, dim), of the texts, in their order. Only texts without a stored vector are
+        encoded, and their vectors stored. Raises the encoder's errors. Without texts the result is the encoder's.
         """
         if not texts:
             return self._encoder.encode(texts)

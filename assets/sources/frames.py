@@ -39,7 +39,6 @@ VIDEOS_PER_WRITE = 32
 
 class SampledFrames(Source[Mapping[int, StoredFrames]]):
     """The source of the vectors (features) of sampled video frames; `load` and `ask` return them by video_id.
-
     is_wanted: whether a sample's score needs its video. inputs: the inputs that `is_wanted` reads.
     """
 
@@ -67,10 +66,11 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         return self.encoder.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Decode the samples' videos that have no stored vectors of this encoder, encode their frames, and store them.
+        """Decode the samples' videos that have no stored vectors of this encoder, encode their frames, and store the
+        vectors. Returns the number of videos, of frames, and of videos without frames, and the encoder's name, by name.
+        A video whose frames cannot be read is stored with a status and a reason.
 
-        Returns the number of videos, of frames, and of videos without frames, and the encoder's name, by name. A video
-        is stored as failed if its file is missing, has changed or became a link since it was ingested, or if the
+        Its status is "failed" if its file is missing, has changed or became a link since it was ingested, or if the
         decoder died or ran out of time. The next run tries a failed video again.
         """
         pending = self._unseen(order, sample_ids)
@@ -92,9 +92,9 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         }
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, StoredFrames]:
-        """Load the frames' vectors and times of the wanted samples' videos, by video_id.
-
-        A video that could not be read has a status and an error. Raises MissingEvidence for one that was not encoded.
+        """Load the frames' vectors and times of the videos of those samples whose score needs it, by video_id. A video
+        whose frames could not be read has a status and an error instead; one that did not decode at ingest is left out.
+        Raises MissingEvidence for a video that was not encoded yet.
         """
         video_ids = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
         with engine.connect() as connection:
@@ -107,14 +107,15 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         return by_video
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, StoredFrames]:
-        """Decode and encode the wanted samples' videos now; return vectors, times and status by video_id, as `load`."""
+        """Decode and encode the videos of those samples whose score needs it now; return vectors, times and status by
+        video_id, as `load`. files: returns the video files for a set of video ids. Stores nothing.
+        """
         videos = files({sample.video_id for sample in samples if self._is_wanted(sample)})
         return {row["video_id"]: _convert_row(row) for row in _encode_rows(self.encoder, videos)}
 
     def try_out(self) -> str:
-        """Load the encoder, encode one small grey picture, and return its number of dimensions as text.
-
-        Raises ModelUnusable if the vector is not finite.
+        """Load the encoder, encode one small grey picture, and return its number of dimensions as text. Raises
+        ModelUnusable if the vector is not finite or zero.
         """
         images = self.encoder.image_encoder
         images.load()
@@ -125,9 +126,9 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         return f"{len(feature)} dimensions"
 
     def examine(self, order: Order) -> Examination:
-        """Check the shard's videos that a score needs: frames_present, and frames_complete; with the counts behind it.
-
-        frames_present: every video was encoded. frames_complete: as many vectors are stored as frames were sampled.
+        """Check the vectors stored for the shard's videos that a score needs, and return the counts behind the checks
+        too. frames_present: every video that decodes was read for this encoder, with or without success.
+        frames_complete: as many vectors are stored as frames were sampled.
         """
         with order.engine.connect() as connection:
             sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
@@ -161,7 +162,6 @@ def _build_video_file(video: StoredVideo) -> VideoToEncode[StoredVideo]:
 @contextmanager
 def hold_video_file(video: StoredVideo) -> Iterator[Path]:
     """Give the path of a video's ingested file inside a `with` block; a file at an address is fetched for that time.
-
     Raises DecoderFailed if the file is gone, out of reach, or no longer the one that was ingested.
     """
     try:

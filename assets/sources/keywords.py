@@ -34,9 +34,10 @@ FindExtraction = Callable[[str], KeywordExtraction]
 
 class ExtractedKeywords(Source[Extractions]):
     """The source of keywords that a chat model extracts from texts of samples, by text, every distinct text once.
+    texts: returns the texts of a sample whose keywords are needed. inputs: the inputs that `texts` reads. It has no
+    asset of its own: the asset of text vectors makes the keywords first, since they are texts to be embedded.
 
-    It has no asset of its own: the asset of text vectors makes the keywords first, since they are texts to be embedded.
-    So Dagster's graph is the same as with rules. texts: returns the texts of a sample whose keywords are needed.
+    So Dagster's graph is the same as with keywords by rules.
     """
 
     asset: ClassVar[str] = TextVectors.asset
@@ -63,8 +64,8 @@ class ExtractedKeywords(Source[Extractions]):
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Ask for the keywords of every distinct text that has none stored or whose extraction failed, and store them.
-
-        Returns counts of texts, chat requests and tokens, and the model's name, by name.
+        Returns counts of texts, chat requests and tokens, and the model's name, by name. A failed extraction is stored
+        with its reason and raises nothing.
         """
         tally = ChatTally()
         chat = self._settings.add_cache(self._extractor.chat_model, order.engine, order.run_id)
@@ -97,21 +98,21 @@ class ExtractedKeywords(Source[Extractions]):
         return {**counts, **chat_counts, "keyword_extractor": self.model.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Extractions:
-        """Load the extracted keywords of the samples' texts, with status and reason, by text.
-
-        Raises MissingEvidence if a text was never asked about.
+        """Load the extracted keywords of the samples' texts, with status and reason, by text. Raises MissingEvidence if
+        a text was never asked about. The scorer makes no difference.
         """
         return self.of_samples(engine, samples)
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Extractions:
-        """Ask for the keywords of every distinct text of the samples now; return extractions by text, store nothing."""
+        """Ask for the keywords of every distinct text of the samples now; return a KeywordExtraction by text, and store
+        nothing in the database.
+        """
         texts = list(dict.fromkeys(text for sample in samples for text in self._texts(sample)))
         return dict(zip(texts, self._extractor.extract_all(texts), strict=True))
 
     def of_samples(self, engine: Engine, samples: Sequence[PendingSample]) -> Extractions:
-        """Load the extracted keywords of the samples' texts, by text, as `load` does, without a scorer.
-
-        Raises MissingEvidence if a text was never asked about.
+        """Load the extracted keywords of the samples' texts from the database, with status and reason, by text. Raises
+        MissingEvidence if a text was never asked about.
         """
         texts = {text for sample in samples for text in self._texts(sample)}
         with engine.connect() as connection:
@@ -124,9 +125,8 @@ class ExtractedKeywords(Source[Extractions]):
         return {text: _build_extraction(row) for text, row in stored.items()}
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate one request for every distinct text that has no stored keywords or whose extraction failed.
-
-        An empty text is not asked about.
+        """Estimate one request for every distinct text that has no stored keywords or whose extraction failed, as one
+        Forecast; [] if there is no such text. Empty texts do not count. Asks no model.
         """
         with order.engine.connect() as connection:
             model_id = self.model_id(connection)
@@ -140,9 +140,8 @@ class ExtractedKeywords(Source[Extractions]):
         return [Forecast("keywords", name, len(missing), tokens_in, tokens_out, money)] if missing else []
 
     def try_out(self) -> str:
-        """Ask the chat model for the keywords of one sentence, and return them as a line of text.
-
-        Raises ModelUnusable if the model gives none.
+        """Ask the chat model for the keywords of one sentence, and return them as a line of text. Raises ModelUnusable
+        if the model fails or declines.
         """
         (extraction,) = self._extractor.extract_all(["A red dog runs over the lawn."])
         if extraction.status != "ok":
@@ -156,9 +155,9 @@ class ExtractedKeywords(Source[Extractions]):
 
 
 class KeywordVectors(TextVectors):
-    """The source of vectors of texts and of the keywords that a chat model extracted from them.
-
-    texts: returns the texts of a sample that need a vector, given a function that returns a text's extraction.
+    """The source of vectors of texts and of the keywords that a chat model extracted from them. keywords: the source of
+    these keywords. texts: returns the texts of a sample that need a vector, given a function that returns a text's
+    extraction. inputs: the inputs that `texts` reads.
     """
 
     def __init__(
@@ -173,9 +172,8 @@ class KeywordVectors(TextVectors):
         self._texts_with = texts
 
     def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
-        """Yield the texts of these samples that must have a vector, with the keywords that the database has for them.
-
-        Raises MissingEvidence if keywords of a text were never asked for.
+        """Yield the texts of these samples that must have a vector, keywords among them, repeated ones again. The
+        keywords are read from the database. Raises MissingEvidence if keywords of a text were never asked for.
         """
         extractions = self._keywords.of_samples(engine, samples)
         for sample in samples:

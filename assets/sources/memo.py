@@ -27,10 +27,10 @@ def ask_missing(
     tell: Callable[[int, int], None],
 ) -> None:
     """Ask the model all questions of `missing`, the longest first, and store its answers after every chunk of 2,048.
+    length: returns the length of a question, in any unit. ask: returns the model's answers to a chunk of questions.
+    store: takes the model's id, the chunk and its answers. tell: takes the number of answered questions and of all.
 
-    The model is registered in the database. length: returns the length of a question, in any unit. ask: returns the
-    model's answers to a chunk of questions. store: takes the model's id, the chunk and its answers. tell: takes the
-    number of answered questions and of all. Raises the errors of `ask` and `store`; answers that were stored stay.
+    The model is registered in the database. Raises the errors of `ask` and `store`; answers that were stored stay.
     """
     # Longest first: neighbours in length share a batch, and running out of memory shows at once, not at the end.
     queue = sorted(missing, key=length, reverse=True)

@@ -8,10 +8,10 @@ from assets.models.settings import DEVICE_VARIABLE
 
 
 def build_pool_name() -> str:
-    """Return the name of the Dagster pool for steps that load models: "encoder_" and a device or machine name.
+    """Return the name of the Dagster pool for steps that load models: "encoder_" and the environment variable
+    REELSIEVE_DEVICE, or the host's name without it. Characters other than letters, digits and _ become _.
 
-    The device is that of the environment variable REELSIEVE_DEVICE; without it the host's name counts. A pool's name is
-    known in the whole installation, so steps of different machines do not wait for one another.
+    A pool's name is known in the whole installation, so steps of different machines do not wait for one another.
     """
     return "encoder_" + re.sub(r"\W", "_", os.environ.get(DEVICE_VARIABLE) or socket.gethostname())
 

@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 
 def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: LineWriter) -> None:
-    """Embed these texts and store their vectors in the database, chunk by chunk, the longest texts first.
-
-    missing: distinct texts that have no vector of the encoder. tell: takes lines about progress.
+    """Embed these texts and store their vectors in the database, chunk by chunk, the longest texts first. missing:
+    distinct texts that have no vector of the encoder. tell: takes lines about progress. Raises the encoder's errors;
+    vectors stored before stay.
     """
     ask_missing(
         engine,
@@ -52,7 +52,6 @@ def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], te
 
 class EmbeddedTexts(Source[T]):
     """A source that makes and stores vectors of the texts of samples; a subclass decides in which form to load them.
-
     texts: returns the texts of a sample that need a vector. inputs: the inputs that `texts` reads.
     """
 
@@ -79,9 +78,8 @@ class EmbeddedTexts(Source[T]):
         return self.encoder.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Embed every distinct text of the samples that has no vector yet, and store the vectors.
-
-        Returns the number of distinct texts, of those embedded now, and the encoder's name, by name.
+        """Embed every distinct text of the samples that has no vector yet, and store the vectors. Returns the number of
+        distinct texts, of those embedded now, and the encoder's name, by name. Requests to a server are recorded.
         """
         texts, missing = self._list_wanted_and_missing(order, sample_ids)
         embed_texts(order.engine, make_recording_encoder(self.encoder, order.engine, order.run_id), missing, order.tell)
@@ -101,11 +99,13 @@ class EmbeddedTexts(Source[T]):
 
     @property
     def asks_servers(self) -> bool:
-        """Whether the encoder is a server's."""
+        """Whether the encoder asks a server for the vectors, which may cost money."""
         return isinstance(self.encoder, ServedTextEncoder)
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate the requests for every distinct text without a vector; none if the encoder is not a server's."""
+        """Estimate the requests for every distinct text without a vector, as one Forecast; () if the encoder asks no
+        server, and [] if no text lacks a vector. Asks no server.
+        """
         if not isinstance(self.encoder, ServedTextEncoder):
             return ()
         _, missing = self._list_wanted_and_missing(order, sample_ids)
@@ -113,17 +113,15 @@ class EmbeddedTexts(Source[T]):
         return [Forecast(self.asset, name, usage.calls, usage.tokens_in, 0, usage.money)] if missing else []
 
     def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
-        """Yield the texts of these samples that must have a vector, repeated ones again.
-
-        engine: for subclasses that read texts which a model wrote from the database.
+        """Yield the texts of these samples that must have a vector; repeated ones come again. engine: not used here;
+        subclasses read from its database the texts that a model wrote.
         """
         for sample in samples:
             yield from self._texts(sample)
 
     def try_out(self) -> str:
-        """Load the encoder or ask its server, encode one word, and return the number of dimensions as text.
-
-        Raises ModelUnusable if the vector is zero or not finite.
+        """Load the encoder or ask its server, encode one word, and return the number of dimensions as text. Raises
+        ModelUnusable if the vector is zero or not finite.
         """
         (vector,) = self.encoder.encode(["word"])
         if not np.isfinite(vector).all() or not vector.any():
@@ -135,9 +133,8 @@ class TextVectors(EmbeddedTexts[StoredVectors]):
     """The source of vectors by text; `load` and `ask` return a vector (dim,) for every text that the samples need."""
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> StoredVectors:
-        """Load the vectors (dim,) of all texts that the samples need, by text; empty if they need none.
-
-        Raises MissingEvidence if a text has no vector of the encoder.
+        """Load the vectors (dim,) of all texts that the samples need, by text; empty if they need none. Raises
+        MissingEvidence if a text has no vector of the encoder.
         """
         texts = set(self.wanted(engine, samples))
         if not texts:
@@ -166,15 +163,14 @@ class TextVectors(EmbeddedTexts[StoredVectors]):
 
 
 class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
-    """The source of the cosine between a caption's whole text and its nearest reference, by sample_id.
-
-    A sample without texts to embed has no entry. texts: returns a caption, then its references.
+    """The source of the cosine between a caption's whole text and its nearest reference; `load` and `ask` return both
+    by sample_id. texts: returns a caption, then its references. A sample without texts has no entry.
     """
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, NearestReference]:
-        """Return by sample_id the best cosine and its reference, which the database computes from stored vectors.
-
-        Raises MissingEvidence if a text of a sample has no vector of the encoder.
+        """Return the greatest cosine of each caption with its references, and that reference, by sample_id. The
+        database computes them from stored vectors. The cosine is None for a vector of zeros. Raises MissingEvidence if
+        a text of a sample has no vector of the encoder.
         """
         sample_ids = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
         with engine.connect() as connection:
@@ -187,9 +183,9 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
     def ask(
         self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
     ) -> Mapping[int, NearestReference]:
-        """Embed the texts of the samples now and compare their vectors; equal to `load` up to rounding.
-
-        Stores nothing.
+        """Embed the texts of the samples now, and return the greatest cosine of each caption with its references, and
+        that reference, by sample_id. Equal to `load` up to rounding. The cosine is None for a vector of zeros. Stores
+        nothing.
         """
         texts_by_sample = {sample.sample_id: list(self._texts(sample)) for sample in samples}
         distinct = list(dict.fromkeys(text for texts in texts_by_sample.values() for text in texts))

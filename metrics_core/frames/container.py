@@ -42,7 +42,8 @@ VIDEO_SIGNATURES = (
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """The time stamps and key frames of one video stream, read from its packets without decoding.
+    """The time stamps and key frames of one video stream, read from its packets without decoding. `times_s` are sorted
+    seconds since the first frame; `key_frames` are frame numbers from 0, empty where they are not certain.
 
     Attributes:
         times_s: float64, shape (n,), sorted, seconds since the first frame.
@@ -70,7 +71,8 @@ class Timeline:
 
 @contextmanager
 def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Open a video file for decoding, and yield its container and its main video stream. Both close after the block.
+    """Open a video file for decoding, and yield its container and its main video stream. Both close after the `with`
+    block. Raises NotAVideo or FrameReadError where there is no video stream that can be opened.
 
     The stream decodes in one thread. With more threads, the frames of a damaged stream would depend on the number of
     cores.
@@ -109,8 +111,8 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 
 
 def read_packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-    """Yield the packets of ``stream`` in decoding order. Ends without an error where the rest of the file cannot be
-    read.
+    """Yield the packets of ``stream`` that hold data, in decoding order. Ends without an error where the rest of the
+    file cannot be read.
     """
     import av
 
@@ -123,9 +125,9 @@ def read_packets(container: InputContainer, stream: VideoStream) -> Iterator[Pac
 
 
 def read_timeline(path: Path) -> Timeline:
-    """Read all packets of a video file without decoding them, and return their times, key frames and codec.
-
-    Raises as `open_video` does, and `FrameReadError` for a stream without packets to show.
+    """Read all packets of a video file without decoding them, and return their times, key frames and codec. Raises
+    NotAVideo for a file without a video stream, FrameReadError for a stream that cannot be opened or has no packets to
+    show.
     """
     with open_video(path) as (container, stream):
         packets = [(p.pts, p.is_keyframe, p.is_discard) for p in read_packets(container, stream)]
@@ -168,10 +170,11 @@ def _find_key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np
 
 
 def compute_presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoStream) -> NDArray[np.float64]:
-    """Convert frames' time stamps to sorted seconds since the first frame: float64, shape (n,).
+    """Convert the time stamps of a stream's frames to seconds since the first frame: float64, shape (n,), sorted.
+    stamps: in the stream's unit, in any order; if one is missing (None), all times are computed from the frame rate.
+    path: for the message. Raises FrameReadError without stamps and rate.
 
     Sorting is right because frames are shown in the order of their stamps, and AVI attaches stamps to the wrong frames.
-    If a stamp is missing, all times are computed from the frame rate. Raises FrameReadError without stamps and rate.
     """
     known = [stamp for stamp in stamps if stamp is not None]
     if len(known) == len(stamps) and stream.time_base is not None:
@@ -194,7 +197,9 @@ def find_frame_rate(stream: VideoStream) -> Fraction | None:
 
 
 def count_quarter_turns(frame: VideoFrame) -> int:
-    """Return the number of turns by 90 degrees, anticlockwise, that make ``frame`` upright, from its rotation flag."""
+    """Return the number of turns by 90 degrees, anticlockwise, that make ``frame`` upright, from its rotation flag.
+    Negative for clockwise turns, 0 for an upright frame.
+    """
     return round(frame.rotation / 90)
 
 

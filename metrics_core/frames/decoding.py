@@ -28,7 +28,6 @@ from metrics_core.frames.sampling import choose_frame_indices
 
 class DecodingWorker:
     """A child process that decodes videos. It starts at the first request and is replaced when it hangs or crashes.
-
     Threads may share a worker; their requests then wait for one another. Use several workers to decode in parallel.
 
     Examples:
@@ -69,9 +68,11 @@ class DecodingWorker:
         timeout_s: float = 60.0,
         readers: Sequence[str] | None = None,
     ) -> DecodedFrames:
-        """Return the sampled frames of a video, in the order shown, decoded in this worker's process.
-
-        Arguments and errors are those of the function `read_frames`.
+        """Decode the sampled frames of a video in this worker's process, and return them in the order shown. every: the
+        distance between two sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep;
+        None keeps whole frames. timeout_s: how long one reader may take. readers: names to try in order; None for
+        `make_default_readers`. Raises FrameReadError where no reader can read the file, ValueError for an argument out
+        of its range.
         """
         names = [reader.name for reader in make_default_readers()] if readers is None else list(readers)
         _check_arguments(every, cap, names)
@@ -96,8 +97,8 @@ class DecodingWorker:
 
     def probe_video(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
         """Return facts about a video file, such as duration, size, codec and damage, checked in this worker's process.
-
-        Errors are those of the function `probe_video`.
+        If the decoder hangs, crashes or takes longer than `timeout_s` seconds, the video counts as "undecodable".
+        Raises NotAVideo for a file without a video stream, OSError for one that is missing or cannot be read.
         """
         path.stat()  # raises for a missing file, which is an error of the caller, not a fact about a video
         if not path.is_file():
@@ -115,7 +116,8 @@ class DecodingWorker:
         return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
 
     def measure_video(self, path: Path, *, timeout_s: float = 60.0) -> tuple[PictureFacts, bool]:
-        """Measure the frames of a video that decode, in the child process; returns (picture facts, has a sound track).
+        """Return (picture facts, whether the video has a sound track), measured in the child process on all frames that
+        decode. Raises FrameReadError where no frame decodes, DecoderFailed after a crash or `timeout_s` seconds.
 
         Raises:
             FrameReadError: no frame decodes, or as `DecoderFailed`, the decoder crashed or ran out of time.
@@ -154,10 +156,9 @@ def read_frames(
     timeout_s: float = 60.0,
     readers: Sequence[str] | None = None,
 ) -> DecodedFrames:
-    """Decode the sampled frames of a video, in the order shown, in a child process that all calls of this process
-    share.
-
-    The readers are tried in order until one succeeds.
+    """Decode the sampled frames of a video, and return them in the order shown. This runs in a child process that all
+    calls of this process share. The readers are tried in order until one succeeds; FrameReadError is raised where none
+    does.
 
     Args:
         path: the video file.
@@ -180,10 +181,11 @@ def read_frames(
 
 
 def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
-    """Return facts about a video file, such as duration, size, codec and damage, checked in a child process.
+    """Return facts about a video file, such as duration, size, codec and damage, checked in a child process. If the
+    decoder hangs, crashes or takes longer than `timeout_s` seconds, the video counts as ``undecodable``, and ``error``
+    holds the reason.
 
-    `metrics_core.frames.probe.collect_probe_fields` lists the checks. If the decoder hangs or crashes, the video counts
-    as ``undecodable``, and ``error`` holds the reason.
+    `metrics_core.frames.probe.collect_probe_fields` lists the checks.
 
     Raises:
         NotAVideo: the file holds no video stream.

@@ -20,8 +20,9 @@ MAX_BYTES_AHEAD = 512 << 20
 
 
 class DecordReader:
-    """A `FrameReader` that seeks to the sampled frames with decord. It refuses files of which decord returns wrong
-    frames.
+    """A `FrameReader` that seeks to the sampled frames with decord. It raises FrameReadError for files of a sort in
+    which decord returns wrong frames, for packets that decord cannot decode, and for too many large pictures. Damage
+    that decord skips silently is not noticed.
 
     decord takes the number of packets for the number of frames, and counts from the key frame before a frame to find
     it. So it silently returns another frame of some files, even healthy ones. Therefore PyAV reads the packets first,
@@ -43,10 +44,11 @@ class DecordReader:
     name = "decord"
 
     def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None = None) -> DecodedFrames:
-        """Return the sampled frames of ``path``, decoded by decord, in the order shown; raise FrameReadError for a
-        refused file.
+        """Return the sampled frames of ``path``, decoded by decord, in the order shown. every: the distance between two
+        sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep; None keeps whole
+        frames. Raises FrameReadError for a file that this reader refuses or cannot decode.
 
-        Arguments are those of `FrameReader.read`. Times come from PyAV, because decord's times are wrong for AVI.
+        Times come from PyAV, because decord's times are wrong for AVI.
         """
         timeline = read_timeline(path)
         n_frames = len(timeline.times_s)

@@ -37,7 +37,9 @@ TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class FrameEncoder:
-    """An image encoder together with the rule that samples the frames of a video, see `choose_frame_indices`."""
+    """An image encoder together with the rule that samples the frames of a video. every: the distance between two
+    sampled frames. cap: the most sampled frames of a video, None for no limit. See `choose_frame_indices`.
+    """
 
     image_encoder: ImageEncoder
     every: int = 30
@@ -55,12 +57,12 @@ class FrameEncoder:
 
 @dataclass(frozen=True, slots=True)
 class VideoToEncode(Generic[Key]):
-    """One video file to compute features of; `key` is any value, which is returned with the features.
+    """One video file to compute features of. key: any value, which is returned with the features. duration_s: limits
+    the time of decoding. n_frames, n_pixels (of one picture): estimate the memory; None counts as the greatest
+    possible. open_path: makes the file readable where `path` is not enough; it returns a context manager that gives the
+    path to read, or raises FrameReadError.
 
-    `duration_s` limits the time of decoding. `n_frames` and `n_pixels` (of one picture) estimate its memory, which
-    limits the number of videos decoded at once. An unknown number counts as the greatest possible. `open_path` makes
-    the file readable where its path is not enough: a context manager that gives the path to read, or raises a
-    FrameReadError.
+    The memory limits the number of videos decoded at once.
     """
 
     key: Key
@@ -73,9 +75,9 @@ class VideoToEncode(Generic[Key]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameFeatures:
-    """Image features of one video's sampled frames: `indices` (T,), `times_s` (T,) in seconds, raw `features` (T, dim).
-
-    `n_frames` counts the decodable frames of the video; `reader` is the name of the reader that decoded it.
+    """Image features of one video's sampled frames, in the order shown: frame numbers `indices` (T,), `times_s` (T,) in
+    seconds, and `features` (T, dim) as the encoder gives them. n_frames: the decodable frames of the whole video.
+    reader: the name of the reader that decoded it.
     """
 
     indices: NDArray[np.int64]
@@ -99,15 +101,15 @@ class _PreparedFrames:
 def compute_frame_features(
     encoder: FrameEncoder, videos: Iterable[VideoToEncode[Key]], *, n_decoders: int | None = None
 ) -> Iterator[tuple[Key, FrameFeatures | FrameReadError]]:
-    """Encode the sampled frames of videos: yields (key, FrameFeatures) in the order of the videos, or (key, error).
+    """Decode and encode the sampled frames of videos, and yield (key, FrameFeatures) in the order of the videos. An
+    error of reading, decoding or preprocessing one video is yielded as (key, FrameReadError). n_decoders: threads that
+    decode, every one with a child process; None for half of the cores, at most 8. Raises the errors of the encoder, and
+    RuntimeError where a decoder process does not start.
 
-    Decoding and preprocessing run in `n_decoders` threads (by default half of the cores) while this thread encodes.
-    Every decoding thread has a child process. A batch is filled with frames of consecutive videos. At most two videos
-    per decoder are in memory, as preprocessed images, and fewer where they would take more than `MAX_BYTES_IN_FLIGHT`.
-    The model loads before the first video is decoded; without a video it does not load.
-
-    An error of reading, decoding or preprocessing one video is yielded in place of its features. Raises the errors of
-    the encoder, and RuntimeError where a decoder process does not start.
+    Decoding and preprocessing run in these threads while the calling thread encodes. A batch is filled with frames of
+    consecutive videos. At most two videos per decoder are in memory, as preprocessed images, and fewer where they would
+    take more than `MAX_BYTES_IN_FLIGHT`. The model loads before the first video is decoded; without a video it does not
+    load.
     """
     rest = iter(videos)
     first = next(rest, None)

@@ -24,8 +24,8 @@ class PictureRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PictureFit:
-    """How to resize and crop a picture to the part that an encoder sees. The fields are those of open_clip's
-    PreprocessCfg.
+    """A rule that resizes and crops pictures to the part that an encoder sees; calling it with a picture does so. The
+    fields are those of open_clip's PreprocessCfg.
 
     Attributes:
         height, width: size of the result, in pixels.

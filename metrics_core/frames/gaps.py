@@ -14,10 +14,11 @@ MIN_GAP_STEPS = 5
 
 
 def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]) -> list[float]:
-    """List the times of packets that gave no picture, in increasing order; [] for fewer than two decoded pictures.
+    """List the times in `shown_s` (of packets) that lie more than 0.9 frames away from every time in `decoded_s` (of
+    pictures), in increasing order. These packets gave no picture. [] for fewer than two pictures.
 
-    A packet counts as having a picture if one is less than a frame away, because of the hidden frames of VP8 and the
-    half pictures of interlaced video.
+    A picture in exactly the packet's place is not asked for, because of the hidden frames of VP8 and the half pictures
+    of interlaced video. A frame lasts the median distance between two pictures.
 
     Args:
         shown_s: times of the packets, in any order.
@@ -37,9 +38,9 @@ def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[flo
 
 
 def list_gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
-    """List pauses without a packet in a steady stream: (begin, end) in seconds, in order; [] if the rate varies.
-
-    A pause is a gap if it is longer than half a second and longer than five usual steps.
+    """List pauses without a packet in a stream of steady rate: (begin, end) in seconds, in order; [] if the rate
+    varies. shown_s: times of the packets, in any order. A pause is longer than half a second and than five usual steps
+    between packets.
 
     Examples:
         >>> list_gaps([0.25 * k for k in range(100) if not 40 <= k < 48])

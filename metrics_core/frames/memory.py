@@ -12,7 +12,8 @@ BYTES_PER_NUMBER = 1 + 1 + 4
 
 
 def estimate_video_bytes(pixels: int | None, n_sampled: int | None, fit: PictureFit | None) -> int:
-    """Return an upper bound of the bytes of memory that a video takes until its frames are encoded.
+    """Estimate the most bytes of memory that a video takes until its frames are encoded. A number that is None counts
+    as the greatest possible.
 
     Args:
         pixels: pixels of one picture; None counts as the greatest number that is decoded.

@@ -16,7 +16,8 @@ _LENGTH = struct.Struct("!I")
 
 
 def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: NDArray[Any]) -> None:
-    """Send ``header`` (JSON values) and the arrays over a socket, as one message that `receive_message` reads.
+    """Send ``header`` (JSON values) and the arrays over a socket, as one message that `receive_message` reads. Raises
+    OSError where the other side is gone.
 
     Raises:
         OSError: the other side is gone.
@@ -29,7 +30,8 @@ def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: 
 
 
 def receive_message(channel: socket.socket, deadline: float | None = None) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Wait for the next message on a socket, and return its header and its list of arrays.
+    """Wait for the next message on a socket, and return its header and its list of arrays. Raises TimeoutError at the
+    `deadline`, a time of `time.monotonic`, and EOFError where the other side is gone.
 
     Args:
         channel: one end of a connected pair.

@@ -16,7 +16,8 @@ MAX_FRAMES_BYTES = 1 << 30
 
 
 class PictureBuffer:
-    """One array for the sampled pictures of one video, which are checked and cut down one by one as they are added.
+    """One array for at most `n` sampled pictures of one video, which are checked and cut down one by one as they are
+    added.
 
     Args:
         path: the video, for errors.
@@ -32,7 +33,8 @@ class PictureBuffer:
         self._pixels: NDArray[np.uint8] | None = None
 
     def add(self, picture: NDArray[np.uint8]) -> None:
-        """Check one more picture, cut it down by the fit, and append it.
+        """Check one more picture, cut it down by the fit, and append it. Raises FrameReadError for a picture that is
+        not fit, or of another size than the first, and where the limit of memory would be passed.
 
         Raises:
             FrameReadError: the picture is not uint8 (H, W, 3), is too large or too narrow, or differs in size from the
@@ -81,7 +83,9 @@ def check_picture_size(width: int, height: int) -> None:
 
 
 def check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
-    """Raise `FrameReadError` where n pictures take more memory than `MAX_FRAMES_BYTES`, the limit for one video."""
+    """Raise `FrameReadError` where n pictures take more memory than `MAX_FRAMES_BYTES` (1 GiB), the limit for one
+    video. path: the video, for the message.
+    """
     if n * bytes_per_picture > MAX_FRAMES_BYTES:
         raise FrameReadError(
             path,

@@ -26,8 +26,8 @@ class WorkerFailed(Exception):
 
 
 class WorkerProcess:
-    """One child process, ``python -m metrics_core.frames.worker``, started on creation; unusable after `request`
-    raises.
+    """One child process, ``python -m metrics_core.frames.worker``, which is started on creation and answers requests.
+    It is dead and cannot be used again after `request` raises.
 
     Raises:
         RuntimeError: the process does not start. The installation is broken; no video is at fault.
@@ -64,7 +64,9 @@ class WorkerProcess:
         return self._process.poll() is None
 
     def request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-        """Send a request to the child process, wait for its answer, and return the answer's header and arrays.
+        """Send a request to the child process, wait for its answer, and return the answer's header and arrays. header:
+        JSON values. Raises WorkerFailed where the child dies or does not answer within ``timeout_s`` seconds, after
+        which it is killed.
 
         Raises:
             WorkerFailed: no answer came within ``timeout_s``; the child is dead.

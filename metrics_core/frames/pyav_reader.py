@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 class PyAVReader:
-    """A `FrameReader` that decodes with FFmpeg and skips packets that fail to decode.
-
-    Parts without a sampled frame are skipped where the key frames allow it, see `choose_stretches`. If anything
-    unexpected comes up on the way, the whole stream is decoded instead.
+    """A `FrameReader` that decodes with FFmpeg and skips packets that fail to decode. Parts without a sampled frame are
+    skipped where the key frames allow it, see `choose_stretches`. If anything unexpected comes up on the way, the whole
+    stream is decoded instead.
     """
 
     name = "pyav"
 
     def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None = None) -> DecodedFrames:
-        """Return the sampled frames of ``path``, decoded by PyAV, in the order shown. Arguments are those of
-        `FrameReader.read`.
+        """Return the sampled frames of ``path``, decoded by PyAV, in the order shown. every: the distance between two
+        sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep; None keeps whole
+        frames. Raises FrameReadError where no frame decodes or the frames take too much memory.
 
         In memory are the sampled frames, cut down by ``fit``, and a few whole frames.
         """
@@ -70,9 +70,8 @@ def decode_whole_stream(
     path: Path, wanted: NDArray[np.int64], fit: PictureFit | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Decode a whole video, and return the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all
-    frames.
-
-    Times are seconds since the first frame.
+    frames. wanted: frame numbers, increasing. fit: the part of a frame to keep; None keeps whole frames. Times are
+    seconds since the first frame.
 
     Raises:
         FrameReadError: no frame can be decoded, or `PictureBuffer` refuses a wanted frame.

@@ -27,9 +27,8 @@ def check_reader_name(name: str) -> None:
 
 
 def make_reader(name: str) -> FrameReader:
-    """Make a frame reader from its name: "decord", "pyav", or ``module:attribute``, which is imported and called.
-
-    The attribute is a class or function that takes no arguments. Raises ValueError for an unknown name.
+    """Make a frame reader from its name: "decord", "pyav", or ``module:attribute``, which is imported and called. The
+    attribute is a class or function that takes no arguments. Raises ValueError for an unknown name.
     """
     check_reader_name(name)
     if name in READERS:

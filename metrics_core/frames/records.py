@@ -29,12 +29,14 @@ class DecoderFailed(FrameReadError):
 
 
 class NotAVideo(FrameReadError):
-    """Raised for a file without a video stream: it is empty, text, sound or a still picture."""
+    """Raised for a file without a video stream, such as an empty file, text, sound or a still picture, and for a path
+    that is not a file.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedFrames:
-    """The decoded pixels of one video's sampled frames, with their positions and times, in the order shown.
+    """The decoded pixels of one video's sampled frames, with their frame numbers and times, in the order shown.
 
     Attributes:
         indices: int64, shape (T,): positions of the frames among all decodable frames of the video.
@@ -53,14 +55,17 @@ class DecodedFrames:
 
 
 class FrameReader(Protocol):
-    """A decoder that reads sampled frames of a video. All readers give the same frames for the same healthy file."""
+    """A decoder that reads sampled frames of a video, or refuses the file. All readers give the same frames for the
+    same healthy file that they do not refuse.
+    """
 
     @property
     def name(self) -> str:
         """Return the reader's short name, which is stored with all features of the frames that it read."""
 
     def read(self, path: Path, every: int, cap: int | None, fit: PictureFit | None) -> DecodedFrames:
-        """Return the decoded frames ``choose_frame_indices(n_frames, every, cap)`` of ``path``, cut down by ``fit``.
+        """Return the sampled frames of ``path`` in the order shown: the numbers ``choose_frame_indices(n_frames, every,
+        cap)``, cut down by ``fit``; None keeps whole frames.
 
         Raises:
             FrameReadError: this reader cannot decode the file or cannot guarantee the right frames, or the frames
@@ -71,8 +76,8 @@ class FrameReader(Protocol):
 
 @dataclass(frozen=True)
 class VideoProbe:
-    """Facts about a video file, such as duration, size, codec, and whether it is damaged. An unknown fact is None,
-    never 0.
+    """Facts about a video file, such as duration, size and codec; an unknown fact is None, never 0. Its status is "ok",
+    "damaged" or "undecodable", and `error` gives the fault.
 
     Attributes:
         duration_s: time from the first frame shown to the end of the last one, from the packets' time stamps.

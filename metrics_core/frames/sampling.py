@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 
 def choose_frame_indices(n_frames: int, every: int = 30, cap: int | None = None) -> NDArray[np.int64]:
-    """Return the frame numbers 0, l, 2l, ... up to ``n_frames - 1`` with l = ``every``, thinned evenly to at most
-    ``cap``.
+    """Return the frame numbers 0, ``every``, 2 * ``every``, ... below ``n_frames``, thinned evenly to at most ``cap``
+    of them; None is no limit. The first frame is always among them; without frames the result is empty.
 
     The step is EVQAScore's (section 3). If there are m such numbers and m is above ``cap``, the numbers at positions
     ``floor(i * m / cap)`` for i = 0 .. cap - 1 are kept. They begin ``cap`` equal stretches of the video. So the first

@@ -31,8 +31,8 @@ class SeekingFailed(Exception):
 
 
 class Stretch(NamedTuple):
-    """A part of a stream: packets ``start`` (a key frame) to ``packet_stop - 1``, frames to decode up to ``frame_stop -
-    1``.
+    """A part of a stream that is decoded from a key frame on: packets ``start`` to ``packet_stop - 1``. Frames
+    ``start`` to ``frame_stop - 1`` of it are decoded, and the packets after them skipped.
     """
 
     start: int
@@ -42,6 +42,7 @@ class Stretch(NamedTuple):
 
 def choose_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stretch]:
     """Split a stream at key frames into parts, in order, so that as few unwanted frames as possible are decoded.
+    wanted: numbers of the wanted frames. The whole stream is one part where skipping saves nothing or is not safe.
 
     A restart of the decoder costs less than decoding one frame. So a stretch begins at the last key frame up to a
     wanted frame, unless this key frame directly follows the wanted frame before. The whole stream is one stretch where
@@ -92,8 +93,8 @@ def _is_complete(timeline: Timeline) -> bool:
 def decode_stretches(
     container: InputContainer, stream: VideoStream, timeline: Timeline, stretches: Iterable[Stretch]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Decode the wanted parts of a stream, and yield (number, frame) for their frames, in the order in which they are
-    shown.
+    """Decode the needed frames of these parts of a stream, and yield (number, frame), in the order in which they are
+    shown. Raises SeekingFailed where the stream differs from its timeline; then frames yielded before may be wrong.
 
     There is no seeking in the file: packets that are not needed are read and skipped. That is cheap, works in every
     container, and lets the decoder see their headers.
@@ -120,8 +121,8 @@ def decode_stretches(
 def decode_until_needed(
     decoder: VideoCodecContext, packets: Iterable[Packet[VideoStream]], needed: NDArray[np.int64]
 ) -> Iterator[VideoFrame]:
-    """Decode packets until all those with the time stamps ``needed`` are decoded, and skip the rest; yields the
-    pictures.
+    """Decode packets until all those with the time stamps ``needed`` are decoded, skip the rest, and yield the decoded
+    pictures. Raises SeekingFailed for a damaged packet, also a skipped one, and for a broken picture.
 
     Besides the needed pictures, it yields others that come before the last needed one in decoding order. The decoder is
     ready for a key frame afterwards.

@@ -26,7 +26,8 @@ GRACE_S = 5.0
 
 
 def answer_requests(channel: socket.socket) -> None:
-    """Read requests from the socket and send an answer to every one, until the other side closes it.
+    """Send a message that this process is ready, then answer the requests that come from the socket, until the other
+    side closes it.
 
     A request that runs past its own time limit ends this process.
     """

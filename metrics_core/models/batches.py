@@ -16,7 +16,9 @@ GPU_BATCH_TOKENS = 16384
 
 
 def split_by_tokens(lengths: Sequence[int], max_tokens: int) -> Iterator[RowNumbers]:
-    """Yield batches of row numbers, longest rows first: at most `max_tokens` per batch after padding, or a single row.
+    """Yield lists of row numbers, the longest rows first; together they hold every row once. lengths: the number of
+    tokens of every row, at least 1. A list has at most `max_tokens` tokens when its rows are padded to the longest; a
+    longer row has a list to itself.
 
     Rows of a batch have similar lengths. The longest come first so that a batch that is too large for the memory fails
     at once.
@@ -38,8 +40,8 @@ def split_by_size(rows: Sequence[int], size: int) -> Iterator[RowNumbers]:
 
 
 def move_to_device(tensor: Any, device: Any) -> Any:
-    """Return a torch tensor on the given device. A copy to a GPU uses pinned memory, so that the caller does not wait
-    for it.
+    """Return a tensor of the CPU on the torch device `device`. A copy to a GPU goes through pinned memory and may still
+    be under way on return, so that the caller does not wait for it.
     """
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
@@ -47,12 +49,12 @@ def move_to_device(tensor: Any, device: Any) -> Any:
 def compute_in_batches(
     n: int, batches: Iterable[RowNumbers], compute: Callable[[RowNumbers], Any], memory_message: str = ""
 ) -> npt.NDArray[Any]:
-    """Call `compute` batch by batch, without gradients, and return its results: float32 (n, ...), in the order of the
-    rows.
+    """Call `compute` with every batch of row numbers, without gradients, and return all results in one float32 array
+    (n, ...). Row i of it belongs to row number i; without batches its shape is (n, 0). compute: returns a torch tensor
+    with one row per given row number. Where a GPU lacks memory for a batch, this batch and all later ones are halved.
+    Raises ModelUnusable with `memory_message` where one row is still too much.
 
-    compute: returns a tensor with one row per given row. A batch for which a GPU lacks memory is halved, and the
-    batches after it are cut as small; where one row is too much, raises ModelUnusable with `memory_message`, which a
-    model that never leaves the CPU need not give.
+    A model that never leaves the CPU needs no `memory_message`.
     """
     computed = np.empty((n, 0), dtype=np.float32)
     waiting: tuple[RowNumbers, Any, Any] | None = None
@@ -103,8 +105,7 @@ def _compute_parts(
 
 
 def explain_lack_of_memory(model: str, row_name: str, setting: str) -> str:
-    """Return the error message for a GPU that is too small for a model.
-
+    """Return the error message for a GPU that lacks memory for one row of a model's input, with three remedies.
     row_name: the kind of row, such as "text". setting: the environment variable that sets the model's precision.
     """
     return (

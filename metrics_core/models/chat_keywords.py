@@ -43,10 +43,9 @@ class KeywordExtractionFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class KeywordExtraction:
-    """The keywords that a chat model returned for one text, or a status and reason without any.
-
-    An "ok" without keywords means that the text has none. refused: the model declined. failed: anything else; a new
-    attempt may succeed. reason: for every status but "ok".
+    """The keywords that a chat model returned for one text, in the model's order, or a status and a reason without any.
+    The status is "ok" also for a text that has no keyword. "refused": the model declined. "failed": anything else; a
+    new attempt may succeed. reason: a sentence, None for "ok".
     """
 
     keywords: tuple[str, ...] = ()
@@ -56,23 +55,21 @@ class KeywordExtraction:
 
 @dataclass(frozen=True)
 class ChatKeywordExtractor:
-    """A KeywordExtractor that asks a chat model, at temperature 0. `extract_all` asks about many texts at once.
-
-    A text without a letter or digit is not sent: it has no keyword.
+    """A KeywordExtractor that asks a chat model, at temperature 0. A text without a letter or digit is not sent: it has
+    no keyword. `extract_all` asks about many texts at once.
     """
 
     chat_model: ChatModel
 
     @property
     def identity(self) -> ModelIdentity:
-        """Return the chat model's identity with the version of the prompt among its parameters."""
+        """The chat model's name and revision, and its parameters together with the version of the keyword prompt."""
         model = self.chat_model.identity
         return ModelIdentity(model.model_id, model.revision, {**model.params, "prompt": PROMPT_VERSION})
 
     def extract(self, text: str) -> list[str]:
-        """Ask the chat model for the keywords of one text, in the text's order; [] if it has none.
-
-        Raises KeywordExtractionFailed where the model fails or declines.
+        """Ask the chat model for the keywords of one text, and return them in the model's order; [] if the text has
+        none. Raises KeywordExtractionFailed where the model fails or declines.
         """
         (extraction,) = self.extract_all([text])
         if extraction.status != "ok":
@@ -81,9 +78,7 @@ class ChatKeywordExtractor:
 
     def extract_all(self, texts: Sequence[str]) -> list[KeywordExtraction]:
         """Ask the chat model for the keywords of many texts, and return one KeywordExtraction per text, in the order of
-        the texts.
-
-        A failure is a status of its text and raises nothing.
+        the texts. Where the model fails or declines, the extraction has a status and a reason, and nothing is raised.
         """
         worded = [text for text in texts if any(character.isalnum() for character in text)]
         replies = iter(self.chat_model.chat([build_keyword_request(text) for text in worded]) if worded else [])
@@ -92,7 +87,9 @@ class ChatKeywordExtractor:
 
 
 def build_keyword_request(text: str) -> ChatRequest:
-    """Build the request that asks a chat model for the keywords of a text."""
+    """Build the request that asks a chat model for the keywords of a text. The answer is to be {"keywords": [...]} with
+    at most 100 keywords of at most 80 characters.
+    """
     return ChatRequest("keywords", SYSTEM, (TextPart(text), TextPart(PROMPT)), SCHEMA, PROMPT_VERSION, MAX_TOKENS)
 
 

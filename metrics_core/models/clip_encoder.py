@@ -25,7 +25,6 @@ from metrics_core.models.batches import (
     split_by_size,
 )
 from metrics_core.models.clip_loading import (
-    check_clip_exists,
     list_configuration_files,
     make_clip,
     make_tokenizer,
@@ -42,11 +41,13 @@ Pixels = NDArray[np.uint8]
 
 
 class OpenClipEncoder:
-    """An open_clip model that encodes texts and images into one space. It is loaded when the first of them is encoded.
+    """An open_clip model that turns texts and images into features (vectors) of one space; it loads when it is first
+    needed. architecture: a name of open_clip or the path of a JSON configuration. checkpoint: a file of weights, or a
+    tag of open_clip. name: the model's name in `identity`; None makes one of both. precision: "fp32", "bf16" or "fp16"
+    for a GPU; a CPU always computes in float32.
 
-    A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. Features are float32 and not
-    normalised, because the metrics normalise them. A feature that is not finite is replaced by zeros, which have no
-    direction; the metrics report it.
+    Features are float32 and not normalised, because the metrics normalise them. A feature that is not finite is
+    replaced by zeros, which have no direction; the metrics report it.
     """
 
     def __init__(
@@ -66,10 +67,9 @@ class OpenClipEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Return name, revision of the weights, configuration, and the precision that this machine computes in. Loads
-        no weights.
-
-        A local checkpoint's revision is a hash of the file.
+        """The model's name, the revision of its weights, and as parameters its architecture, the hashes of its
+        configuration files and the precision that this machine computes in. The revision is a hash of the checkpoint
+        file, or "open_clip:" with the tag. No weights are loaded.
         """
         weights = Path(self._checkpoint).expanduser()
         revision = find_model_revision(self._checkpoint) if weights.exists() else f"open_clip:{self._checkpoint}"
@@ -88,7 +88,9 @@ class OpenClipEncoder:
 
     @property
     def context_length(self) -> int:
-        """Return the most tokens that a text may have, start and end token included."""
+        """The most tokens that the model reads of a text, start and end token included. Loads the tokenizer, not the
+        weights.
+        """
         return int(self._tokenizer.context_length)
 
     def count_tokens(self, text: str) -> int:
@@ -96,18 +98,12 @@ class OpenClipEncoder:
         return len(self._tokenizer.encode(text)) + 2
 
     def list_unknown_words(self, text: str) -> list[str]:
-        """List the words of a text that are not in the model's word vocabulary; [] for a tokenizer that splits words.
-
-        All unknown words look the same to the model.
+        """List the distinct words of a text, in lower case and in its order, that the model's vocabulary of whole words
+        lacks. All of them look the same to the model. [] for a model without such a vocabulary, whose tokenizer splits
+        unknown words.
         """
         tokenizer = self._tokenizer
         return tokenizer.list_unknown_words(text) if isinstance(tokenizer, WordTokenizer) else []
-
-    def check_model_exists(self) -> None:
-        """Raise ModelNotFound unless open_clip knows the architecture and the checkpoint is a file or a known tag.
-        Loads neither.
-        """
-        check_clip_exists(self._architecture, self._checkpoint)
 
     def load(self) -> None:
         """Load the model now, unless it is loaded already. Weights named by a tag may be downloaded."""
@@ -120,7 +116,8 @@ class OpenClipEncoder:
         return fit
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts into features (n, dim), in their order. A text that is too long is cut, but keeps its end token.
+        """Encode texts into features, float32 (n, dim) and not normalised, in their order. A text longer than
+        `context_length` is cut, but keeps its end token. A feature that is not finite becomes zeros. Loads the model.
 
         Texts of one length share a batch, on a GPU of like length, and are not padded to the context: the text tower is
         causal, so padding after the end token would not change the feature at the end token.
@@ -132,20 +129,23 @@ class OpenClipEncoder:
         )
 
     def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
-        """Encode RGB images, uint8 (H, W, 3) of any size, into features (n, dim), in their order."""
+        """Encode RGB images, uint8 (H, W, 3) of any size, into features, float32 (n, dim) and not normalised, in their
+        order. A feature that is not finite becomes zeros. Loads the model.
+        """
         return self.encode_preprocessed([self.preprocess(image) for image in images])
 
     def preprocess(self, image: Pixels) -> Any:
-        """Resize and normalise an RGB image for the model: a float tensor (3, size, size). Loads the model.
-
-        Before using other threads, call `load`.
+        """Resize and normalise an RGB image for the model: a float tensor (3, size, size). Loads the model; call `load`
+        first where several threads preprocess.
         """
         from PIL import Image
 
         return self._loaded.transform(Image.fromarray(image))
 
     def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """Encode images that went through `preprocess` into features (n, dim), in their order."""
+        """Encode images that went through `preprocess` into features, float32 (n, dim) and not normalised, in their
+        order. A feature that is not finite becomes zeros.
+        """
         if not images:
             return np.empty((0, self.dim), np.float32)
         import torch
@@ -177,9 +177,8 @@ class OpenClipEncoder:
 
 
 class ClipTextEncoder:
-    """A TextEncoder that uses the text side of an image-text encoder.
-
-    Its vectors have length 1, or are zeros where the model gives no direction.
+    """A TextEncoder that uses the text side of an image-text encoder. Its vectors have length 1, or are zeros where the
+    model gives no direction.
     """
 
     def __init__(self, encoder: OpenClipEncoder) -> None:
@@ -194,8 +193,8 @@ class ClipTextEncoder:
         return ModelIdentity(whole.model_id, whole.revision, {**whole.params, "features": "texts"})
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts into vectors (n, dim) of length 1, in their order. Texts are cut to the encoder's context
-        length.
+        """Encode texts into vectors (n, dim) of length 1, in their order; zeros where the model gives no direction.
+        Texts are cut to the encoder's context length.
         """
         features = self._encoder.encode_texts(texts)
         lengths = np.linalg.norm(features, axis=1, keepdims=True)

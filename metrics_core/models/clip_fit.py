@@ -8,7 +8,9 @@ from metrics_core.frames.fit import PictureFit
 
 
 def build_fit(preprocess: Any) -> PictureFit:
-    """Build the PictureFit that resizes and crops as the inference transform of an open_clip PreprocessCfg does."""
+    """Build the PictureFit that resizes and crops pictures as open_clip's transform for inference does. preprocess: the
+    PreprocessCfg of an open_clip model; an interpolation other than "bilinear" counts as bicubic.
+    """
     size = preprocess.size
     height, width = (size, size) if isinstance(size, int) else size
     # As in open_clip: outside training every value but "bilinear" means bicubic, also "random" and None.

@@ -28,7 +28,9 @@ _FILE_ENDINGS = {"vocabulary": "vocab", "preprocess": "preprocess"}
 
 @dataclass(frozen=True)
 class LoadedClip:
-    """An open_clip model ready for inference, with its tokenizer, image transform, device and number type."""
+    """An open_clip model ready for inference, with its tokenizer and its image transform. fit: the resizing and
+    cropping of that transform. device, dtype: where the model is and the torch number type that it computes in.
+    """
 
     model: Any
     tokenizer: Any
@@ -39,9 +41,10 @@ class LoadedClip:
 
 
 def make_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
-    """Make an open_clip model and load its weights, onto a GPU where there is one. A tag's weights may be downloaded.
-
-    Raises CheckpointMismatch when the weights do not fit, ModelNotFound when architecture or checkpoint is unknown.
+    """Load an open_clip model, onto a GPU where there is one, and return it with its tokenizer and image transform.
+    architecture: a name of open_clip or the path of a JSON configuration. checkpoint: a file of weights, or a tag whose
+    weights may be downloaded. precision: counts on a GPU only. Raises CheckpointMismatch where files do not fit,
+    ModelNotFound where architecture or checkpoint is unknown or cannot be downloaded.
     """
     import open_clip
     import torch
@@ -81,8 +84,9 @@ def _download_weights(name: str, tag: str) -> None:
 
 
 def read_embedding_size(architecture: str) -> int:
-    """Return the number of components of an architecture's features, read from its configuration. No weights are
-    loaded.
+    """Return the number of components of an architecture's features, read from its configuration without loading
+    weights. architecture: a name of open_clip, or the path of a JSON configuration, which is registered with open_clip.
+    Raises ModelNotFound for another one, CheckpointMismatch for a file that is not JSON.
     """
     import open_clip
 
@@ -90,8 +94,9 @@ def read_embedding_size(architecture: str) -> int:
 
 
 def check_clip_exists(architecture: str, checkpoint: str) -> None:
-    """Raise ModelNotFound unless open_clip knows the architecture and the checkpoint is a file or a known tag. Loads
-    neither.
+    """Raise ModelNotFound unless the architecture is a name of open_clip or a JSON file, and the checkpoint a file or
+    one of the architecture's tags. No weights are loaded. A JSON file is registered with open_clip; one that is not
+    JSON raises CheckpointMismatch.
     """
     import open_clip
 
@@ -102,10 +107,9 @@ def check_clip_exists(architecture: str, checkpoint: str) -> None:
 
 
 def make_tokenizer(architecture: str) -> Any:
-    """Make an architecture's tokenizer, without weights; a WordTokenizer if a vocabulary file lies next to its
-    configuration.
-
-    Raises CheckpointMismatch when the vocabulary does not fit the configuration.
+    """Make an architecture's tokenizer, without weights. It is a WordTokenizer if a vocabulary file lies next to the
+    architecture's JSON configuration. A tokenizer of the hub may be downloaded. Raises CheckpointMismatch where the
+    vocabulary does not fit the configuration, ModelNotFound for an unknown architecture.
     """
     files = list_configuration_files(architecture)
     if "vocabulary" in files:
@@ -141,10 +145,9 @@ def _read_configuration(file: Path) -> dict[str, Any]:
 
 
 def list_configuration_files(architecture: str) -> dict[str, Path]:
-    """Return the existing files of an architecture given as a JSON path, by kind: configuration, vocabulary,
-    preprocess.
-
-    An architecture that is only a name of open_clip has no files: {}.
+    """Return the existing files of an architecture that is the path of a JSON configuration, as {kind: path}.
+    "configuration" is always there; "vocabulary" and "preprocess" are if such a file lies next to it. {} for an
+    architecture that is a name of open_clip or names no file.
     """
     path = Path(architecture).expanduser()
     if path.suffix != ".json" or not path.is_file():
@@ -154,9 +157,9 @@ def list_configuration_files(architecture: str) -> dict[str, Path]:
 
 
 def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
-    """Return a checkpoint's weights with its low-rank adapters added, W + scale * B @ A, and without the adapters.
-
-    Raises CheckpointMismatch for an adapter without a weight, or with only one of A and B.
+    """Return a checkpoint's weights by name, with its low-rank adapters added and their own entries left out. An
+    adapter has two matrices A and B, and its weight W becomes W + scale * B @ A. state: all tensors of the checkpoint
+    by name. Raises CheckpointMismatch for an adapter without a weight, or with only one of A and B.
     """
     halves: dict[str, dict[str, Any]] = {}
     merged = {}

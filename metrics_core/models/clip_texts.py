@@ -25,9 +25,9 @@ from metrics_core.models.clip_loading import (
 def encode_clip_texts(
     loaded: LoadedClip, texts: Sequence[str], batch_size: int, memory_message: str
 ) -> NDArray[np.float32]:
-    """Encode texts with a loaded open_clip model into features (n, dim) in float32, in the order of the texts.
-
-    memory_message: of the error for a GPU that lacks memory for one text.
+    """Encode texts with a loaded open_clip model into features, float32 (n, dim) and not normalised, in the order of
+    the texts. batch_size: texts per batch on a CPU; on a GPU the tokens of a batch are limited instead. Raises
+    ModelUnusable with `memory_message` where a GPU lacks memory for one text.
     """
     tokens = loaded.tokenizer(list(texts))
     lengths = _count_tokens(loaded, tokens)
@@ -61,10 +61,9 @@ def _split_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[RowNum
 
 
 def encode_unpadded(model: Any, tokens: Any) -> Any:
-    """Run open_clip's text tower on tokens (n, length), with positions and causal mask cut to that length.
-
-    Returns features (n, dim). A feature is read at the end token, which has the highest number. It does not depend on
-    padding after it.
+    """Run the causal text tower of an open_clip model on tokens (n, length), without padding, and return features (n,
+    dim). A text's feature is read at its end token, which has the highest number. It does not depend on padding after
+    it.
     """
     import torch
 

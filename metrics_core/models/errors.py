@@ -8,7 +8,9 @@ from typing import Any
 
 
 class ModelUnusable(ValueError):
-    """Raised for a model whose files do not load, or whose output is useless; the message names the model."""
+    """Raised where a model gives no usable output: its files do not load, memory is short, its server fails, or its
+    output is useless. The message names the model.
+    """
 
     plain = True
 
@@ -27,11 +29,9 @@ class PackageMissing(ImportError):
 
 @contextmanager
 def convert_load_errors(model: str) -> Iterator[None]:
-    """Convert errors that a library raises in the block while it loads a model into ModelUnusable, which names the
-    model.
-
-    Errors of this project that already explain themselves pass unchanged, and so does an ImportError, which no file of
-    a model can mend. model: a folder, file or hub id.
+    """Turn an exception of the `with` block, in which a library loads a model, into ModelUnusable, which names the
+    model. ImportError passes unchanged, since no file of a model can mend it, and so do errors of this project that
+    already explain themselves (`plain`). model: a folder, file or hub id.
     """
     try:
         yield
@@ -48,7 +48,9 @@ def convert_load_errors(model: str) -> Iterator[None]:
 
 
 def check_tokenizer(tokenizer: Any, model: str) -> None:
-    """Raise ModelUnusable for a tokenizer without words. transformers makes one where its files are missing."""
+    """Raise ModelUnusable for a tokenizer whose vocabulary has no letter or digit outside its special tokens.
+    transformers makes such a tokenizer where its files are missing. model: the name for the message.
+    """
     words = tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens)
     if not any(letter.isalnum() for word in words for letter in word):
         raise ModelUnusable(f"model {model} has no vocabulary: the files of its tokenizer are missing")

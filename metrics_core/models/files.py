@@ -27,10 +27,10 @@ _CONFIGURED = ("Pooling", "Dense", "WeightedLayerPooling")
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The files of one model on this machine: their folder, the missing ones, and their size.
-
-    folder: where the files lie, or belong. missing: paths below it. revision: a commit; None for a local path, and
-    where none is known. n_bytes: of all that lies there. other_commits: commits that the local cache has instead.
+    """The files of one model on this machine. folder: where they lie or belong; for a checkpoint, the file itself.
+    missing: paths below the folder of files that are not there. n_bytes: the size of those that are. revision: the hub
+    commit; None for a local path, and where none is known. other_commits: commits that the local cache has instead of
+    this one.
     """
 
     folder: Path
@@ -41,7 +41,9 @@ class ModelFiles:
 
     @property
     def remedy(self) -> str:
-        """Return advice for a model with missing files: where to put them, and which other commits the cache has."""
+        """Advice for a model that has missing files, as a clause: which files to put into which folder, and which other
+        commits the local cache has.
+        """
         be = "is commit" if len(self.other_commits) == 1 else "are commits"
         instead = f"; there {be} {', '.join(self.other_commits)} instead" if self.other_commits else ""
         main = (
@@ -53,10 +55,9 @@ class ModelFiles:
 
 
 def find_model_files(model: str, *, is_sentence_model: bool = False) -> ModelFiles:
-    """Return where the files of a transformer lie or belong, which are missing, and their size. Asks no hub.
-
-    model: a local folder or a hub id with or without "@commit". is_sentence_model: whether it is a model of
-    sentence-transformers, which needs modules.json.
+    """Return where the files of a transformer lie or belong, which are missing, and their size. Asks no hub. model: a
+    local folder, or a hub id with or without "@commit". is_sentence_model: whether sentence-transformers runs it; the
+    cache of a hub id must then also have modules.json.
     """
     folder = Path(model).expanduser()
     if folder.exists():
@@ -71,9 +72,9 @@ def find_folder_files(folder: Path) -> ModelFiles:
 
 
 def find_checkpoint_files(architecture: str, checkpoint: str) -> ModelFiles:
-    """Return where the files of an open_clip model lie or belong, which are missing, and their size. Asks no hub.
-
-    The checkpoint is a file or a tag of open_clip. Raises ModelNotFound for an unknown architecture or checkpoint.
+    """Return where the files of an open_clip model lie or belong, which are missing, and their size. Asks no hub. A
+    checkpoint that is a file counts as complete, and its architecture is not checked. Any other checkpoint must be a
+    tag of the architecture, else this raises ModelNotFound.
     """
     path = Path(checkpoint).expanduser()
     if path.is_file():
@@ -95,9 +96,9 @@ def find_checkpoint_files(architecture: str, checkpoint: str) -> ModelFiles:
 
 
 def check_model_files(model: str, *, is_sentence_model: bool = False) -> None:
-    """Raise ModelNotFound where the local cache lacks files of a hub id and the model hub cannot be reached.
-
-    A local path is not checked.
+    """Raise ModelNotFound where the local cache lacks files of a hub id and the model hub cannot be reached. A local
+    path is not checked. is_sentence_model: whether the cache must also have modules.json. The hub is asked only if
+    files are missing, see `is_hub_reachable`.
     """
     if Path(model).expanduser().exists():
         return

@@ -13,9 +13,8 @@ from metrics_core.vcs.short import STOP_WORDS
 
 class LexicalVerifier:
     """An EntailmentModel without a model: its probability is the share of the hypothesis's content words in the
-    premise.
-
-    A word counts once. It must occur in the same form; upper and lower case do not matter. Nothing is downloaded.
+    premise. A word counts once. It must occur in the same form; upper and lower case do not matter. Nothing is
+    downloaded.
 
     >>> LexicalVerifier().entailment([("A man rides a brown horse.", "The man rides a camel.")]).probabilities.round(4)
     array([0.6667])
@@ -23,22 +22,22 @@ class LexicalVerifier:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Return the name and version of the rule. The version is raised by hand when the rule gives other numbers."""
+        """The rule's name and version, with its language English. The version is raised by hand when the rule gives
+        other numbers.
+        """
         return ModelIdentity("content-word-recall", "1", {"language": "en"})
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """Return as P(entailment) the share of the hypothesis's content words in the premise, in the pairs' order.
-
-        No premise is cut.
+        """Return for every (premise, hypothesis) pair, in order, the share of the hypothesis's content words in the
+        premise as P(entailment). No premise is cut, so none counts as truncated.
         """
         recalls = [compute_word_recall(premise, hypothesis) for premise, hypothesis in pairs]
         return Entailments(np.array(recalls, dtype=np.float64), np.zeros(len(pairs), dtype=np.bool_))
 
 
 def compute_word_recall(premise: str, hypothesis: str) -> float:
-    """Return the share of the hypothesis's distinct content words that the premise contains; 0.0 without any word.
-
-    Function words count only where the hypothesis has no other words.
+    """Return the share, 0.0 to 1.0, of the hypothesis's distinct content words that the premise contains; 0.0 without
+    any word. English function words (`STOP_WORDS`) count only where the hypothesis has no other words.
 
     >>> compute_word_recall("Nobody is there.", "He is there."), compute_word_recall("A dog.", "...")
     (0.6666666666666666, 0.0)

@@ -26,13 +26,13 @@ CPU_BATCH_TOKENS = 4096
 
 
 class NliClassifier:
-    """An EntailmentModel that runs a fine-tuned NLI classifier. It is loaded when the first pair is judged.
+    """An EntailmentModel that runs a classifier fine-tuned for natural language inference (NLI), loaded when the first
+    pair is judged. model: a local folder, a hub id or a "hub id@commit". precision: "fp32", "bf16" or "fp16" for a GPU;
+    a CPU always computes in float32. max_tokens: the most tokens of a batch, padding included; None for as many as suit
+    a CPU or a GPU. Raises ValueError for another precision and for less than 1 token.
 
-    `model` is a local folder, a hub id or a "hub id@commit". The names of the classes in its configuration show
-    which one is entailment.
-    A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. A batch holds at most
-    `max_tokens` tokens, padding included, and at least one pair; by default as many as suit a CPU or a GPU. Only
-    safetensors are read, and no code of the model.
+    The names of the classes in the model's configuration show which one is entailment. A batch has at least one pair.
+    Only safetensors are read, and no code of the model.
     """
 
     def __init__(self, model: str, *, precision: str = "fp32", max_tokens: int | None = None) -> None:
@@ -47,22 +47,20 @@ class NliClassifier:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Return name, revision, and the precision that this machine computes in. Loads no model, but may ask the hub.
-
-        The hub is asked for the commit of a hub id that is not in the local cache.
+        """The model's name, its revision, and the precision that this machine computes in. Loads no model, but asks the
+        hub for the commit of a hub id that is not in the local cache.
         """
         params = {"precision": choose_precision(self._precision)}
         return ModelIdentity(self._model_id, find_model_revision(self._source), params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """Return P(entailment) of (premise, hypothesis) pairs in their order, by the softmax over all classes in
-        float64.
+        """Return for every (premise, hypothesis) pair, in order, P(entailment) and whether its premise was cut at the
+        end to fit into the model. A hypothesis is never cut: one that leaves no room for a premise raises
+        HypothesisTooLong before any pair is judged. Raises ModelUnusable, quoting the pair, where the model's output is
+        not finite. Loads the model.
 
-        A premise that does not fit into the model is cut at its end and counts as truncated. A hypothesis is never cut:
-        one that leaves no room for a premise raises HypothesisTooLong before any pair is judged. Pairs of similar
-        length share a batch, so give many at once. Raises ModelUnusable, quoting the pair, where the model's output is
-        not finite, and ModelUnusable, NoEntailmentClass, CheckpointMismatch or ModelNotFound for a model that cannot be
-        used.
+        P(entailment) is the softmax over all classes in float64. Pairs of similar length share a batch, so give many at
+        once. A model that cannot be used raises ModelUnusable, NoEntailmentClass, CheckpointMismatch or ModelNotFound.
         """
         if not pairs:
             return Entailments(np.empty(0), np.zeros(0, dtype=np.bool_))

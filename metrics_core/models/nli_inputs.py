@@ -24,7 +24,9 @@ class HypothesisTooLong(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenizedPairs:
-    """Tokenised (premise, hypothesis) pairs: the tokenizer's columns, and whether a premise was cut (n,)."""
+    """Tokenised (premise, hypothesis) pairs, in order. columns: what the tokenizer returned, by name such as
+    "input_ids", with one list of numbers per pair. truncated (n,): whether the premise of the pair was cut.
+    """
 
     tokenizer: Any
     columns: dict[str, list[list[int]]]
@@ -36,15 +38,17 @@ class TokenizedPairs:
         return [len(tokens) for tokens in self.columns["input_ids"]]
 
     def build_batch(self, rows: Sequence[int]) -> Any:
-        """Build the model's input tensors for the pairs with these numbers, padded to the longest of them."""
+        """Build the model's input, torch tensors by name, for the pairs with these numbers, padded to the longest of
+        them.
+        """
         chosen = {name: [column[row] for row in rows] for name, column in self.columns.items()}
         return self.tokenizer.pad(chosen, return_tensors="pt")
 
 
 def tokenize_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: int) -> TokenizedPairs:
-    """Tokenise one or more (premise, hypothesis) pairs, and cut premises to at most `max_length` tokens per pair.
-
-    Raises HypothesisTooLong where a pair is too long and its hypothesis leaves no room for any token of the premise.
+    """Return the tokens of one or more (premise, hypothesis) pairs, in order. A pair of more than `max_length` tokens,
+    special tokens included, loses the end of its premise; a hypothesis is never cut. Raises HypothesisTooLong where the
+    hypothesis of such a pair leaves no room for any token of the premise.
     """
     # Pairs are cut here, so the tokenizer need not warn of pairs beyond its own limit.
     columns = dict(tokenizer(*map(list, zip(*pairs, strict=True)), verbose=False))
@@ -61,7 +65,9 @@ def tokenize_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length:
 
 
 def check_hypothesis_lengths(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
-    """Raise HypothesisTooLong unless every hypothesis leaves room for at least one token of a premise."""
+    """Raise HypothesisTooLong unless every hypothesis leaves room for at least one token of a premise. max_length: the
+    most tokens of a pair, special tokens included.
+    """
     different = list(dict.fromkeys(hypotheses))
     alone = tokenizer([""] * len(different), different, verbose=False)["input_ids"]
     too_long = [text for text, tokens in zip(different, alone, strict=True) if len(tokens) >= max_length]

@@ -24,7 +24,9 @@ class NoEntailmentClass(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedClassifier:
-    """A classifier ready for inference, with the index of its entailment class and the most tokens of an input."""
+    """A classifier of (premise, hypothesis) pairs ready for inference, with its tokenizer. entailment_class: the index
+    of the class that means entailment. max_length: the most tokens of a pair, special tokens included.
+    """
 
     model: Any
     tokenizer: Any
@@ -41,9 +43,9 @@ class LoadedClassifier:
 
 def make_classifier(source: str, revision: str, precision: str) -> LoadedClassifier:
     """Load an NLI classifier from a local folder or hub id, onto a GPU where there is one. It may be downloaded.
-
-    revision: from `find_model_revision`. precision: "fp32", "bf16" or "fp16". Raises NoEntailmentClass before any
-    weight is read, and CheckpointMismatch for incomplete weights.
+    revision: "sha256:..." for a local folder or else a commit, as from `find_model_revision`. precision: "fp32", "bf16"
+    or "fp16". Raises NoEntailmentClass before any weight is read, CheckpointMismatch for incomplete weights, and
+    ModelUnusable for a tokenizer without words.
     """
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
@@ -74,10 +76,11 @@ def make_classifier(source: str, revision: str, precision: str) -> LoadedClassif
 
 
 def find_entailment_class(id2label: Mapping[int, str], source: str) -> int:
-    """Return the index of the one class whose name begins with "entail", in upper or lower case.
+    """Return the index of the one class whose name begins with "entail", in upper or lower case. id2label: the names of
+    the classes by index. source: the model's name for the message. Raises NoEntailmentClass unless there is exactly one
+    such class, and another class besides.
 
-    Models order their classes differently, so only the name decides. "not_entailment" is the other class. Raises
-    NoEntailmentClass unless there is exactly one, and another class besides.
+    Models order their classes differently, so only the name decides. "not_entailment" is the other class.
 
     >>> find_entailment_class({0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}, "some model")
     1
@@ -95,9 +98,8 @@ def find_entailment_class(id2label: Mapping[int, str], source: str) -> int:
 
 
 def find_max_length(model: Any, tokenizer: Any, source: str) -> int:
-    """Return the most tokens that the model takes: the least of the limits that its positions and its tokenizer give.
-
-    Raises ValueError where neither is known.
+    """Return the most tokens that a model reads at once: the least of the limits of its positions and its tokenizer.
+    source: the model's name for the message. Raises ValueError where no limit is known.
     """
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     for name, module in model.named_modules():

@@ -9,9 +9,9 @@ LAYOUT_ROWS = 2048
 
 
 def pack_linears(model: Any) -> Any:
-    """Replace the float32 linear layers inside a model for inference by packed ones, in place; return the model.
-
-    Outputs differ by rounding only. Nothing changes off the CPU, or where PyTorch comes without oneDNN.
+    """Replace the float32 linear layers inside a torch model by layers that oneDNN computes, in place, and return the
+    model. They serve inference only; outputs differ by rounding. Layers off the CPU stay as they are, and so do all
+    layers where PyTorch comes without oneDNN.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(8, 3))

@@ -9,7 +9,7 @@ DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def choose_precision(precision: str) -> str:
-    """Return `precision` ("fp32", "bf16" or "fp16") if this machine has a GPU, else "fp32"."""
+    """Return `precision` ("fp32", "bf16" or "fp16") if this machine has a GPU that CUDA knows, else "fp32"."""
     if precision == "fp32":
         return precision
     import torch

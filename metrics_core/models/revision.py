@@ -16,14 +16,15 @@ HUB_TIMEOUT_S = 5.0
 
 
 class ModelNotFound(FileNotFoundError):
-    """Raised for a model that is neither a local folder nor known to the hub or its local cache."""
+    """Raised for a model, architecture or checkpoint that is neither on this machine nor known to the hub or library
+    asked. Also raised for an incomplete commit in a model's name, and for files that cannot be downloaded.
+    """
 
     plain = True
 
 
 def split_model_name(model: str) -> tuple[str, str | None]:
     """Split "hub id@commit" into hub id and commit. A local path, or a hub id without a commit, is returned with None.
-
     Raises ModelNotFound where the part after the @ is no full commit.
 
     >>> split_model_name("somebody/model@" + "0123456789" * 4)
@@ -41,11 +42,9 @@ def split_model_name(model: str) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=32)
 def find_model_revision(model: str) -> str:
-    """Return a model's immutable revision: "sha256:..." of a local folder's files, or the commit of a hub id.
-
-    A hub id may be given as "hub id@commit"; without a commit, its main branch counts, in the local cache or else on
-    the hub, which is then asked. The result is kept for the life of the process. Raises ModelNotFound when neither
-    knows the model.
+    """Return a model's immutable revision: "sha256:..." of a local folder or file, or the commit of a hub id. A hub id
+    without "@commit" has the commit of its main branch, from the local cache or else from the hub, which is then asked.
+    The result is kept for the life of the process. Raises ModelNotFound where neither knows the model.
     """
     folder = Path(model).expanduser()
     if folder.exists():
@@ -55,9 +54,8 @@ def find_model_revision(model: str) -> str:
 
 
 def compute_folder_sha256(folder: Path) -> str:
-    """Return a hash of the names and contents of a model folder's JSON, text and weight files, or of a single file.
-
-    The hash has 64 hexadecimal digits.
+    """Return a hash, 64 hexadecimal digits, of the names and contents of a model folder's JSON, text, .model and weight
+    files. Files in folders below it count too. A single file is hashed with its name, whatever its ending.
     """
     files = [folder] if folder.is_file() else sorted(f for f in folder.rglob("*") if _affects_output(f))
     digest = hashlib.sha256()
@@ -82,10 +80,11 @@ def _affects_output(file: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def is_hub_reachable() -> bool:
-    """Whether the model hub may be asked and answers within 5 seconds. Asked once per process; the answer is kept.
+    """Whether the model hub answers within 5 seconds; False without asking where the hub's library is set offline. The
+    hub is asked once per process, and the answer is kept. If it is False, the hub's library is set offline for this
+    process, so that it looks only in the local cache.
 
-    If not, the hub's library is set offline for this process, so that it looks only in the local cache. Otherwise the
-    libraries would ask for every file again and again, for more than a minute.
+    Otherwise the libraries would ask for every file again and again, for more than a minute.
     """
     from huggingface_hub import constants, get_session
 
@@ -109,7 +108,9 @@ def is_hub_reachable() -> bool:
 
 
 def list_hub_ids(model: str) -> list[str]:
-    """List the hub ids that a name may mean: the name, preceded by sentence-transformers/NAME if it has no slash."""
+    """List the hub ids that a name may mean, the likelier first: only the name itself if it has a slash, else
+    sentence-transformers/NAME and then NAME.
+    """
     return [model] if "/" in model else [f"sentence-transformers/{model}", model]
 
 

@@ -21,7 +21,8 @@ def _read_version(package: str) -> str:
 
 
 class RuleSplitter:
-    """A SentenceSplitter by the rules of the Wikimedia library sentencex: no download, no model.
+    """A SentenceSplitter by the rules of the Wikimedia library sentencex: no download, no model. language: a code that
+    sentencex knows, such as "en".
 
     >>> RuleSplitter().split("Dr. Ray lifts a pan. She smiles!")
     ['Dr. Ray lifts a pan.', 'She smiles!']
@@ -47,10 +48,9 @@ class RuleSplitter:
 
 
 class SaTSplitter:
-    """A SentenceSplitter that runs Segment any Text from the package wtpsplit, which is installed separately.
-
+    """A SentenceSplitter that runs Segment any Text (SaT) from the package wtpsplit, which is installed separately.
     `model` is a name inside the hub's organisation of SaT such as sat-12l-sm, perhaps with "@commit", or a local
-    folder. Raises PackageMissing without wtpsplit.
+    folder. It loads at the first `split`.
     """
 
     def __init__(self, model: str) -> None:
@@ -64,7 +64,9 @@ class SaTSplitter:
         return ModelIdentity(f"sat:{self._model_id}", find_model_revision(self._source))
 
     def split(self, text: str) -> list[str]:
-        """Split a text into sentences, in order, without empty ones. Loads the model at the first call."""
+        """Split a text into sentences, in order, without empty ones. Loads the model at the first call, which may
+        download it. Raises PackageMissing without wtpsplit, ModelUnusable where the model does not load.
+        """
         if self._model is None:
             try:
                 from wtpsplit import SaT  # type: ignore[import-not-found]  # optional, installed by its users

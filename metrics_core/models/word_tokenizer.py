@@ -13,8 +13,9 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class WordTokenizer:
-    """A tokenizer that turns words into numbers: 0 is padding, 1 any unknown word, then the words, the start and the
-    end.
+    """A tokenizer that turns words into numbers: 0 is padding, 1 any unknown word, then come `words` in order, the
+    start and the end of a text. words: distinct words in lower case. context_length: how many numbers a text becomes;
+    longer texts are cut.
 
     The end has the highest number, because CLIP's text tower reads its feature at the highest number.
 
@@ -33,8 +34,8 @@ class WordTokenizer:
 
     @classmethod
     def read_vocabulary(cls, file: Path, context_length: int) -> WordTokenizer:
-        """Make a tokenizer whose vocabulary is a JSON file: a list of distinct words. Raises ValueError for another
-        file.
+        """Make a tokenizer whose vocabulary is a JSON file: a list of distinct words. context_length: how many numbers
+        a text becomes. Raises ValueError for another file.
         """
         words = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -46,7 +47,9 @@ class WordTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Return the count of numbers, the four special ones included: vocab_size in the model's configuration."""
+        """The number of words in the vocabulary plus the four special numbers; it equals vocab_size in the model's
+        configuration.
+        """
         return len(self._numbers) + 4
 
     def encode(self, text: str) -> list[int]:

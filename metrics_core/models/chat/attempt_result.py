@@ -32,11 +32,10 @@ _SETTINGS_FAULT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The outcome of one attempt at a request: data for "ok", else a reason, and whether another attempt can help.
-
-    tokens: (in, out), None where the server does not report them. is_not_understood: the request may pass in another
-    dialect. affects_all_requests: other requests to this server and model would end in the same way. is_request_fault:
-    only this one ends so, and always.
+    """The outcome of one attempt at a chat request: `data` for "ok", else `reason`. tokens: (in, out), None where the
+    server does not report them. is_not_understood: the server knows no such field or form of answer; the request may
+    pass in another `Dialect`. affects_all_requests: other requests to this server and model would end in the same way.
+    is_request_fault: this request always ends so here, others need not.
     """
 
     outcome: AttemptOutcome
@@ -49,10 +48,12 @@ class AttemptResult:
 
 
 def classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> AttemptResult:
-    """Classify a server's HTTP answer to a request for this model: valid data, or a failure with its reason.
+    """Return how an attempt at a request ended, judged by the server's HTTP answer: valid data, or a failure with its
+    reason. model: the name that was asked for; the answer of another model is a failure. No text of the result holds
+    the server's key: data with the key in it is "malformed". A reason is cut at 1,000 characters.
 
-    No text of the result holds the server's key. It is searched for here too, because joining the parts of an answer
-    and reading JSON within JSON may bring it about.
+    The key is searched for here too, because joining the parts of an answer and reading JSON within JSON may bring it
+    about.
     """
     result = _classify_answer(answer, request, model)
     if answer.key and any(answer.key in text for text in iterate_texts(result.data)):

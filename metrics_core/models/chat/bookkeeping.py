@@ -25,16 +25,17 @@ class ReplyCache(Protocol):
         ...
 
     def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
-        """Store these answers durably; a newer answer to the same request replaces an older one.
-
-        An answer has its `request_sha256`, the identity of the `model` as plain data, `purpose`, `data`, and the
-        `calls`, `tokens_in`, `tokens_out` and `money` of all attempts.
+        """Store these answers durably; a newer answer to the same request replaces an older one. An answer has its
+        `request_sha256`, the identity of the `model` as plain data, `purpose`, `data`, and the `calls`, `tokens_in`,
+        `tokens_out` and `money` of all attempts.
         """
         ...
 
 
 def compute_request_keys(identity: ModelIdentity, request: ChatRequest, n_attempts: int) -> list[bytes]:
-    """Return the cache keys of a request, one per content attempt: the SHA-256 of all that decides the answer.
+    """Return the cache keys of a request, 32 bytes, one per content attempt (a repetition after an answer without valid
+    JSON). A key is the SHA-256 of all that decides the answer: the model, the request except its purpose, and the
+    number of the attempt.
 
     The seed of the request is hashed with the number of the attempt: attempt 1 at seed 0 and attempt 0 at seed 1 send
     the same, but a caller who asks with two seeds wants two independent answers.
@@ -72,8 +73,8 @@ class PendingRequest:
 @dataclass(frozen=True, slots=True)
 class Bookkeeping:
     """One chat model's cache and ledger: finds stored replies, removes repeated requests, stores answers and attempts.
-
-    n_attempts: content attempts at a request. takes_images: whether the model takes images.
+    n_attempts: the most content attempts at a request. takes_images: whether the model takes images. cache, ledger:
+    None for none. mode: whether stored answers count, see `CacheMode`.
     """
 
     identity: ModelIdentity
@@ -86,11 +87,10 @@ class Bookkeeping:
     def collect_replies(
         self, requests: Sequence[ChatRequest], ask: Callable[[list[PendingRequest]], Sequence[ChatReply]]
     ) -> list[ChatReply]:
-        """Return one reply per request, in their order: from the cache, or else from `ask`, which gets the distinct
-        open requests.
-
-        Offline, and for images that the model does not take, the reply is an error. Raises ValueError for a request
-        whose schema is not a JSON schema or whose max_tokens is below 1.
+        """Return one reply per request, in their order: from the cache, or else from `ask`. ask: gets the distinct
+        requests without a stored answer, and returns their replies in order. Offline, and for images that the model
+        does not take, the reply is an error. Raises ValueError for a request whose schema is not a JSON schema or whose
+        max_tokens is below 1.
         """
         for request in requests:
             check_request(request)
@@ -119,7 +119,10 @@ class Bookkeeping:
         attempt: int,
         http_status: int | None = None,
     ) -> None:
-        """Store one attempt at a request in the ledger, if there is one; see `Ledger.record`."""
+        """Store one attempt at a request in the ledger, if there is one; see `Ledger.record`. content_attempt, attempt:
+        its number from 0, without and with repetitions after a failed transport. error: None for "ok". usage: of this
+        attempt only. http_status: None where no answer came.
+        """
         if self.ledger is not None:
             record = build_attempt_record(attempt, outcome, error, usage, duration_s, http_status)
             self.ledger.record({**self._describe_request(pending, content_attempt), **record})
@@ -127,7 +130,9 @@ class Bookkeeping:
     def store_answer(
         self, pending: PendingRequest, content_attempt: int, data: Mapping[str, Any], usage: Usage
     ) -> None:
-        """Store a valid answer in the cache, if there is one. usage: of all attempts at it."""
+        """Store a valid answer in the cache, if there is one. content_attempt: the number of the attempt, from 0, whose
+        key it is stored under. usage: of all attempts at the request.
+        """
         if self.cache is not None:
             self.cache.store([{**self._describe_request(pending, content_attempt), "data": data, **asdict(usage)}])
 

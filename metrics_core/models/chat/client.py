@@ -34,11 +34,10 @@ _MIN_SILENT = 4
 
 @dataclass(frozen=True)
 class HttpChatModel:
-    """A ChatModel behind an HTTP server. It sends several requests at once, and none that has a stored answer in its
-    cache.
-
-    takes_images: whether the model takes images. The dialect that the server understands is remembered for the life of
-    this object. Raises ValueError for a setting that makes no sense.
+    """A ChatModel behind an HTTP server, which sends several requests at once. takes_images: whether the model takes
+    images. dialect: the request format to try first; the one that the server understands is remembered for the life of
+    this object. cache: where answers are looked up and stored, None for nowhere. Raises ValueError for an offline
+    endpoint without a cache.
     """
 
     endpoint: Endpoint
@@ -61,21 +60,18 @@ class HttpChatModel:
         return ModelIdentity(self.endpoint.model, self.endpoint.revision)
 
     def add_cache(self, cache: ReplyCache, mode: CacheMode, ledger: Ledger) -> HttpChatModel:
-        """Return a copy of this model for one run, which reads and stores answers in `cache` and records attempts in
-        `ledger`.
-
-        After several requests in a row without an answer, the copy asks nothing more: a run of many calls waits for a
-        dead server only once.
+        """Return a copy of this model for one run, which looks up and stores answers in `cache` and records attempts in
+        `ledger`. mode: whether stored answers count, see `CacheMode`. After several requests in a row without an
+        answer, the copy asks nothing more: a run of many calls waits for a dead server only once.
         """
         model = replace(self, endpoint=replace(self.endpoint, mode=mode, ledger=ledger), cache=cache)
         object.__setattr__(model, "_silence", model._new_silence())
         return model
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """Return one reply per request, in their order, from the cache or the server. Equal requests are asked once.
-
-        Raises ValueError for a request whose schema is not a JSON schema or whose max_tokens is below 1, and any error
-        of cache and ledger; all failures of server, model and network are a reply's status.
+        """Return one reply per request, in their order, from the cache or the server. Equal requests are asked once. A
+        failure of server, model or network is a reply's status. Raises ValueError for a request whose schema is not a
+        JSON schema or whose max_tokens is below 1, and any error of cache and ledger.
         """
         attempts, mode = self.endpoint.policy.content_retries + 1, self.endpoint.mode
         book = Bookkeeping(self.identity, attempts, self.takes_images, self.cache, mode, self.endpoint.ledger)
@@ -97,9 +93,9 @@ class HttpChatModel:
 
 @dataclass(slots=True)
 class RequestAsker:
-    """One request to a server, from its first attempt to its reply: retries, budgets, deadline and spending.
-
-    client: the HTTP client of this call of `chat`. stop_signal: ends all requests of the call.
+    """One request to a server, from its first attempt to its reply: retries, budgets, deadline and spending. client:
+    the HTTP client of this call of `chat`. stop_signal: ends all requests of the call. silence: counts requests in a
+    row without an answer. pending: the request with its cache keys. The counts are of its attempts so far.
     """
 
     model: HttpChatModel
@@ -125,9 +121,9 @@ class RequestAsker:
         return self.model.endpoint
 
     def ask_model(self) -> ChatReply:
-        """Ask the server until there is a valid answer, a final failure, or no budget left, and return the reply.
-
-        A valid answer is stored in the cache at once, and every attempt in the ledger.
+        """Ask the server until there is a valid answer, a final failure, or no retry, money or time left, and return
+        the reply. A valid answer is stored in the cache at once, and every attempt in the ledger. A failure that
+        concerns all requests sets the stop signal.
         """
         self.deadline = self.endpoint.time.clock() + self.endpoint.policy.deadline_s
         while True:

@@ -29,10 +29,9 @@ def format_schema_instruction(schema: Mapping[str, Any]) -> str:
 
 
 def parse_json_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Parse the JSON object that a model's text contains; raises MalformedAnswer where none fits the schema.
-
-    Text before `</think>` and a code fence around the answer are dropped, then all text around the outermost braces.
-    Nothing is repaired.
+    """Parse the JSON object that a model's text contains; raises MalformedAnswer where none fits the schema. Text
+    before `</think>` and a code fence around the answer are dropped, then all text around the outermost braces. Nothing
+    is repaired.
 
     >>> schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
     >>> parse_json_answer('Sure! {"answer": "yes"}', schema)
@@ -59,8 +58,8 @@ def check_json_schema(schema: Mapping[str, Any]) -> None:
 
 
 def dump_canonical_json(value: Any) -> str:
-    """Return JSON with sorted keys, no spaces and no NaN, so that equal values give equal text. Raises ValueError for
-    NaN.
+    """Return JSON with sorted keys and without spaces, so that equal values give equal text. Raises ValueError for NaN
+    and infinity.
 
     >>> dump_canonical_json({"b": (1, 2), "a": "ä"})
     '{"a":"ä","b":[1,2]}'
@@ -69,8 +68,8 @@ def dump_canonical_json(value: Any) -> str:
 
 
 def dump_ordered_json(value: Any) -> str:
-    """Return JSON without spaces and NaN that keeps the order of the members: a model writes them in the schema's
-    order.
+    """Return JSON without spaces that keeps the order of the members, since a model writes them in the schema's order.
+    Raises ValueError for NaN and infinity.
     """
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 

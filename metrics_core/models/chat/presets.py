@@ -16,10 +16,9 @@ from metrics_core.models.server.spending import Prices, SpendingLimit
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Defaults for one make of server: its address on this machine and the request format to try first.
-
-    url: None for a hosted server, whose address the user gives. dialect: where the server does not understand it, the
-    client chooses a simpler one. image_needs: what the server needs to take images, for `doctor`.
+    """Defaults for one make of server. url: its address on this machine; None for a hosted server, whose address the
+    user gives. image_needs: what the server needs to take images, for `doctor`. dialect: the request format to try
+    first; where the server does not understand it, the client chooses a simpler one.
     """
 
     url: str | None
@@ -43,10 +42,9 @@ PRESETS = {
 
 
 def build_server(model: str, address: str | None, key_variable: str | None) -> Server:
-    """Build the server record from an address and the name of the key's environment variable, which is not read yet.
-
-    Raises ServerUnusable without an address, and for an address or variable that cannot be used. model: for the
-    message.
+    """Build the record of a server from its address and the name of the environment variable that holds its key, None
+    without a key. The variable is not read yet. Raises ServerUnusable without an address, and for an address or
+    variable that cannot be used. model: for the message.
     """
     if address is None:
         raise ServerUnusable(f"model {model} needs a server: give its address, which ends in /v1, or a preset")
@@ -71,10 +69,10 @@ def make_chat_model(
     ledger: Ledger | None = None,
     time: TimeSource | None = None,
 ) -> HttpChatModel:
-    """Make a chat model from plain values: an address, a preset, or a preset at another address. Asks no server yet.
-
-    key_variable: the environment variable that holds the key; it is read when a request is sent. Raises ServerUnusable
-    for an address, preset or key variable that cannot be used, ValueError for a number that makes no sense.
+    """Make a chat model from plain values: an address, a name in `PRESETS`, or a preset at another address. Asks no
+    server yet. model: the name that the server knows. key_variable: the environment variable that holds the key; it is
+    read when a request is sent. Raises ServerUnusable for an address, preset or key variable that cannot be used,
+    ValueError for a number that makes no sense.
 
     >>> make_chat_model("qwen2.5vl:7b", preset="ollama").endpoint.server.url
     'http://127.0.0.1:11434/v1'

@@ -19,8 +19,8 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A JPEG image in a message to a chat model. preparation: how it was made; part of the cache key with the bytes'
-    hash.
+    """A JPEG image in a message to a chat model. preparation: how the image was made, as plain values; the cache key
+    contains them and the hash of the bytes.
     """
 
     jpeg: bytes = field(repr=False)
@@ -32,11 +32,10 @@ MessagePart: TypeAlias = TextPart | ImagePart
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One question to a chat model, which is to answer with a JSON object that fits a schema.
-
-    purpose: names the step, such as "factuality questions", for progress, cost and errors. parts: the user's message,
-    context first and question last, so that a server can keep the prefix. schema: a flat, bounded JSON schema.
-    seed: of the first attempt; attempt k uses seed + k.
+    """One question to a chat model, which is to answer with a JSON object that fits `schema`, a flat, bounded JSON
+    schema. purpose: names the step, such as "factuality questions", for progress, cost and errors. system: the system
+    message. parts: the user's message, context first and question last, so that a server can keep the prefix.
+    max_tokens: of the answer. seed: of the first attempt; attempt k uses seed + k.
     """
 
     purpose: str
@@ -51,13 +50,13 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The reply to one chat request: for status "ok" `data` is an object that fits the request's schema, else `reason`
-    is set.
+    """The reply to one chat request. For status "ok" `data` is an object that fits the request's schema; for every
+    other status `reason` is a sentence. usage: what all attempts took. is_cached: taken from the cache or from an equal
+    request of the same call, so that `usage` is empty.
 
     malformed: no valid JSON after all content retries. refused: the model declined, or the server rejected this
     request, such as one too long for the model; asking again does not help. error: transport, deadline or
-    configuration. stopped: not asked, or not to the end, because the spending stop was reached. reason: one sentence,
-    for every status but "ok". is_cached: taken from the cache, so that `usage` is empty.
+    configuration. stopped: not asked, or not to the end, because the spending limit was reached.
     """
 
     status: Literal["ok", "malformed", "refused", "error", "stopped"]
@@ -72,7 +71,7 @@ class ChatModel(Protocol):
 
     @property
     def identity(self) -> ModelIdentity:
-        """Return the model and the parameters that change its answers; neither URL nor key."""
+        """The model's name and revision with the parameters that change its answers; neither URL nor key."""
         ...
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:

@@ -24,7 +24,9 @@ class StopSignal:
 
 
 class SilenceCounter:
-    """A counter of unanswered requests in a row, which stops asking at `most`. Threads and `chat` calls share it."""
+    """A counter of requests in a row that got no answer; at `most` of them it gives a `reason` to stop asking. Threads
+    and `chat` calls share it.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,7 +36,7 @@ class SilenceCounter:
 
     @property
     def reason(self) -> str | None:
-        """Return why no more requests are sent; None while asking goes on."""
+        """Return why no more requests are sent; None while asking goes on. Once set, it stays."""
         return self._reason
 
     def reset(self) -> None:

@@ -13,8 +13,8 @@ TEMPLATE_TOKENS = 16
 
 
 def estimate_tokens(request: ChatRequest) -> int:
-    """Return about how many tokens a request takes: one per 4 bytes of text in UTF-8, one per 28 x 28 pixels of an
-    image.
+    """Return about how many tokens the input of a request takes: one per 4 bytes of text in UTF-8, one per 28 x 28
+    pixels of an image. The schema's instruction and 16 tokens of the chat template count too; the answer does not.
     """
     around = (
         estimate_text_tokens(request.system)

@@ -24,9 +24,9 @@ _ABOUT_JSON_MODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A variant of the chat request format, for a server that does not understand every field.
-
-    json_mode: how JSON is asked for. limit_field: the name of the field with the most tokens of an answer.
+    """A variant of the chat request format, for a server that does not understand every field. json_mode: how JSON is
+    asked for. limit_field: the name of the field with the most tokens of an answer. sends_seed: whether a request has
+    the field `seed`.
     """
 
     json_mode: JsonMode = "json_schema"
@@ -34,7 +34,8 @@ class Dialect:
     sends_seed: bool = True
 
     def find_next_dialect(self, complaint: str) -> Dialect | None:
-        """Return the request format to try after a server's error 400 with this message; None where none would help.
+        """Return the request format to try after a server refused a request in this one; None where no other would
+        help. complaint: the server's error message, which shows what it does not understand.
 
         >>> Dialect().find_next_dialect("unknown field: response_format").json_mode
         'json_object_schema'
@@ -51,16 +52,18 @@ class Dialect:
 
 
 class DialectMemory:
-    """The request format that one server is known to understand so far, changed by its complaints. Threads share it."""
+    """The request format `dialect` that one server is known to understand so far, changed by its complaints. It begins
+    as `first`. Threads share it.
+    """
 
     def __init__(self, first: Dialect) -> None:
         self.dialect = first
         self._lock = threading.Lock()
 
     def learn_from_complaint(self, used: Dialect, complaint: str) -> bool:
-        """Change `dialect` after a server's complaint about the one used; returns whether to send the request again.
-
-        Also True where another thread has changed it meanwhile.
+        """Change `dialect` after a server's complaint about the one used; return whether to send the request again.
+        False means that no other format would help. It is also True where another thread has changed `dialect`
+        meanwhile.
         """
         with self._lock:
             if self.dialect != used:
@@ -77,7 +80,9 @@ def is_about_json_mode(complaint: str) -> bool:
 
 
 def build_request_body(request: ChatRequest, model: str, dialect: Dialect, seed: int) -> dict[str, Any]:
-    """Build the JSON body of a chat request, with the fields that the dialect allows."""
+    """Build the JSON body of a chat request, with the fields that the dialect allows. model: the name that the server
+    knows. seed: of this attempt; sent in place of the request's own.
+    """
     body: dict[str, Any] = {
         "model": model,
         "messages": [
@@ -124,8 +129,9 @@ def _build_response_format(request: ChatRequest, rung: JsonMode) -> dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The parsed answer of a chat server. tokens: (in, out), model: the model that answered; None where not credibly
-    given.
+    """The parsed answer of a chat server. finish_reason: the server's word for why the answer ended, such as "stop" or
+    "length". refusal: the model's words if it declined. tokens: (in, out), None where missing or not credible. model:
+    the name of the model that answered, None where it is missing.
     """
 
     text: str = ""

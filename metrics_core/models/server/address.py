@@ -21,9 +21,8 @@ class ServerUnusable(ValueError):
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server's address, up to and with /v1, and the name of the environment variable with its key; None without a
-    key.
-
-    Raises ServerUnusable for an address that holds a secret, or that would send the key in the clear to another host.
+    key. Raises ServerUnusable for an address or name that cannot be used, and for an address that holds a secret or
+    would send the key unencrypted to another machine.
     """
 
     url: str
@@ -59,9 +58,7 @@ class Server:
 
     def read_key(self) -> str | None:
         """Read the key from the environment variable; None if the server needs none. Raises ServerUnusable if it is
-        missing.
-
-        Also raised for a key that is too short or holds a character that no key has.
+        missing, has fewer than 8 characters, or holds a character that no key has.
         """
         if self.key_variable is None:
             return None

@@ -20,8 +20,8 @@ def is_credible_count(count: Any) -> TypeGuard[int]:
 
 
 def parse_complaint(body: Any) -> tuple[str, str | None]:
-    """Return the message and the code in the parsed body of an error, in the forms that servers use; ("", None) for
-    none.
+    """Return (message, code) from the parsed body of an error, in any of the forms that servers use. The message is on
+    one line, cut at 500 characters; the code is a text or None. ("", None) for a body without a message.
 
     >>> parse_complaint({"error": {"message": "No such model", "code": "model_not_found"}})
     ('No such model', 'model_not_found')
@@ -40,10 +40,8 @@ def explain_error(answer: HttpAnswer) -> str:
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Whether a server's name for a model means the model asked for, apart from organisation, folder, ending or
-    version.
-
-    Servers add an organisation, a folder, a file's ending, or the date, tag or revision of a version.
+    """Whether the name that a server gives for a model means the model asked for. Upper and lower case, organisation,
+    folder, the endings .gguf and :latest, and an added number, date or @revision make no difference.
 
     >>> is_same_model("gpt-4o", "gpt-4o-2024-08-06"), is_same_model("gpt-4o", "gpt-4o-mini")
     (True, False)

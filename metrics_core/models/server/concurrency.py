@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 
 class ConcurrencyLimit:
-    """A limit of the calls that run at once, at most `maximum`, which adapts to the server. Threads share it.
+    """A limit of the calls that run at once, which begins as `maximum` and adapts to the server. `halve_limit` halves
+    it, to 1 at least, where the server answers 429 (too many requests). After as many good calls as the limit, it rises
+    by 1, up to `maximum`. Threads share it. Raises ValueError for a maximum below 1.
 
-    A 429 halves the limit, to 1 at least. Calls that were under way when it was halved do not halve it again: they were
-    too many for the same reason. After as many good calls as the limit, it rises by 1.
+    Calls that were under way when the limit was halved do not halve it again: they were too many for the same reason.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -31,8 +32,8 @@ class ConcurrencyLimit:
 
     @contextmanager
     def hold_slot(self) -> Iterator[int]:
-        """Wait until fewer calls run than the limit, and count as one during the block. Yields a number for
-        `halve_limit`.
+        """Wait until fewer calls run than the limit, and count as one during the `with` block. Yields the number of
+        halvings so far, which `halve_limit` takes.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._running < self._limit)
@@ -46,7 +47,9 @@ class ConcurrencyLimit:
                 self._changed.notify_all()
 
     def halve_limit(self, mark: int) -> None:
-        """Halve the limit, unless it was halved after the call that got this number from `hold_slot` began."""
+        """Halve the limit, to 1 at least, unless it was halved since the call began. mark: the number that this call
+        got from `hold_slot`.
+        """
         with self._changed:
             if mark == self._halvings:
                 self._limit = max(1, self._limit // 2)

@@ -30,12 +30,10 @@ class TimeSource:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model behind a server, with all settings of how it is asked: concurrency, retries, prices, spending limit,
-    ledger.
-
-    model: the name that the server knows. revision: distinguishes two models of one name, such as a commit or a
-    quantisation; a server does not report it. concurrency: requests at once. mode: "offline" asks nothing. ledger:
-    stores every call. Raises ValueError for a spending limit without the prices of the model.
+    """A model behind a server, and how it is asked. model: the name that the server knows. revision: distinguishes two
+    models of one name, such as a commit or a quantisation; a server does not report it. concurrency: requests at once.
+    mode: whether stored answers count, see `CacheMode`; "offline" asks nothing. ledger: stores every call, None for no
+    record. Raises ValueError for a spending limit without the prices of the model.
     """
 
     model: str
@@ -72,9 +70,9 @@ class Endpoint:
         deadline: float,
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> HttpAnswer:
-        """Send one request to the server, and return its answer, before the deadline of the clock.
-
-        Raises ServerUnreachable, and ServerUnusable without a key.
+        """Send one request to `path` under the server's address, and return its answer. deadline: a time of the
+        endpoint's clock by which the answer must be whole. Raises ServerUnreachable where it is not, or is longer than
+        `max_bytes`; ServerUnusable where the server's key is missing.
         """
         timeout_s = max(deadline - self.time.clock(), 0.0)
         return post_json(client.stream, self.server, body, timeout_s, path=path, max_bytes=max_bytes)

@@ -29,11 +29,12 @@ def send_request(
     read: Callable[[httpx2.Response, bytes], Result],
     max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Result:
-    """Send a request, and return the result of `read` for the answer and its whole body.
+    """Send a request, and return the result of `read` for the response and its whole body. stream: method of a client
+    that keeps no connection. request: the arguments of `stream`. Raises ServerUnreachable where the body is not whole
+    after `timeout_s` seconds or longer than `max_bytes`, and the client's own errors.
 
-    stream: method of a client that keeps no connection. request: the arguments of `stream`. timeout_s: seconds after
-    which this returns, in every state of server and exchange; then the connection is closed. The client limits the time
-    between two pieces of an answer. max_bytes: of an answer. Raises ServerUnreachable, and the client's errors.
+    When time runs out, this returns in every state of server and exchange, and the connection is closed. The client
+    limits the time between two pieces of an answer.
     """
     connection = _Connection()
 

@@ -18,11 +18,9 @@ class Ledger(Protocol):
     """A store of attempts at requests. Several threads call it at once."""
 
     def record(self, call: Mapping[str, Any]) -> None:
-        """Store one attempt durably, given as a mapping of its fields.
-
-        It has its `request_sha256`, the identity of the `model` as plain data, `purpose`, the number of the `attempt`
-        from 0, transport retries included, `outcome`, `error` and `http_status` (None where there is none),
-        `tokens_in`, `tokens_out`, `money` and `duration_s`.
+        """Store one attempt durably, given as a mapping of its fields. It has its `request_sha256`, the identity of the
+        `model` as plain data, `purpose`, the number of the `attempt` from 0, transport retries included, `outcome`,
+        `error` and `http_status` (None where there is none), `tokens_in`, `tokens_out`, `money` and `duration_s`.
         """
         ...
 

@@ -23,11 +23,11 @@ _MAX_LEVELS = 100
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A server's answer: status, headers (names in lower case), size in bytes and parsed JSON; None for a body without
-    JSON.
+    """A server's answer to a request: HTTP status, headers by name in lower case, size in bytes, and body as parsed
+    JSON, None for one that is not JSON. The server's key is replaced by "[key]" in headers and body. key: that key,
+    None without one, to remove it from texts that are joined from the answer's pieces.
 
-    Nothing else of an answer is kept, and the key that was sent is removed from headers and JSON. key: that key, to
-    remove it from texts that are joined from the answer's pieces.
+    Nothing else of an answer is kept.
     """
 
     status: int
@@ -38,11 +38,11 @@ class HttpAnswer:
 
 
 def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Client:
-    """Open an HTTP client for one server. It follows no redirect, which could carry the key elsewhere, and keeps no
-    cookie.
+    """Open an HTTP client for one server; the caller closes it. connect_s: the longest time to connect. silence_s: the
+    longest pause in an answer. The client follows no redirect, which could carry the key elsewhere, and keeps no
+    cookie. The HTTP library's logs are limited to warnings for the whole process.
 
-    Every request has a connection of its own, so that closing one disturbs no other. The HTTP library's logs are
-    limited to warnings.
+    Every request has a connection of its own, so that closing one disturbs no other.
     """
     import httpx2
 
@@ -68,10 +68,9 @@ def post_json(
     path: str = "chat/completions",
     max_bytes: int = MAX_ANSWER_BYTES,
 ) -> HttpAnswer:
-    """Send one request with a JSON body, and return the server's answer within `timeout_s` seconds.
-
-    stream: method of a client of `open_client`. path: after the server's address. max_bytes: of the answer. Reads the
-    key from the environment. Raises ServerUnreachable, and ServerUnusable without a key.
+    """Send one request with a JSON body, and return the server's answer within `timeout_s` seconds. stream: method of a
+    client of `open_client`. path: comes after the server's address. Reads the key from the environment. Raises
+    ServerUnreachable for no whole answer or one longer than `max_bytes`, ServerUnusable where the key is missing.
     """
     import httpx2
 
@@ -97,9 +96,8 @@ def post_json(
 
 
 def hide_key(value: Any, key: str | None, levels: int = _MAX_LEVELS) -> Any:
-    """Return parsed JSON with `[key]` in place of the key in all its texts and names. Without a key, nothing changes.
-
-    Raises ValueError where it is nested deeper than 100 levels.
+    """Return parsed JSON with "[key]" in place of the key in all its texts and names. Without a key, nothing changes.
+    Raises ValueError where the JSON is nested deeper than 100 levels.
 
     >>> hide_key({"message": "wrong key: sk-12345678"}, "sk-12345678")
     {'message': 'wrong key: [key]'}

@@ -13,12 +13,13 @@ RETRIED_STATUSES = frozenset({408, 409, 429})
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The limits of one request in tries and in seconds.
+    """The limits of one request in tries and in seconds. transport_retries: after no connection, a timeout, 408, 409,
+    429 or 5xx. content_retries: after an answer that is no valid JSON or was cut at its token limit. timeout_s: the
+    longest silence of a server. deadline_s: for all tries and waits of a request. Raises ValueError for a number below
+    its range.
 
-    transport_retries: after no connection, a timeout, 408, 409, 429 or 5xx. content_retries: after an answer that is
-    no valid JSON or was cut at its token limit; every one is a fresh request with the next seed. timeout_s: the longest
-    silence of a server. deadline_s: for all tries and waits of a request. The wait before transport retry n is drawn
-    from [0, min(cap_s, base_s * 2^n)]; Retry-After makes it longer, up to retry_after_cap_s.
+    Every content retry is a fresh request with the next seed. The wait before transport retry n is drawn from [0,
+    min(cap_s, base_s * 2^n)]; Retry-After makes it longer, up to retry_after_cap_s.
     """
 
     transport_retries: int = 5
@@ -37,10 +38,9 @@ class RetryPolicy:
             raise ValueError("timeout and deadline are more than 0 seconds")
 
     def compute_wait_s(self, retry: int, drawn: float, retry_after: float | None) -> float:
-        """Return the seconds to wait before a transport retry: a random share of a limit that doubles, or longer if
-        asked for.
-
-        retry: counted from 0. drawn: a random number in [0, 1). retry_after: seconds that the server asks for, or None.
+        """Return the seconds to wait before a transport retry: a random share of a limit that doubles with every retry,
+        or longer if asked for. retry: counted from 0. drawn: the random share, in [0, 1). retry_after: seconds that the
+        server asks for, or None; at most `retry_after_cap_s` of them count.
 
         >>> policy = RetryPolicy()
         >>> policy.compute_wait_s(3, 0.5, None), policy.compute_wait_s(0, 0.5, 7.0), policy.compute_wait_s(0, 0.0, 1e6)
@@ -56,9 +56,8 @@ def is_retried_status(status: int) -> bool:
 
 
 def parse_retry_delay(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait from an answer's Retry-After header, at least 0; None without one that can be read.
-
-    A date counts from the server's own Date, since our clock may differ. A date that no calendar has gives None.
+    """Return the seconds to wait from an answer's Retry-After header, at least 0; None without one that can be read. A
+    date counts from the server's own Date, since our clock may differ. headers: by name in lower case.
 
     >>> parse_retry_delay({"retry-after": "3"})
     3.0

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The money for a million tokens in and out, in any currency, from the user's contract."""
+    """The prices of a model from the user's contract, in any currency: money for a million tokens in (read) and out
+    (written). Raises ValueError for a price that is negative or not finite.
+    """
 
     per_million_in: float
     per_million_out: float
@@ -57,10 +59,8 @@ def add_usage(first: Usage, second: Usage) -> Usage:
 
 class SpendingLimit:
     """The money spent so far and a limit to it. Give one object to all models that share the limit; threads may share
-    it.
-
-    Once the limit is reached, nothing more is sent. Calls under way are not taken back, so that the sum may pass the
-    limit by the calls that run at once.
+    it. Once the limit is reached, nothing more is sent. Calls under way are not taken back, so the sum may pass the
+    limit. Raises ValueError for a negative limit.
     """
 
     def __init__(self, limit: float) -> None:

@@ -13,10 +13,9 @@ Result = TypeVar("Result")
 def run_in_threads(
     function: Callable[[Item], Result], items: Sequence[Item], n_threads: int, timeout_s: float | None = None
 ) -> list[Result]:
-    """Call a function on every item in threads, and return the results in the order of the items.
-
-    The first error is raised at once; other calls end on their own. timeout_s: seconds after which TimeoutError is
-    raised; None for no limit.
+    """Call a function on every item in at most `n_threads` threads, and return the results in the order of the items.
+    The first error is raised at once; calls under way end on their own, and no others begin. timeout_s: seconds after
+    which TimeoutError is raised; None for no limit.
 
     An executor of the standard library would hold up the end of the process, and so a Ctrl-C, until the last call is
     answered.
