@@ -75,8 +75,8 @@ class CaptionLabels:
 
 @dataclass(frozen=True)
 class ChatJudge:
-    """Labels keypoints by asking a chat model, at temperature 0, which of them a caption covers. A caption without a
-    sentence is not sent: it covers nothing.
+    """A judge that asks a chat model, at temperature 0, which keypoints a caption covers. A caption without a sentence
+    is not sent: it covers nothing.
     """
 
     chat_model: ChatModel

@@ -26,8 +26,8 @@ class Verification:
 
     @property
     def n_passes(self) -> int:
-        """The number of pairs judged for all keypoints together, the sum of `pass_counts`. A pair of two keypoints
-        counts twice, as in the paper's number of NLI passes.
+        """The number of pairs judged for all keypoints together, the sum of `pass_counts`. A pair that belongs to two
+        keypoints counts twice, as in the paper's number of NLI passes.
         """
         return sum(self.pass_counts)
 

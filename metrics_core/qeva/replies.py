@@ -41,8 +41,8 @@ ABSTENTION = re.compile(rf"(?:(?:{_WHO} )?(?:{_NOT} {_KNOWN}|{_UNKNOWN})|{_MISSI
 
 
 def parse_reply(question: Question, raw: str) -> Reply:
-    """Return the answer to a question that the words `raw` give: status "ok" with one of the choices, or for an open
-    question the words. The status is "abstain" where they say that the context does not give the answer, and else
+    """Parse the words `raw` of an answer to a question. The reply has the status "ok" with one of the choices, or for
+    an open question the words themselves; "abstain" where they say that the context does not give the answer; and else
     "malformed". No text raises an error.
 
     A closed question accepts a choice's text, its letter ("B", "option b", "b) the text"), or its number from 1, in

@@ -100,7 +100,7 @@ class SystemScore:
 
 @dataclass(frozen=True, slots=True)
 class TemporalScore:
-    """How well the times of one video's predictions fit the references', whatever the texts say.
+    """How well the times of one video's predictions fit those of the reference segments, whatever the texts say.
     precision_by_threshold: by IoU threshold, the share of merged predictions with an IoU above it; recall_by_threshold:
     the same share of references. precision and recall are their means, f1 the harmonic mean of both. mean_iou: mean of
     the references' best IoU.

@@ -90,7 +90,8 @@ def score_alignment(
 ) -> AlignmentScore:
     """Return precision, recall and F1 of one video, in total and by dimension, from its alignment and its covered
     keypoints (arXiv 2602.08711). counts: (covered, all) keypoints by dimension, for every reference segment in the
-    order given to `align`. segment_average: "micro" or "macro" coverage of a segment, see `compute_coverage`.
+    order given to `align`. segment_average: "micro" or "macro", see `compute_coverage`. compat="official" counts
+    segments without keypoints as 0; else they are left out.
 
     A keypoint is covered if the predictions merged into its segment cover it; keypoints of segments without a group do
     not count as covered. With s the sum of the segments' coverage, N their number and M that of groups and orphans, P =

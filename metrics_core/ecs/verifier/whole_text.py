@@ -121,8 +121,8 @@ class LearnedWholeTextWeigher:
 
 
 class WholeTextFeatures:
-    """Computes the numbers named in WHOLE_TEXT_FEATURES, which compare the words of a hypothesis with those of a whole
-    text.
+    """A calculator of the numbers named in WHOLE_TEXT_FEATURES, which compare the words of a hypothesis with those of a
+    whole text.
     """
 
     def __init__(self) -> None:
@@ -159,8 +159,8 @@ DIGITS = 6
 
 
 class WordLikeness:
-    """Compares words by the cosines of their vectors in the encoder's table of word pieces. No text passes through the
-    network.
+    """A comparison of words by the cosines of their vectors in the table of word pieces of the bundled
+    all-MiniLM-L6-v2. No text passes through the network.
     """
 
     def __init__(self) -> None:

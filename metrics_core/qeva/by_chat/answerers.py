@@ -85,9 +85,9 @@ def explain_missing_answer(reply: ChatReply) -> str:
 
 
 class ChatAnswerer:
-    """Answers questions by chat model, one request for each question, all of them in one batch; fulfils Answerer.
-    forced: the model may not abstain, and has to guess. A blank context is never sent: it answers nothing, and any
-    answer of the model would be a guess.
+    """An Answerer that asks a chat model, one request for each question, all of them in one batch. forced: the model
+    may not abstain, and has to guess. A blank context is never sent: it answers nothing, and any answer of the model
+    would be a guess.
     """
 
     def __init__(self, chat: ChatModel, forced: bool = False) -> None:
@@ -118,8 +118,8 @@ class ChatAnswerer:
 
 
 class ChatMatcher:
-    """Judges by chat model, all in one batch, whether answers to open questions match the reference answers; fulfils
-    AnswerMatcher.
+    """An AnswerMatcher that asks a chat model, all in one batch, whether answers to open questions match the reference
+    answers.
     """
 
     def __init__(self, chat: ChatModel) -> None:

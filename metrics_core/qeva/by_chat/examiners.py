@@ -110,10 +110,9 @@ ChronologyForm = Literal["templated", "one_shot"]
 
 
 class ChatVideoExaminer:
-    """Writes the questions about videos by chat model; fulfils VideoExaminer. n: questions for each set. chronology:
-    "templated" asks for the list of events only, from which code makes the questions; "one_shot" has the model write
-    them, as the paper's appendix does. seed: of requests and templates. Raises ValueError for n < 1 and for another
-    form.
+    """A VideoExaminer that has a chat model write the questions. n: questions for each set. chronology: "templated"
+    asks for the list of events only, from which code makes the questions; "one_shot" has the model write them, as the
+    paper's appendix does. seed: of requests and templates. Raises ValueError for n < 1 and for another form.
     """
 
     def __init__(self, chat: ChatModel, n: int = 10, chronology: ChronologyForm = "templated", seed: int = 0) -> None:
@@ -179,8 +178,9 @@ class ChatVideoExaminer:
 
 
 class ChatSummaryExaminer:
-    """Writes factuality questions by chat model, one per category (of ten) in which the summary states something;
-    fulfils SummaryExaminer. seed: of requests, and of the order in which choices are shown.
+    """A SummaryExaminer that has a chat model write factuality questions, at most one per category (of ten). The model
+    leaves out a category in which the summary states nothing. seed: of requests, and of the order in which choices are
+    shown.
     """
 
     def __init__(self, chat: ChatModel, seed: int = 0) -> None:

@@ -25,10 +25,10 @@ class ModelCalls:
 
 
 def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Return the most model calls, by role, that writing and filtering the questions about one video takes. n:
-    questions on coverage, and as many on chronology. votes: answers without a context to every question. is_open:
-    whether a video model writes the questions, so that those on coverage are open; else only the role "filter_video" is
-    called.
+    """Return the most model calls that writing and filtering the questions about one video takes, by role: "video",
+    "text" and "filter_video". n: questions on coverage, and as many on chronology. votes: answers without a context to
+    every question. is_open: whether a video model writes the questions, so that those on coverage are open; else the
+    role "filter_video" is the only one.
 
     video: two lists and n reference answers. filter_video: votes without a context and the open-book answers on both
     sets. text: a judgement of every vote and open-book answer on coverage.
@@ -41,16 +41,16 @@ def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls
 
 
 def count_factuality_calls(n: int, votes: int) -> dict[str, ModelCalls]:
-    """Return the most model calls, by role, that writing and filtering n factuality questions about one summary takes.
-    votes: answers without a context to every question.
+    """Return the most model calls that writing and filtering n factuality questions about one summary takes, by role:
+    "text" and "filter_text". votes: answers without a context to every question.
     """
     return {"text": ModelCalls(0, 1), "filter_text": ModelCalls(0, (votes + 1) * n)}
 
 
 def count_answer_calls(n: int, n_factuality: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Return the most model calls, by role, that answering the questions about one summary and judging open answers
-    takes. n: questions on coverage, and as many on chronology. n_factuality: factuality questions. is_open: whether
-    coverage questions are open, so that their answers are judged.
+    """Return the most model calls that answering the questions about one summary and judging open answers takes, by
+    role: "video" and "text". n: questions on coverage, and as many on chronology. n_factuality: factuality questions.
+    is_open: whether coverage questions are open, so that their answers are judged.
 
     >>> sum_calls(count_answer_calls(10, 10, True)) + sum_calls(count_factuality_calls(10, 1))
     ModelCalls(video=10, text=51)

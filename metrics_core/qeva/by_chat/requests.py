@@ -241,7 +241,7 @@ def build_request(purpose: str, system: str, context: Context, ask: str, schema:
 
 
 def build_coverage_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
-    """Build the request for n open questions about a video."""
+    """Build the request for n open questions about a video. seed: another one may give other questions."""
     ask = COVERAGE.format(n=n)
     return build_request("coverage questions", EXAMINER, video, ask, build_question_list_schema(n), seed)
 
@@ -261,13 +261,17 @@ def build_events_request(video: VideoAsFrames | VideoNotes, seed: int) -> ChatRe
 
 
 def build_chronology_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
-    """Build the request for n questions about the order of a video's events, with choices and keys."""
+    """Build the request for n questions about the order of a video's events, with choices and keys. seed: another one
+    may give other questions.
+    """
     ask = ONE_SHOT.format(n=n)
     return build_request("chronology questions", EXAMINER, video, ask, build_chronology_schema(n), seed)
 
 
 def build_factuality_request(summary: str, seed: int) -> ChatRequest:
-    """Build the request for a question in every category about what a summary states."""
+    """Build the request for a question in every category about what a summary states. seed: another one may give other
+    questions.
+    """
     categories = "\n".join(f"- {category}: {meaning}" for category, meaning in CATEGORY_MEANINGS.items())
     ask = FACTUALITY.format(categories=categories)
     return build_request("factuality questions", EXAMINER, summary, ask, build_factuality_schema(), seed)
@@ -303,6 +307,8 @@ def format_question(question: Question) -> str:
 
 
 def build_judgement_request(question: Question, answer: str) -> ChatRequest:
-    """Build the request that asks whether an answer to an open question gives what matters in the reference."""
+    """Build the request that asks whether `answer` gives what matters in the reference answer to an open question. No
+    context is shown.
+    """
     ask = JUDGEMENT.format(question=question.text, reference=question.answer, answer=answer)
     return build_request("judgements", JUDGE, None, ask, build_judgement_schema())

@@ -50,9 +50,9 @@ NO_FRAMES = "an entailment model cannot look at frames: set a video model, or gi
 
 @dataclass(frozen=True)
 class EntailmentAnswerer:
-    """Answers questions by checking their statements against the sentences of the context; fulfils Answerer. threshold:
-    the least P(entailment) at which a sentence supports a statement. encoder: chooses the r sentences most like a
-    statement, and only these are verified; without it the words in common choose. forced: a guess instead of an
+    """An Answerer that checks the questions' statements against the sentences of the context by an entailment model.
+    threshold: the least P(entailment) at which a sentence supports a statement. encoder: chooses the r sentences most
+    like a statement, and only these are verified; without it the words in common choose. forced: a guess instead of an
     abstention where nothing supports an answer.
 
     - yes_no: "yes" where a sentence supports the statement; otherwise it abstains, forced "no".
@@ -214,8 +214,8 @@ MATCHER_VERSION = 1
 
 @dataclass(frozen=True)
 class TokenF1Matcher:
-    """Judges an answer right where its `token_f1` with the reference answer reaches `threshold`: the baseline that
-    other matchers must beat. Fulfils AnswerMatcher.
+    """An AnswerMatcher that judges an answer right where its `token_f1` with the reference answer reaches `threshold`.
+    It is the baseline that other matchers must beat.
     """
 
     threshold: float = 0.5
@@ -235,8 +235,8 @@ class TokenF1Matcher:
 
 @dataclass(frozen=True)
 class CosineMatcher:
-    """Judges an answer right where the cosine of its vector with the reference answer's reaches `threshold`; fulfils
-    AnswerMatcher.
+    """An AnswerMatcher that judges an answer right where the cosine of its vector with the reference answer's reaches
+    `threshold`.
     """
 
     encoder: TextEncoder
@@ -266,8 +266,8 @@ class CosineMatcher:
 
 @dataclass(frozen=True)
 class EntailmentMatcher:
-    """Judges an answer right where P(the answer entails the reference answer) reaches `threshold`; the default without
-    a server. Fulfils AnswerMatcher.
+    """An AnswerMatcher that judges an answer right where P(the answer entails the reference answer) reaches
+    `threshold`. It is the default without a server.
 
     The model reads both without the question, with which the area under the curve was no better on VAQ-Bench
     (benchmarks/qeva_matchers.py).

@@ -167,7 +167,7 @@ NO_FRAMES = "rules cannot write questions from frames: set a video model, or giv
 
 @dataclass(frozen=True)
 class RuleVideoExaminer:
-    """Writes at most n coverage and n chronology questions from the notes of a video, by rule; fulfils VideoExaminer. A
+    """A VideoExaminer that writes at most n coverage and n chronology questions from the notes of a video, by rule. A
     coverage question asks whether a fact holds, and its key is always "yes". The same notes and seed give the same
     questions. A video given as frames gets a set with the status "refused".
 
@@ -213,7 +213,7 @@ class RuleVideoExaminer:
 
 @dataclass(frozen=True)
 class RuleSummaryExaminer:
-    """Writes at most n questions on whether a statement of a summary is true, by rule; fulfils SummaryExaminer. The key
+    """A SummaryExaminer that writes at most n questions on whether a statement of a summary is true, by rule. The key
     is always "yes". splitter: splits the summary into sentences. The same summary and seed give the same questions.
 
     Statements come from `split_statements`. Each category that a statement belongs to gets one question, the rarest
