@@ -64,9 +64,8 @@ class KeypointLabel:
 @dataclass(frozen=True, slots=True)
 class CaptionLabels:
     """A judge's labels on the keypoints of one caption, in the order of the keypoints; empty unless the status is "ok".
-
-    refused: the model declined. failed: another cause, so that a later attempt may succeed. reason: for every status
-    but "ok".
+    status: "refused" where the model or its server declined, "failed" for another cause, so that a later attempt may
+    succeed. reason: for every status but "ok".
     """
 
     labels: tuple[KeypointLabel, ...] = ()
@@ -76,9 +75,8 @@ class CaptionLabels:
 
 @dataclass(frozen=True)
 class ChatJudge:
-    """Labels keypoints by asking a chat model, at temperature 0, which of them a caption covers.
-
-    A caption without a sentence is not sent: it covers nothing.
+    """A judge that asks a chat model, at temperature 0, which keypoints a caption covers. A caption without a sentence
+    is not sent: it covers nothing.
     """
 
     chat_model: ChatModel
@@ -90,8 +88,9 @@ class ChatJudge:
         return ModelIdentity(model.model_id, model.revision, {**model.params, "prompt": PROMPT_VERSION})
 
     def label_keypoints(self, captions: Sequence[CaptionKeypoints]) -> list[CaptionLabels]:
-        """Return the labels on the keypoints of every caption, in order. All captions are sent to the chat model in one
-        batch; answers that make no sense are asked for again, up to MAX_ATTEMPTS times in all.
+        """Return the labels on the keypoints of every caption, in order; without valid labels, a status and a reason.
+        Asks the chat model about all captions in one batch, with at most 40 keypoints in a request. Answers that make
+        no sense are asked for again, up to MAX_ATTEMPTS (3) times in all.
         """
         parts = [(place, part) for place, caption in enumerate(captions) for part in _split_keypoints(caption)]
         results = self._ask_until_valid([part for _, part in parts])
@@ -119,8 +118,8 @@ class ChatJudge:
 
 
 def build_label_request(caption: CaptionKeypoints, attempt: int = 0) -> ChatRequest:
-    """Build the chat request that asks which keypoints of a caption its sentences cover; both are numbered from 1.
-    Every attempt has another seed.
+    """Build the chat request that asks which keypoints of a caption are covered, and by which of its sentences; both
+    are numbered from 1. attempt: a number from 0; every attempt has another seed.
     """
     parts = (
         TextPart(f"Statements:\n{_format_numbered(caption.sentences)}"),
@@ -136,8 +135,9 @@ def build_label_request(caption: CaptionKeypoints, attempt: int = 0) -> ChatRequ
 
 
 def build_label_schema(n_keypoints: int, n_sentences: int) -> Mapping[str, Any]:
-    """Return the JSON schema of an answer: an object with a list "labels", as many entries as keypoints, with numbers
-    in their ranges.
+    """Return the JSON schema of an answer: an object with a list "labels" of as many entries as keypoints. Every entry
+    has "keypoint" (from 1), "covered" (true or false) and "sentence" (from 0, which means none), with numbers in their
+    ranges.
     """
     entry = {
         "keypoint": {"type": "integer", "minimum": 1, "maximum": n_keypoints},
@@ -150,10 +150,9 @@ def build_label_schema(n_keypoints: int, n_sentences: int) -> Mapping[str, Any]:
 
 
 def parse_labels(data: Mapping[str, Any], n_keypoints: int, n_sentences: int) -> tuple[KeypointLabel, ...]:
-    """Parse the data of an answer into one label for each keypoint, in the order of the keypoints.
-
-    Raises InvalidLabels unless every keypoint has exactly one entry, every covered one a sentence of the caption, and
-    every other one sentence 0.
+    """Parse the data of an answer into one label for each keypoint, in the order of the keypoints. data: an object that
+    fits `build_label_schema`. Raises InvalidLabels unless every keypoint has exactly one entry, every covered one a
+    sentence of the caption, and every other one sentence 0.
 
     >>> entries = [{"keypoint": 2, "covered": True, "sentence": 1}, {"keypoint": 1, "covered": False, "sentence": 0}]
     >>> parse_labels({"labels": entries}, 2, 3)

@@ -28,9 +28,10 @@ FIELD_TAG = re.compile(r"^\s*\[[^\]\t]*\]\t")
 
 
 def split_premises(text: str, splitter: SentenceSplitter) -> list[str]:
-    """Split a caption into its sentences, in order; [] for a text without a letter or digit.
+    """Split a caption into its sentences, in order; [] for a text without a letter or digit. A line break ends a
+    sentence. A field name at the start of a line, as in "[camera_state]<TAB>Slow pan.", is removed, and so is a
+    sentence without a letter or digit.
 
-    A line break ends a sentence. A field name at the start of a line, as in "[camera_state]<TAB>Slow pan.", is removed.
     Short sentences stay, because one word of dialogue may be a keypoint.
 
     >>> from metrics_core.models.sentence_splitter import RuleSplitter
@@ -43,9 +44,8 @@ def split_premises(text: str, splitter: SentenceSplitter) -> list[str]:
 
 
 def list_usable_keypoints(texts: Sequence[str]) -> list[int]:
-    """Return the positions from 0 of the keypoints that are not blank, in order. Repeated keypoints all stay.
-
-    Gives one ECSWarning that counts the blank keypoints and the keypoints with more than MAX_RELIABLE_WORDS words.
+    """Return the positions from 0 of the keypoints that are not blank, in order. Repeated keypoints all stay. Gives one
+    ECSWarning with their numbers if keypoints are blank or have more than MAX_RELIABLE_WORDS (40) words.
 
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
@@ -72,10 +72,11 @@ def list_usable_keypoints(texts: Sequence[str]) -> list[int]:
 
 
 def rank_nearest_sentences(keypoints: npt.ArrayLike, sentences: npt.ArrayLike, r: int | None = DEFAULT_R) -> IntArray:
-    """Return for every keypoint the indices of its r nearest sentences by cosine, best first: an array (n, min(r, m)).
+    """Return for every keypoint the indices of its r nearest sentences by cosine, best first: an array (n, min(r, m)),
+    or (n, 0) where n or m is 0. keypoints (n, d) and sentences (m, d) are embeddings of one text encoder. r=None ranks
+    all sentences.
 
-    keypoints: (n, d), sentences: (m, d), embeddings of one text encoder; n and m may be 0. Of equal cosines the lower
-    index comes first, so equal sentences keep their order. r=None ranks all sentences. Raises ValueError for r below 1
+    Of equal cosines the lower index comes first, so equal sentences keep their order. Raises ValueError for r below 1
     and for arrays that do not fit together, and BadFeature (a ValueError) for an embedding that is zero or not finite.
 
     >>> rank_nearest_sentences([[1.0, 0.0]], [[0.0, 1.0], [3.0, 4.0], [2.0, 0.0], [0.6, 0.8]], r=3).tolist()
@@ -101,11 +102,11 @@ def rank_nearest_sentences(keypoints: npt.ArrayLike, sentences: npt.ArrayLike, r
 @dataclass(frozen=True, slots=True)
 class RankedPremises:
     """One keypoint with the sentences of a caption to verify it on, best first; no sentences where the caption has
-    none.
+    none. hypothesis: the keypoint's text. premises: the texts of these sentences. sentence_indices: their positions
+    from 0 in the caption.
 
-    hypothesis: the keypoint. sentence_indices: indices of the sentences in the caption. premises: their texts, in the
-    same order. all_sentences: all sentences of the caption, in its order, for models that weigh the whole text; ()
-    where there is nothing beyond the premises.
+    all_sentences: all sentences of the caption, in its order, for models that weigh the whole text; () where there is
+    nothing beyond the premises.
     """
 
     hypothesis: str
@@ -122,18 +123,21 @@ class RankedPremises:
 
     @property
     def n_passes(self) -> int:
-        """The number of pairs, min(r, m). Its sum over the keypoints is the paper's number of NLI passes."""
+        """The number of sentences that the keypoint is verified on, with one (premise, hypothesis) pair each. Where r
+        sentences were ranked of a caption with m, it is min(r, m). Its sum over the keypoints is the paper's number of
+        NLI passes.
+        """
         return len(self.premises)
 
 
 def choose_premises(
     keypoints: Sequence[str], sentences: Sequence[str], nearest: IntArray | None = None
 ) -> list[RankedPremises]:
-    """Return for every keypoint of a caption, in order, the sentences to verify it on.
+    """Return for every keypoint of a caption, in order, the sentences to verify it on. nearest (n, k): the indices of
+    these sentences, best first, one row per keypoint, from `rank_nearest_sentences`. With None every keypoint gets all
+    sentences in the order of the text (exhaustive verification).
 
-    nearest (n, k): the indices of these sentences, best first, one row per keypoint, from `rank_nearest_sentences`.
-    None takes all sentences in the order of the text (exhaustive verification). Raises ValueError for a blank keypoint
-    and where `nearest` does not belong to these keypoints and sentences.
+    Raises ValueError for a blank keypoint and where `nearest` does not belong to these keypoints and sentences.
 
     >>> import numpy as np
     >>> choose_premises(["Someone sits."], ["A dog.", "He sits."], np.array([[1]]))[0].pairs
@@ -158,8 +162,8 @@ def choose_premises(
 
 
 def list_unique_pairs(keypoints: Iterable[RankedPremises]) -> list[Pair]:
-    """Return every (premise, hypothesis) pair of the keypoints once, in order of first appearance: one queue for any
-    number of captions.
+    """Return every distinct (premise, hypothesis) pair of the keypoints once, in order of first appearance. The
+    keypoints may belong to any number of captions.
 
     >>> list_unique_pairs(choose_premises(["A dog.", "A dog."], ["Dogs.", "Dogs.", "Cats."]))
     [('Dogs.', 'A dog.'), ('Cats.', 'A dog.')]

@@ -12,15 +12,16 @@ Mode = Literal["flat_micro", "flat_macro", "sodam"]
 
 
 class ECSWarning(UserWarning):
-    """A warning that the scores are defined, but the input is probably not what the caller means. It comes once per
-    call.
+    """A warning that the scores are defined, but the input is probably not what the caller means.
+    `list_usable_keypoints` gives it, once per call, for blank and very long keypoints.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ECSResult:
-    """ECS of one caption, with its parts by dimension. Numbers lie in [0, 1] or are None; `reason` explains a status
-    other than "ok".
+    """ECS of one caption, in total and by dimension. score: in [0, 1]; 0 with the status "no_prediction", None with
+    "no_reference". by_dimension: the score of every dimension, None where the video has no keypoint of the dimension.
+    covered_counts: (covered, all) keypoints of every dimension.
 
     =============  =====================================  =================================
     status         meaning                                score
@@ -30,9 +31,8 @@ class ECSResult:
     no_reference   there is no keypoint to cover          None, to be left out of all means
     =============  =====================================  =================================
 
-    by_dimension: score by dimension, None where the video has no keypoint of the dimension. covered_counts: (covered,
-    all) keypoints by dimension, counted from the verdicts. sodam_result: SodaM's precision, recall and segments in mode
-    "sodam", else None.
+    mode: how keypoints were counted. sodam_result: SodaM's precision, recall and segments in mode "sodam", else None.
+    Numbers are shares in [0, 1].
     """
 
     mode: Mode

@@ -18,8 +18,7 @@ EMPTY_ALIGNMENT = Alignment((), {}, (), 0.0)
 
 def choose_mode(mode: Mode | Literal["auto"], *, timed_reference: bool, timed_prediction: bool) -> Mode:
     """Return the scoring mode of a caption: "auto" becomes "sodam" where both sides have times, else "flat_micro";
-    another mode stays.
-
+    another mode stays. timed_reference, timed_prediction: whether the reference segments and the caption have times.
     Raises ValueError for an unknown mode, and for "sodam" where a side has no times.
 
     >>> choose_mode("auto", timed_reference=True, timed_prediction=False)
@@ -44,13 +43,12 @@ def compute_flat_score(
     names: Sequence[str] = (),
 ) -> ECSResult:
     """Return ECS of a caption as the covered share of the video's keypoints, whatever their times; the score is None
-    without keypoints.
+    without keypoints. dimensions, verdicts: one per keypoint. mode: "flat_micro" counts all keypoints alike;
+    "flat_macro" averages over the dimensions that have keypoints. names: dimensions to list first in the result, even
+    those without a keypoint.
 
-    dimensions, verdicts: one per keypoint.
-
-    "flat_micro" counts all keypoints alike; "flat_macro" averages over the dimensions that have keypoints. All
-    keypoints must have been verified on the same text. names: dimensions to list first in the result, even those
-    without a keypoint. Raises ValueError for another mode and for a verdict without a decision.
+    All keypoints must have been verified on the same text. Raises ValueError for another mode and for a verdict without
+    a decision.
 
     >>> verdicts = [KeypointVerdict(0.9, 0, covered=True), KeypointVerdict(0.1, 3, covered=False)]
     >>> result = compute_flat_score(["events", "camera"], verdicts, names=["camera", "events", "speech"])
@@ -77,13 +75,13 @@ def compute_sodam_score(
     compat: Compat | None = None,
     names: Sequence[str] = (),
 ) -> ECSResult:
-    """Return ECS of a caption as SodaM's F1, given the dimensions and the verdicts of every reference segment's
-    keypoints.
+    """Return ECS of a caption as SodaM's F1, along the alignment of its segments with the reference segments.
+    dimensions, verdicts: one list per reference segment, with one entry per keypoint of the segment. n_sentences: the
+    number of sentences in all predicted segments; with 0 nothing was predicted, whatever the alignment is.
 
     Verify a segment's keypoints on the text merged into the segment (`merge_texts`). Without such a text a keypoint has
-    no sentence to be verified on, and `decide_keypoint` gives the verdict for that case. n_sentences: number of
-    sentences in all predicted segments; with 0 sentences nothing was predicted, whatever the alignment is. For
-    segment_average and compat see `score_alignment`, for names see `compute_flat_score`.
+    no sentence to be verified on, and `decide_keypoint` gives the verdict for that case. For segment_average and compat
+    see `score_alignment`, for names see `compute_flat_score`.
 
     >>> alignment = Alignment(((0, 0),), {0: (0,)}, (), 0.9)
     >>> verdicts = [[KeypointVerdict(0.9, 0, covered=True)], [KeypointVerdict(None, None, covered=False)]]
@@ -109,7 +107,8 @@ def count_covered_by_dimension(
     dimensions: Sequence[str], verdicts: Sequence[KeypointVerdict], names: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
     """Return the numbers of (covered, all) keypoints by dimension: first the dimensions in `names`, (0, 0) for one
-    without a keypoint, then the others. Raises ValueError for a verdict that is not decided.
+    without a keypoint, then the others. dimensions, verdicts: one per keypoint. Raises ValueError for a verdict without
+    a decision, and unless there are as many dimensions as verdicts.
     """
     undecided = next((i for i, verdict in enumerate(verdicts) if verdict.covered is None), None)
     if undecided is not None:

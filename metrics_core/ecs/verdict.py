@@ -14,9 +14,8 @@ Combination = Literal["all", "mean"]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The least probabilities at which keypoints count as covered, by dimension.
-
-    default: the verifier's own threshold, for a dimension that `by_dimension` lacks.
+    """The least probabilities at which keypoints count as covered. by_dimension: the threshold by name of the
+    dimension. default: the threshold of all other dimensions, such as the verifier's own; None where they have none.
 
     >>> thresholds = Thresholds({"camera": 0.3}, default=0.5)
     >>> thresholds.require_threshold("camera"), thresholds.require_threshold("speech")
@@ -36,14 +35,13 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class KeypointVerdict:
-    """Whether one caption covers one keypoint, and the greatest probability of its sentences, from which this was
-    decided.
+    """Whether one caption covers one keypoint, and the probability that decided this. probability: the greatest
+    P(entailment) of the caption's sentences, in [0, 1]. sentence: the index of the sentence with this probability.
+    covered: whether the probability reaches the threshold, None as long as there is no threshold. Without a sentence,
+    probability and sentence are None and covered is False.
 
-    probability: the greatest P(entailment) of its sentences, in [0, 1], corrected by the whole text where the verifier
-    weighs it. sentence: index of the sentence with this probability; of equal sentences the best ranked. covered:
-    whether probability >= threshold; None as long as there is no threshold. Where the caption has no sentence,
-    probability and sentence are None and covered is False. is_lower_bound: an early exit left sentences unverified, and
-    one of them may have a greater probability.
+    The whole text corrects the probability where the verifier weighs it. Of equal sentences the best ranked counts.
+    is_lower_bound: an early exit left sentences unverified, and one of them may have a greater probability.
     """
 
     probability: float | None
@@ -53,10 +51,8 @@ class KeypointVerdict:
 
     def apply_threshold(self, threshold: float | None) -> KeypointVerdict:
         """Return the verdict decided anew at a threshold, without a model: covered where probability >= threshold. None
-        leaves it undecided; a keypoint without a sentence stays uncovered.
-
-        Raises ValueError for NaN, and for a lower bound below the threshold: the decision then depends on sentences
-        that were not verified.
+        leaves it undecided; a keypoint without a sentence stays uncovered. Raises ValueError for NaN, and for a lower
+        bound below the threshold, because the decision then depends on sentences that were not verified.
 
         >>> KeypointVerdict(0.5, 0, covered=False).apply_threshold(0.5).covered
         True
@@ -79,11 +75,12 @@ class KeypointVerdict:
 def decide_keypoint(
     keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None = None
 ) -> KeypointVerdict:
-    """Return the verdict on a keypoint, given P(entailment) of all its pairs in order of rank (Eq. 1 of the ECS paper).
-    Without a threshold the verdict is undecided.
+    """Return the verdict on a keypoint, given P(entailment) of all its pairs, best ranked first. The greatest
+    probability decides: it covers the keypoint if it reaches the threshold. Without a threshold the verdict is
+    undecided; without pairs the keypoint is uncovered.
 
-    Raises ValueError, quoting the pair, for a probability that is NaN or outside [0, 1], and for another number of
-    probabilities than pairs.
+    This is Eq. 1 of the ECS paper. Raises ValueError, quoting the pair, for a probability that is NaN or outside [0,
+    1], and for another number of probabilities than pairs.
 
     >>> keypoint = RankedPremises("Someone sits.", (4, 0), ("A man rests.", "He sits."))
     >>> decide_keypoint(keypoint, [0.2, 0.9], threshold=0.8)
@@ -100,10 +97,9 @@ def decide_keypoint(
 def decide_after_early_exit(
     keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None
 ) -> KeypointVerdict:
-    """Return the verdict on a keypoint, given P(entailment) of its first pairs; where pairs are missing, the
-    probability is a lower bound.
-
-    If pairs are missing, the probabilities must reach the threshold, or a ValueError is raised.
+    """Return the verdict on a keypoint, given P(entailment) of its first pairs, best ranked first. If pairs are
+    missing, the probability is a lower bound; it must reach the threshold, if there is one, or a ValueError is raised.
+    Without any probability the keypoint is uncovered.
     """
     check_probabilities(keypoint, probabilities)
     if not len(probabilities):
@@ -116,7 +112,9 @@ def decide_after_early_exit(
 
 
 def check_probabilities(keypoint: RankedPremises, probabilities: Sequence[float]) -> None:
-    """Raise ValueError, quoting the pair, for a probability that is NaN or outside [0, 1]."""
+    """Raise ValueError, quoting the pair, for a probability that is NaN or outside [0, 1]. probabilities: P(entailment)
+    of the keypoint's first pairs, best ranked first.
+    """
     for (premise, hypothesis), probability in zip(keypoint.pairs, probabilities, strict=False):
         if not 0 <= probability <= 1:
             raise ValueError(
@@ -128,13 +126,13 @@ def check_probabilities(keypoint: RankedPremises, probabilities: Sequence[float]
 def combine_part_verdicts(
     parts: Sequence[KeypointVerdict], how: Combination = "all", threshold: float | None = None
 ) -> KeypointVerdict:
-    """Return one verdict on a long keypoint, given the verdicts on its sentences, which were verified as keypoints of
-    their own.
+    """Return one verdict on a long keypoint from the verdicts on its sentences, which were verified like keypoints.
+    how: "all" takes the least of their probabilities, "mean" the mean. It is decided at `threshold`, whatever the
+    parts' decisions are; None leaves it undecided. If a part has no probability, the keypoint is uncovered.
 
-    "all": every part must be covered, so the weakest part's probability counts. "mean": the mean of the parts'
-    probabilities counts. The result names the caption's sentence that fits the weakest part best, because a person
-    should look there first. The decisions of the parts do not count. Raises ValueError without parts, for another
-    `how`, and where parts of an early exit leave open whether the threshold is reached.
+    The result names the caption's sentence that fits the weakest part best, because a person should look there first.
+    Raises ValueError without parts, for another `how`, and where parts of an early exit leave open whether the
+    threshold is reached.
 
     >>> parts = [KeypointVerdict(0.9, 4, covered=None), KeypointVerdict(0.4, 1, covered=None)]
     >>> [combine_part_verdicts(parts, how, threshold=0.6).covered for how in ("all", "mean")]

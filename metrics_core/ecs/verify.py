@@ -14,10 +14,9 @@ from metrics_core.protocols import EntailmentModel, find_weigher
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The verdicts on keypoints, in their order, with the numbers of pairs that an entailment model judged for them.
-
-    pass_counts: the number of pairs judged for every keypoint. n_pairs: the number of different pairs that the model
-    was given. n_truncated: the number of these pairs whose premise was cut to fit into the model.
+    """The verdicts on keypoints, in their order, with counts of what the entailment model judged for them. pass_counts:
+    the number of (premise, hypothesis) pairs judged for every keypoint. n_pairs: the number of different pairs that the
+    model was given. n_truncated: the number of these pairs whose premise was cut to fit into the model.
     """
 
     verdicts: tuple[KeypointVerdict, ...]
@@ -27,15 +26,16 @@ class Verification:
 
     @property
     def n_passes(self) -> int:
-        """The number of pairs judged for all keypoints, where a pair of two keypoints counts twice (the paper's NLI
-        passes).
+        """The number of pairs judged for all keypoints together, the sum of `pass_counts`. A pair that belongs to two
+        keypoints counts twice, as in the paper's number of NLI passes.
         """
         return sum(self.pass_counts)
 
 
 class EntailmentCache:
-    """The probabilities of one entailment model by (premise, hypothesis) pair, in memory. The model is asked for every
-    pair once.
+    """The probabilities of one entailment model by (premise, hypothesis) pair, kept in memory. `ask` fills it, and asks
+    the model for every pair only once. n_truncated: the number of these pairs whose premise was cut to fit into the
+    model.
     """
 
     def __init__(self, model: EntailmentModel) -> None:
@@ -45,7 +45,9 @@ class EntailmentCache:
         self.n_truncated = 0
 
     def ask(self, pairs: Sequence[Pair]) -> None:
-        """Have the model judge, in one batch, all pairs that it has not judged yet, and keep their probabilities."""
+        """Have the model judge, in one batch, the pairs that it has not judged yet. Keeps their probabilities in
+        `probability_by_pair`, and adds the pairs with a cut premise to `n_truncated`.
+        """
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.probability_by_pair]
         if not new:
             return
@@ -54,8 +56,9 @@ class EntailmentCache:
         self.n_truncated += int(entailments.truncated.sum())
 
     def list_probabilities(self, keypoint: RankedPremises, n_ranks: int | None = None) -> list[float]:
-        """Return P(entailment) of a keypoint's first `n_ranks` pairs, or of all, best ranked first, corrected by the
-        whole text where the model weighs it. Raises KeyError for a pair that was never asked.
+        """Return P(entailment) of a keypoint's first `n_ranks` pairs, or of all with None, best ranked first. Where the
+        model has a weigher (`find_weigher`), the probabilities are corrected by the caption's whole text. Raises
+        KeyError for a pair that was never asked, and ValueError for a probability to correct outside [0, 1].
         """
         probabilities = [self.probability_by_pair[pair] for pair in keypoint.pairs[:n_ranks]]
         if self._weigher is None or not probabilities:
@@ -67,12 +70,12 @@ class EntailmentCache:
 def verify_keypoints(
     keypoints: Sequence[RankedPremises], model: EntailmentModel, thresholds: Sequence[float] | None = None
 ) -> Verification:
-    """Return a verdict on every keypoint of one or many captions, with the number of pairs judged, after one batch that
-    holds every pair once.
+    """Return one verdict for every keypoint, in order, with the numbers of pairs judged; the keypoints may belong to
+    many captions. The model judges every distinct pair once, all in one batch. thresholds: one for every keypoint; with
+    None, keypoints that have a sentence get a probability but no decision, as calibration needs them.
 
-    thresholds: one for every keypoint. Without thresholds the verdicts have a probability but no decision, as
-    calibration needs them. Where the model has a weigher, the whole text corrects its probabilities. Raises ValueError
-    for another number of thresholds and for probabilities that `decide_keypoint` refuses.
+    Where the model has a weigher, the whole text corrects its probabilities. Raises ValueError for another number of
+    thresholds and for probabilities that `decide_keypoint` refuses.
     """
     levels = [None] * len(keypoints) if thresholds is None else thresholds
     check_threshold_count(levels, keypoints)
@@ -89,13 +92,13 @@ def verify_keypoints(
 def verify_with_early_exit(
     keypoints: Sequence[RankedPremises], model: EntailmentModel, thresholds: Sequence[float]
 ) -> Verification:
-    """Return a verdict on every keypoint, judging its sentences rank by rank only until one reaches the keypoint's
-    threshold.
+    """Return one verdict for every keypoint, in order, with the numbers of pairs judged; the keypoints may belong to
+    many captions. A keypoint's sentences are judged best ranked first, and no more of them once one reaches the
+    keypoint's threshold. The probability is a lower bound if sentences remain, and calibration cannot use it.
 
     `verify_keypoints` covers the same keypoints with more passes, as long as the model always gives a pair the same
-    probability. After an early stop the probability is a lower bound, which calibration cannot use. One rank of all
-    keypoints is one batch, so give the keypoints of many captions together. Errors are the same as in
-    `verify_keypoints`.
+    probability. One rank of all keypoints is one batch, so give the keypoints of many captions together. Errors are the
+    same as in `verify_keypoints`.
     """
     check_threshold_count(thresholds, keypoints)
     answers = EntailmentCache(model)
@@ -118,7 +121,7 @@ def verify_with_early_exit(
 
 
 def check_threshold_count(thresholds: Sequence[float | None], keypoints: Sequence[RankedPremises]) -> None:
-    """Raise ValueError unless there is one threshold for every keypoint."""
+    """Raise ValueError unless there are as many thresholds as keypoints."""
     if len(thresholds) != len(keypoints):
         raise ValueError(
             f"The number of thresholds is {len(thresholds)}, that of keypoints {len(keypoints)}: give one per keypoint."

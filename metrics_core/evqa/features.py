@@ -14,11 +14,9 @@ from metrics_core.vectors import BadFeature, average_unit_rows, normalise_rows, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoFeatures:
-    """The features of one video, normalised and pooled by `prepare_frames`, to compare with any number of texts; or a
-    status where they cannot be compared.
-
-    `pooled_vector` is f_V (d,). `local_rows` holds the unit rows (n, d) that keywords are matched with: the regions, or
-    the frames where there are no regions. Where `status` is not "ok", the video cannot be scored: `reason` explains
+    """The features of one video, made by `prepare_frames` to compare with any number of texts. pooled_vector (d,): f_V,
+    the mean of the frames' unit vectors, scaled to length 1. local_rows (n, d): the unit vectors that keywords are
+    matched with, of regions, or of frames where there are no regions. Where `status` is not "ok", `reason` explains
     why, and both arrays are empty.
     """
 
@@ -29,12 +27,12 @@ class VideoFeatures:
 
 
 def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) -> VideoFeatures:
-    """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts; without
-    frames or with a bad feature, a status and empty arrays.
+    """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts. regions (n,
+    d): crops of these frames; if there are any, keywords are matched with them instead of the frames. Without frames or
+    with a bad feature the result is a status with empty arrays. Raises ValueError for arrays of a wrong shape.
 
-    regions: features (n, d) of crops of these frames. If there are any, keywords are matched with them instead of the
-    frames, but f_V stays the mean of the frames. Rows need not have unit length. A video without frames or with a bad
-    feature gets a status, because one video of thousands may be such. Raises ValueError for arrays of a wrong shape.
+    The pooled vector stays the mean of the frames. Rows need not have unit length. A video without frames or with a bad
+    feature gets a status, because one video of thousands may be such.
 
     >>> prepare_frames([[3.0, 0.0], [0.0, 0.5]]).pooled_vector.round(4).tolist()
     [0.7071, 0.7071]

@@ -13,13 +13,13 @@ Status = Literal["ok", "no_frames", "no_keywords", "bad_feature", "zero_weights"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EVQAResult:
-    """EVQAScore of one text and one video, with its parts and a status. Numbers are cosines or means of cosines, in
-    [-1, 1] up to rounding; one that is not defined is None.
+    """EVQAScore of one text and one video, with its parts. score: (coarse + f1) / 2, a number exactly when `status` is
+    "ok". coarse: cosine of the whole text with the pooled video. precision: mean over the keywords of their best cosine
+    with a frame; recall: mean over the frames of their best cosine with a keyword. f1: harmonic mean of precision and
+    recall.
 
-    precision: mean over the keywords of their best cosine with a frame (or region). recall: mean over the frames of
-    their best cosine with a keyword. f1: harmonic mean of precision and recall. coarse: cosine of the whole text with
-    the pooled video. score: (coarse + f1) / 2. A number is None where it is not defined. `score` is a number exactly
-    when `status` is "ok"; otherwise `reason` says in words what is wrong:
+    Regions take the place of frames if there are any, and keywords may have weights in precision. Numbers lie in [-1,
+    1], up to rounding; one that is not defined is None. Unless `status` is "ok", `reason` says in words what is wrong:
 
     ==============  ============================================================  =========================
     status          meaning                                                       numbers that are given
@@ -54,8 +54,8 @@ class EVQAResult:
 
     @property
     def raw_f1(self) -> float | None:
-        """2PR / (P + R) whatever the signs, as in the public codes: 0 where P + R is 0, None where P or R is not
-        defined.
+        """2PR / (P + R) of precision P and recall R whatever the signs, as in the public codes: 0 where P + R is 0,
+        None where P or R is not defined.
 
         Use it only to compare with numbers of these codes: where the signs differ, it lies outside [-1, 1].
         """
@@ -65,14 +65,15 @@ class EVQAResult:
 
     @property
     def raw_score(self) -> float | None:
-        """(coarse + raw_f1) / 2, as in the public codes; None where one of them is not defined. It equals `score` where
+        """(coarse + raw_f1) / 2, as in the public codes; None where one of them is not defined. It equals `score` if
         `score` is a number.
         """
         return average_coarse_and_fine(self.coarse, self.raw_f1)
 
 
 def qa_score(result: EVQAResult) -> float | None:
-    """Return the score of a question-answer pair: score * ln(n + 1) with n keywords; None without a score.
+    """Return the score of a question-answer pair: score * ln(n + 1), with the EVQAScore and the number n of keywords in
+    `result`; None without a score.
 
     The factor grows from 0.69 (n = 1) to 2.77 (n = 15), so between pairs of unequal n it mostly counts keywords. Report
     `score` and `n_keywords` with it.

@@ -20,17 +20,16 @@ def evqa_from_features(
     keyword_weights: npt.ArrayLike | None = None,
     regions: npt.ArrayLike | None = None,
 ) -> EVQAResult:
-    """Return EVQAScore of one text and one video (section 3 of arXiv 2411.06908), from features of one image-text
-    encoder.
+    """Return EVQAScore of one text and one video, from features of one image-text encoder: frames (T, d), one row per
+    keyword (K, d), and the whole text (d,). keyword_weights (K,): None weighs all keywords alike, as EVQAScore does.
+    regions (n, d): crops that replace the frames in precision and recall. A video or text that cannot be scored gets a
+    status, not an error.
 
-    frames: (T, d), the sampled frames. keywords: (K, d), one row per keyword. text: (d,), the whole text.
-    keyword_weights: (K,), not negative, scaled here to the sum 1; None weighs all keywords alike, as EVQAScore does.
-    regions: (n, d), crops that replace the frames in precision and recall. Features need not have unit length: they are
-    normalised in float64. For many texts of one video call `prepare_frames` once and `evqa_from_prepared_frames` for
-    every text.
+    This is section 3 of arXiv 2411.06908. Weights are not negative, and scaled here to the sum 1. Features need not
+    have unit length: they are normalised in float64. For many texts of one video call `prepare_frames` once and
+    `evqa_from_prepared_frames` for every text.
 
-    A video or text that cannot be scored gets a status. Raises ValueError for arrays whose shapes do not fit together
-    and for weights that are negative or not finite.
+    Raises ValueError for arrays whose shapes do not fit together and for weights that are negative or not finite.
 
     >>> result = evqa_from_features(frames=[[2, 0], [0, 1]], keywords=[[1, 0]], text=[0, 3])
     >>> result.precision, result.recall, round(result.f1, 4), round(result.coarse, 4), round(result.score, 4)
@@ -47,7 +46,8 @@ def evqa_from_prepared_frames(
     keyword_weights: npt.ArrayLike | None = None,
 ) -> EVQAResult:
     """Return EVQAScore of one text and a video that `prepare_frames` prepared. It equals `evqa_from_features` to the
-    last bit.
+    last bit, and raises the same errors. keywords (K, d): one row per keyword. text (d,): the whole text.
+    keyword_weights (K,): None weighs all keywords alike.
 
     >>> video = prepare_frames([[2, 0], [0, 1]])
     >>> [evqa_from_prepared_frames(video, keywords, [0, 3]).status for keywords in ([[1, 0]], [])]
@@ -73,9 +73,8 @@ def evqa_from_prepared_frames(
 
 
 def compute_keyword_frame_cosines(keywords: npt.ArrayLike, frames: npt.ArrayLike) -> FloatArray:
-    """Return the cosines (K, T) of keywords (K, d) with frames (T, d), from which precision and recall are computed.
-
-    Raises BadFeature for a row without a direction.
+    """Return the cosines (K, T) of keywords (K, d) with frames (T, d), from which precision and recall are computed;
+    (0, T) without keywords. Raises BadFeature for a row that is zero or not finite.
 
     >>> compute_keyword_frame_cosines([[3.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]]).tolist()
     [[1.0, 0.0]]
@@ -93,7 +92,9 @@ def _compute_cosines(keywords: FloatArray, units: FloatArray) -> FloatArray:
 
 
 def combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
-    """Return EVQAScore from the cosines of keywords with frames or regions (both at least 1) and the coarse part.
+    """Return EVQAScore from the cosines (K, n) of keywords with frames or regions, at least one of both, and the coarse
+    part. weights (K,): None weighs all keywords alike. There is a status instead of a score if all weights are 0, or
+    precision and recall have opposite signs.
 
     P = sum_j w_j max_i S[j, i], R = mean_i max_j S[j, i], F = 2PR / (P + R), score = (C + F) / 2.
     """
@@ -124,9 +125,8 @@ def combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatAr
 
 
 def scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
-    """Return keyword weights (K,) in float64, scaled so that the largest is 1; all zeros stay zeros.
-
-    Raises ValueError for another number of weights, and for a weight that is negative or not finite.
+    """Return keyword weights (K,) in float64, scaled so that the largest is 1; all zeros stay zeros. Raises ValueError
+    for another number of weights, and for a weight that is negative or not finite.
     """
     weights = np.asarray(values, dtype=np.float64)
     if weights.shape != (n_keywords,):
@@ -139,7 +139,9 @@ def scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
 
 
 def check_dimensions(n_dimensions: int, text: FloatArray, keywords: FloatArray) -> None:
-    """Raise ValueError unless text and keyword features have as many dimensions as the video's."""
+    """Raise ValueError unless the rows of text and keyword features have as many columns as the video's features,
+    `n_dimensions`. Without keywords only the text counts.
+    """
     for name, rows in (("text", text), ("keywords", keywords)):
         if len(rows) and rows.shape[1] != n_dimensions:
             raise ValueError(

@@ -20,8 +20,8 @@ MAX_TRIPLET_EVENTS = 16
 
 
 def list_distinct_events(events: Sequence[str]) -> list[int]:
-    """Return the numbers, from 0, of the events that a question can name: with words, and with the same words nowhere
-    else.
+    """Return the numbers, from 0, of the events that a question can name, in order. Such an event has words, and occurs
+    only once in the list. Equal events in a row count as one, by the number of the first.
 
     >>> list_distinct_events(["a", "A.", "b", "c", "b", ""])
     [0, 3]
@@ -33,7 +33,8 @@ def list_distinct_events(events: Sequence[str]) -> list[int]:
 
 
 def list_adjacent_pairs(numbers: Sequence[int]) -> list[EventPair]:
-    """Return the pairs of events that follow each other directly.
+    """Return the pairs (i, i + 1) of event numbers that follow each other directly, in order. numbers: in ascending
+    order.
 
     >>> list_adjacent_pairs(range(5)), list_adjacent_pairs([0, 1, 3])
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 1)])
@@ -42,7 +43,8 @@ def list_adjacent_pairs(numbers: Sequence[int]) -> list[EventPair]:
 
 
 def list_distant_pairs(numbers: Sequence[int]) -> list[EventPair]:
-    """Return the pairs of events with at least one event between them.
+    """Return the pairs of event numbers that differ by two or more, so that there is at least one event between them.
+    numbers: in ascending order.
 
     >>> list_distant_pairs(range(4))
     [(0, 2), (0, 3), (1, 3)]
@@ -51,11 +53,11 @@ def list_distant_pairs(numbers: Sequence[int]) -> list[EventPair]:
 
 
 def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
-    """Return all pairs of event numbers, the best for a question first: distant and adjacent pairs by turns.
+    """Return all pairs of event numbers, the best for a question first: distant and adjacent pairs by turns, then the
+    remaining ones of either. texts: the events by number, in order of time. `rng` decides between equals.
 
-    texts: the events by number, in order of time. Distant pairs from the beginning and the middle, the middle and the
-    end, and the beginning and the end of the video take turns, before those from within a third; among them, those
-    worded less alike come first. Chance decides between equals.
+    Distant pairs from the beginning and the middle, the middle and the end, and the beginning and the end of the video
+    take turns, before those from within a third; among them, those worded less alike come first.
     """
     numbers = list(texts)
     third = assign_thirds(numbers)
@@ -70,10 +72,9 @@ def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
 
 
 def rank_event_triplets(numbers: Sequence[int], rng: Random) -> list[EventTriplet]:
-    """Return triplets of event numbers in order of time, the best for a question first: no two adjacent, and from
-    different thirds of the video.
-
-    They come from at most MAX_TRIPLET_EVENTS events, which `rng` draws.
+    """Return triplets of event numbers in order of time, the best for a question first. Triplets without adjacent
+    events come first, and among equals those from more different thirds of the video. All events are from at most
+    MAX_TRIPLET_EVENTS (16) that `rng` draws.
     """
     some = sorted(rng.sample(numbers, min(len(numbers), MAX_TRIPLET_EVENTS)))
     third = assign_thirds(numbers)
@@ -84,7 +85,7 @@ def rank_event_triplets(numbers: Sequence[int], rng: Random) -> list[EventTriple
 
 
 def assign_thirds(numbers: Sequence[int]) -> dict[int, int]:
-    """Return for every event number whether it belongs to the beginning (0), the middle (1) or the end (2)."""
+    """Return by event number whether the event belongs to the beginning (0), middle (1) or end (2) of the list."""
     return {number: 3 * place // len(numbers) for place, number in enumerate(numbers)}
 
 
@@ -94,7 +95,9 @@ def compute_word_overlap(words: frozenset[str], others: frozenset[str]) -> float
 
 
 def interleave_pairs(*lists: Sequence[EventPair]) -> list[EventPair]:
-    """Return one item of each list by turns, until all are used up."""
+    """Return the pairs of all lists by turns: the first of every list, then the second of every list, until all are
+    used up.
+    """
     return [item for row in zip_longest(*lists) for item in row if item is not None]
 
 
@@ -116,22 +119,25 @@ FIRST, SECOND = "first", "second"
 
 @dataclass(frozen=True, slots=True)
 class QuestionDraft:
-    """A question before its key is drawn: its template and its events, by number and in order of time."""
+    """A question before its key is drawn: its template ("directly", "before", "first" or "order") and its events, by
+    number and in order of time.
+    """
 
     template: QuestionTemplate
     events: tuple[int, ...]
 
 
 def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0) -> QuestionSet:
-    """Return a set of at most n questions about the order of events, without a model.
+    """Return a set of at most n questions about the order of events, without a model; an empty set with a reason for
+    fewer than two events that can be named. events: descriptions in order of time. seed: draws events and keys; the
+    same arguments give the same questions. Raises ValueError for n < 1.
 
-    events: descriptions in order of time. Events with the same words are merged where they follow each other, and left
-    out where another comes between them, as their order is not defined; n_malformed counts events that are left out.
+    Events with the same words are merged where they follow each other, and left out where another comes between them,
+    as their order is not defined; n_malformed counts events that are left out or merged.
 
     Of 10 questions 3 are yes_no, 4 choices of two, 3 orders of three; where a kind runs out of events, others fill up.
     "yes" and "no" occur equally often or differ by one, as do the first and the second choice; orders repeat no key
-    before all six have occurred, and are not all "ABC". The same arguments give the same questions. Raises ValueError
-    for n < 1.
+    before all six have occurred, and are not all "ABC".
 
     >>> build_chronology_questions(["A man opens a door.", "A dog runs out."], n=1).questions[0].choices
     ('A man opens a door', 'A dog runs out')
@@ -151,8 +157,8 @@ def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0
 
 
 def list_templates(n: int) -> list[QuestionTemplate]:
-    """Return the templates of n questions: 3 of 10 yes_no, a third of them "directly", 3 of 10 orders, and for the
-    others "first".
+    """Return the templates of n questions, sorted. 3 of 10 are yes_no, a third of these "directly" and the others
+    "before"; 3 of 10 are "order", and the others "first".
 
     >>> list_templates(10)
     ['directly', 'before', 'before', 'first', 'first', 'first', 'first', 'order', 'order', 'order']
@@ -165,7 +171,8 @@ def list_templates(n: int) -> list[QuestionTemplate]:
 
 def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionDraft]:
     """Draw the templates and events of at most n questions, sorted by template: none twice, and every pair of events as
-    seldom as possible.
+    seldom as possible. texts: the events by number, in order of time. If a template runs out of events, others take its
+    place.
     """
     numbers = list(texts)
     pairs = rank_event_pairs(texts, rng)
@@ -189,7 +196,9 @@ def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionD
 
 
 def build_questions(drafts: Sequence[QuestionDraft], texts: Mapping[int, str], rng: Random) -> list[Question]:
-    """Return the questions of drafts, in order, with keys drawn by `rng`, balanced within each kind."""
+    """Return the questions of drafts, in order, with keys drawn by `rng`, balanced within each kind. texts: the events
+    by number.
+    """
     counts = Counter(KIND_BY_TEMPLATE[draft.template] for draft in drafts)
     keys: Mapping[QuestionKind, list[str]] = {
         "yes_no": draw_balanced_keys((YES, NO), counts["yes_no"], rng),
@@ -200,12 +209,16 @@ def build_questions(drafts: Sequence[QuestionDraft], texts: Mapping[int, str], r
 
 
 def draw_balanced_keys(keys: tuple[str, str], n: int, rng: Random) -> list[str]:
-    """Return n keys from two, equally often, in random order; where n is odd, chance decides which comes once more."""
+    """Return n keys drawn from two, both equally often, in random order. If n is odd, chance decides which of both
+    comes once more.
+    """
     return shuffle_items([*keys * (n // 2), *rng.sample(keys, n % 2)], rng)
 
 
 def draw_order_keys(n: int, rng: Random) -> list[str]:
-    """Return the keys of n orders: all six before one comes again. The last, which is used first, is not "ABC"."""
+    """Return n keys of order questions, permutations of "ABC"; all six occur before one comes again, counted from the
+    end. The last key, which is used first, is not "ABC".
+    """
     first = rng.choice(ORDERS[1:])
     rest = shuffle_items([order for order in ORDERS if order != first], rng)
     # Keys are taken from the end.
@@ -214,7 +227,7 @@ def draw_order_keys(n: int, rng: Random) -> list[str]:
 
 def build_question(draft: QuestionDraft, texts: Mapping[int, str], key: str) -> Question:
     """Build the question of a draft for a key: "yes" or "no", "first" (the first choice is right) or "second", or an
-    order.
+    order such as "CAB". texts: the events by number.
     """
     if draft.template == "order":
         return build_order_question(draft.events, [texts[number] for number in draft.events], key)
@@ -230,8 +243,8 @@ def build_question(draft: QuestionDraft, texts: Mapping[int, str], key: str) -> 
 
 
 def build_order_question(numbers: Sequence[int], texts: Sequence[str], key: str) -> Question:
-    """Build a question for the order of three events, given in order of time, under letters for which `key` is the
-    answer.
+    """Build a question for the order of three events. numbers, texts: the events in order of time. key: the answer,
+    such as "CAB", which decides the letters under which the question lists the events.
 
     >>> build_order_question((0, 4, 7), ["she rises", "she eats", "she leaves"], "CAB").text
     'Put these events into the order in which they come in the video. A: she eats. B: she leaves. C: she rises.'
@@ -245,9 +258,8 @@ def build_order_question(numbers: Sequence[int], texts: Sequence[str], key: str)
 
 
 def reletter_events(question: Question, letters: str) -> Question:
-    """Return an order question with its events under other letters: the event under letters[i] moves under "ABC"[i].
-
-    A question whose text was not made by `build_order_question` stays as it is.
+    """Return an order question with its events under other letters: the event under letters[i] moves under "ABC"[i]. A
+    question whose text was not made by `build_order_question` stays as it is.
 
     >>> asked = build_order_question((0, 4, 7), ["she rises", "she eats", "she leaves"], "CAB")
     >>> reletter_events(asked, "BCA").text

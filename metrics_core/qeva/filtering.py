@@ -26,14 +26,13 @@ AnswerOutcome = Literal["correct", "wrong", "abstain", "error"]
 def judge_replies(
     answered: Sequence[tuple[Question, Reply]], matcher: AnswerMatcher | None = None
 ) -> list[AnswerJudgement]:
-    """Return for every (question, reply), in order, whether the reply is right. A reply with a status other than "ok"
-    is not judged: its `correct` is None.
+    """Return for every (question, reply), in order, whether the reply is right. A closed question's reply is right if
+    it equals the key; the matcher judges open ones, in one batch. A reply with a status other than "ok" is not judged:
+    its `correct` is None. Raises ValueError for an answered open question without a matcher.
 
     >>> red = Question("factuality", "yes_no", "Is it red?", "yes", ("yes", "no"))
     >>> [result.correct for result in judge_replies([(red, Reply("ok", "No.", "no")), (red, Reply("abstain"))])]
     [False, None]
-
-    The matcher is asked once, for the open questions. Raises ValueError for an open question without a matcher.
     """
     needs_matcher = [reply.status == "ok" and question.kind == "open" for question, reply in answered]
     to_match = [pair for pair, is_open in zip(answered, needs_matcher, strict=True) if is_open]
@@ -49,8 +48,8 @@ def judge_replies(
 
 
 def choose_outcome(status: ReplyStatus, correct: bool | None) -> AnswerOutcome:
-    """Return the outcome of a reply, also of a stored one, from its status and its judgement: "correct", "wrong",
-    "abstain" or "error".
+    """Return the outcome of a reply: "abstain" for this status, "correct" or "wrong" for a judged answer, else "error".
+    status: of the reply. correct: the judgement on it, None where there is none.
 
     >>> choose_outcome("ok", False), choose_outcome("abstain", None), choose_outcome("refused", None)
     ('wrong', 'abstain', 'error')
@@ -67,7 +66,9 @@ def choose_outcome(status: ReplyStatus, correct: bool | None) -> AnswerOutcome:
 def judge_outcomes(
     answered: Sequence[tuple[Question, Reply]], matcher: AnswerMatcher | None = None
 ) -> list[AnswerOutcome]:
-    """Judge replies and return their outcomes, in order. Errors are those of `judge_replies`."""
+    """Judge every (question, reply), and return the outcomes, in order: "correct", "wrong", "abstain" or "error". The
+    matcher judges open questions. Raises ValueError for an answered open question without a matcher.
+    """
     judged = judge_replies(answered, matcher)
     return [
         choose_outcome(reply.status, judgement.correct) for (_, reply), judgement in zip(answered, judged, strict=True)
@@ -80,12 +81,11 @@ FilterFailure: TypeAlias = Failure
 @dataclass(frozen=True, slots=True)
 class FilterMark:
     """The decision of filtering on one question ("keep", "trivial", "low_quality" or "error"), with the outcomes that
-    led to it.
+    led to it. closed_book: the outcome of every vote without a context. open_book: the outcome with the source in
+    sight, None where it was not asked. reason: the reply that decided, or why there is an error.
 
-    closed_book: the outcome of every vote without a context; voting ends with the first vote that is wrong or abstains,
-    as the question cannot be trivial any more. open_book: the outcome with the source in sight, None where it was not
-    asked. reason: the reply that decided, or why there is an error. failure: for an error, the status of the reply that
-    failed, or of the judgement on it.
+    Voting ends with the first vote that is wrong or abstains, as the question cannot be trivial any more. failure: for
+    an error, the status of the reply that failed, or of the judgement on it.
     """
 
     closed_book: tuple[AnswerOutcome, ...]
@@ -96,18 +96,17 @@ class FilterMark:
 
 
 def is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:
-    """Return whether a closed-book vote was wrong or abstained: then the question is not trivial, whatever the other
-    votes are.
+    """Return whether a closed-book vote, an answer without a context, was wrong or abstained. The question is then not
+    trivial, whatever the other votes are.
     """
     return "wrong" in closed_book or "abstain" in closed_book
 
 
 def decide_question(closed_book: Sequence[AnswerOutcome], open_book: AnswerOutcome | None = None) -> Decision:
-    """Return whether to keep a question: "trivial" if all closed-book votes are correct, else "keep" if its source
-    gives the key, else "low_quality"; "error" where failed replies leave this open.
-
-    A vote without an outcome sets the question aside as "error", unless another vote has failed to answer it. Raises
-    ValueError without votes, and for a question that is not trivial and has no open-book outcome.
+    """Return whether to keep a question: "trivial" if all closed-book votes (answers without a context) are correct,
+    else "keep" if the open-book answer, from its source, is correct, else "low_quality". It is "error" if the open-book
+    answer failed, or a vote failed and no other vote is wrong or abstains. Raises ValueError without votes, and for a
+    question that is not trivial and has no open-book outcome.
 
     >>> decide_question(["correct"]), decide_question(["error"])
     ('trivial', 'error')
@@ -133,13 +132,14 @@ def filter_questions(
     votes: int = 1,
 ) -> list[FilterMark]:
     """Ask each question without and with the source it was written from, and return one mark per question, in order,
-    with the decision whether to keep it.
+    with the decision whether to keep it. asked: (question, source). closed_book and open_book answer without and with
+    the source; the matcher judges open questions. votes: the most closed-book answers to a question.
 
     All questions are asked without a context first, vote by vote, with the seeds 0 to votes - 1; those that are not
-    trivial are asked with their source. Every stage is one batch for the answerer and one for the matcher, which open
-    questions need. votes: closed-book votes a question; 1 is the paper's, more spare questions that a guess happens to
-    answer, if the answerer gives another answer with another seed (see `ChatAnswerer.answer`). Raises ValueError for
-    fewer votes than 1, and for open questions without a matcher.
+    trivial are asked with their source. Every stage is one batch for the answerer and one for the matcher. One vote is
+    the paper's number; more spare questions that a guess happens to answer, if the answerer gives another answer with
+    another seed (see `ChatAnswerer.answer`). Raises ValueError for fewer votes than 1, and for open questions without a
+    matcher.
     """
     if votes < 1:
         raise ValueError(f"Questions need at least one closed-book vote, not {votes}.")

@@ -20,11 +20,11 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question about a video or a summary, with its choices and its key (the right answer).
+    """One question about a video or a summary, with its choices and its key (the right answer). choices: all answers
+    there are, in the order shown; empty for an open question, ("yes", "no") for yes_no, permutations such as "ACB" for
+    order. answer: the key, one of the choices, or for an open question the reference answer.
 
-    text: the question itself, without the choices. choices: all answers there are, in the order shown; empty for an
-    open question; ("yes", "no") for yes_no; permutations such as "ACB" for order. answer: the key, one of the choices,
-    or for an open question the reference answer. category: of a factuality question. events: for chronology, which
+    text: the question itself, without the choices. category: of a factuality question. events: for chronology, which
     events of the video's list the question names, by number from 0. statements: what an entailment model can check
     instead of reading the question: one for an open or yes_no question (its key is "yes" when it holds), one per
     choice, or for chronology the events in the order in which the question names them.
@@ -43,7 +43,6 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
     """The questions of one dimension about one video, or about one summary where the dimension is factuality.
-
     n_requested: how many were asked for. n_malformed: how many came back unusable and are not among `questions`.
     status: "ok", also for an empty set, with the cause in `reason`; "refused" or "error" where the model gave none.
     """
@@ -68,9 +67,8 @@ class JpegFrame:
 
 @dataclass(frozen=True, slots=True)
 class VideoAsFrames:
-    """A video as a model sees it: sampled frames, in order of time.
-
-    frame_params: how frames were sampled, scaled and compressed; part of every cache key.
+    """A video as a model sees it: sampled frames, in order of time. frame_params: how frames were sampled, scaled and
+    compressed; part of every cache key.
     """
 
     frames: tuple[JpegFrame, ...]
@@ -80,10 +78,10 @@ class VideoAsFrames:
 @dataclass(frozen=True, slots=True)
 class VideoNotes:
     """The events and facts that people wrote about one video; they replace the video where there is no video model.
-
     events: what happens, in order of time. facts: statements that hold for the video, in any order. source: what they
-    are taken from, such as `references` or `keypoints`. more: everything else that people wrote about the video;
-    answers may use it, but no question is written from it. A score from notes is not reference-free.
+    are taken from, such as `references` or `keypoints`. more: everything else that people wrote about it.
+
+    Answers may use `more`, but no question is written from it. A score from notes is not reference-free.
     """
 
     events: tuple[str, ...]
@@ -98,8 +96,8 @@ Context: TypeAlias = str | VideoAsFrames | VideoNotes | None
 
 @dataclass(frozen=True, slots=True)
 class ContextQuestion:
-    """A question with the context it is to be answered from. seed: another one may give another reply and shows choices
-    in another order.
+    """A question with the context from which it is to be answered: a summary, a video, or None for the words of the
+    question only. seed: another one may give another reply and shows choices in another order.
     """
 
     question: Question
@@ -109,11 +107,11 @@ class ContextQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer to a question, as text and in the terms of the question's choices; or the status of why there is none.
+    """One answer to a question, or the status of why there is none. raw: the words of the reply. normalised: one of the
+    question's choices, or for an open question the answer itself; None unless status is "ok". reason: why the status is
+    not "ok", or what the answer was decided by.
 
-    raw: the words of the reply. normalised: one of the question's choices, or for an open question the answer itself;
-    None unless status is "ok". reason: why the status is not "ok", or what the answer was decided by. score: for an
-    answer by entailment the probability that decided, else None. evidence: the sentence that decided.
+    score: for an answer by entailment the probability that decided, else None. evidence: the sentence that decided.
     """
 
     status: ReplyStatus
@@ -126,11 +124,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class AnswerJudgement:
-    """Whether one reply is right, or the status of why nobody could judge it.
-
-    correct: None exactly where status is not "ok", or where the reply gives no answer to judge. status: "malformed",
-    "refused" or "error" where a matcher gave no judgement; only after an "error" may asking again help. reason: why
-    the status is not "ok".
+    """Whether one reply is right, or the status of why nobody could judge it. correct: None exactly where status is not
+    "ok", or where the reply gives no answer to judge. status: "malformed", "refused" or "error" where a matcher gave no
+    judgement; only after an "error" may asking again help. reason: why the status is not "ok".
     """
 
     correct: bool | None
@@ -147,13 +143,15 @@ class VideoExaminer(Protocol):
         ...
 
     def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Return one set of coverage questions for every video, in order (paper 3.1; spec 3.1); open ones have a
-        reference answer.
+        """Return one set of coverage questions for every video, in order; open questions have a reference answer (paper
+        3.1; spec 3.1). A failure on one video is the status of its set.
         """
         ...
 
     def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Return one set of questions about the order of events for every video, in order (spec 3.3)."""
+        """Return one set of questions about the order of events for every video, in order (spec 3.3). A failure on one
+        video is the status of its set.
+        """
         ...
 
 
@@ -166,7 +164,9 @@ class SummaryExaminer(Protocol):
         ...
 
     def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
-        """Return one set of factuality questions for every summary, in order."""
+        """Return one set of factuality questions for every summary, in order. A failure on one summary is the status of
+        its set.
+        """
         ...
 
 
@@ -194,7 +194,7 @@ class AnswerMatcher(Protocol):
         ...
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """Return one judgement for every (question, reply), in order; replies have the status "ok". A failure on one
-        pair is the status of its judgement.
+        """Return one judgement for every (question, reply), in order. The questions are open, and the replies have the
+        status "ok". A failure on one pair is the status of its judgement.
         """
         ...

@@ -41,8 +41,9 @@ ABSTENTION = re.compile(rf"(?:(?:{_WHO} )?(?:{_NOT} {_KNOWN}|{_UNKNOWN})|{_MISSI
 
 
 def parse_reply(question: Question, raw: str) -> Reply:
-    """Parse the words of an answer to a question. Every text gives a Reply: status "ok", "abstain" or "malformed",
-    never an error.
+    """Parse the words `raw` of an answer to a question. The reply has the status "ok" with one of the choices, or for
+    an open question the words themselves; "abstain" where they say that the context does not give the answer; and else
+    "malformed". No text raises an error.
 
     A closed question accepts a choice's text, its letter ("B", "option b", "b) the text"), or its number from 1, in
     the order of `question.choices`; the text of a choice counts before its letter. A yes_no question accepts "true",
@@ -86,8 +87,8 @@ def clean_reply_text(text: str) -> str:
 
 
 def find_choice(question: Question, text: str) -> str | None:
-    """Return the choice that a cleaned reply names, also after words such as "the answer is"; None where it names none
-    or several.
+    """Return the choice that a reply names, also after words such as "the answer is"; None where it names none or
+    several. text: the reply as `clean_reply_text` returns it.
     """
     bare = LEAD.sub("", text).strip(EDGES)
     named = match_choice(question, text)
@@ -95,8 +96,8 @@ def find_choice(question: Question, text: str) -> str | None:
 
 
 def match_choice(question: Question, text: str) -> str | None:
-    """Return the choice whose text, letter or number a cleaned text is; None for none or several. An order also matches
-    with arrows and the like.
+    """Return the choice whose text, letter or number from 1 a reply is; None for none or several. An order also matches
+    with arrows and the like. text: the reply as `clean_reply_text` returns it.
     """
     by_text = [choice for choice in question.choices if clean_reply_text(choice) == text]
     if by_text:
@@ -117,19 +118,21 @@ def match_choice(question: Question, text: str) -> str | None:
 
 
 def parse_yes_no(text: str) -> str | None:
-    """Return "yes" or "no" for a cleaned text that is a word for it, such as "true"; else None."""
+    """Return "yes" or "no" for a word that means it, such as "true" or "n"; None for another text. text: cleaned by
+    `clean_reply_text`.
+    """
     return "yes" if text in YES_WORDS else "no" if text in NO_WORDS else None
 
 
 def find_labelled_choice(question: Question, label: str) -> str | None:
-    """Return the choice with this letter, or this number from 1; None where there is none."""
+    """Return the choice with this label, a lower-case letter or a number from 1; None where there is none."""
     place = int(label) - 1 if label.isdecimal() else ord(label) - ord("a")
     return question.choices[place] if 0 <= place < len(question.choices) else None
 
 
 def parse_order(question: Question, text: str) -> str | None:
-    """Return the order that a cleaned text spells with letters or with numbers from 1; else None. A text with an arrow
-    to the left gives None.
+    """Return the order, one of the choices, that a reply spells with letters or with numbers from 1; None where it
+    spells none, or has an arrow to the left. text: the reply as `clean_reply_text` returns it.
     """
     if "<" in text or "←" in text:
         return None

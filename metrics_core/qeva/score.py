@@ -18,8 +18,9 @@ DimensionStatus = Literal[
 
 @dataclass(frozen=True, slots=True)
 class DimensionScore:
-    """The score of one dimension of one summary: the share of right answers among its kept questions, in [0, 1]; None
-    unless status is "ok".
+    """The score of one dimension of one summary. value: the share of right answers among its scored questions, in [0,
+    1], with Wilson's 95 % interval from low to high; all None unless status is "ok". reason: why there is no value. The
+    fields n_... count questions and answers.
 
     =================  ==============================================================
     status             meaning
@@ -33,10 +34,10 @@ class DimensionScore:
     empty_summary      factuality of a summary that states nothing
     =================  ==============================================================
 
-    low, high: Wilson's 95 % interval of value. n_generated: the usable questions that were written, the sum of
-    n_trivial, n_low_quality, n_filter_error and n_kept. n_answer_error: kept questions whose answers failed, were
-    refused or could not be read. n_scored: the denominator of value. n_abstain: abstentions, because the context does
-    not give the answer; they count as wrong. reason: why there is no value.
+    n_generated: the usable questions that were written; after filtering, the sum of n_trivial, n_low_quality,
+    n_filter_error and n_kept. n_answer_error: kept questions whose answers failed, were refused or could not be read.
+    n_scored: the denominator of value. n_abstain: abstentions, because the context does not give the answer; they count
+    as wrong.
     """
 
     dimension: Dimension
@@ -58,10 +59,9 @@ class DimensionScore:
 
 @dataclass(frozen=True, slots=True)
 class QevaScore:
-    """QEVA of one summary, with its three dimensions. `value` is their mean, None unless all three are defined.
-
-    partial_mean: the mean of those that are defined, which equals `value` where all are; None where none is. It is
-    no QEVA: two summaries with different undefined dimensions cannot be compared by it.
+    """QEVA of one summary, with the scores of its three dimensions. `value` is the mean of the three, None unless all
+    are defined. `partial_mean` is the mean of the defined ones only; it is no QEVA, because it cannot be compared
+    between summaries with different undefined dimensions.
     """
 
     coverage: DimensionScore
@@ -80,9 +80,8 @@ class QevaScore:
 
     @property
     def partial_mean(self) -> float | None:
-        """The mean of the dimensions that are defined; None where none is.
-
-        It is no QEVA: two summaries with different undefined dimensions cannot be compared by it.
+        """The mean of the dimensions that are defined; None where none is. It is no QEVA: two summaries with different
+        undefined dimensions cannot be compared by it.
         """
         values = [score.value for score in self.dimensions if score.value is not None]
         return sum(values) / len(values) if values else None
@@ -113,11 +112,10 @@ def compute_dimension_score(
     on_error: OnError = "exclude",
 ) -> DimensionScore:
     """Return the score of one dimension of a summary, or a status where too few questions were kept or too many answers
-    failed.
+    failed. marks: one for each question, in order. outcomes: one for each question that the marks keep, in order.
+    on_error: "exclude" leaves failed answers out of the denominator, "wrong" counts them as wrong.
 
-    marks: one for each question, in order. outcomes: one for each question that the marks keep, in order. on_error:
-    whether answers that failed are left out of the denominator or count as wrong. Raises ValueError for another number
-    of marks or outcomes, and for another on_error.
+    Raises ValueError for another number of marks or outcomes, and for another on_error.
     """
     check_marks_and_outcomes(questions, marks, outcomes, on_error)
     counts = count_outcomes(questions, marks, outcomes)
@@ -138,7 +136,9 @@ def compute_dimension_score(
 def count_outcomes(
     questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome]
 ) -> DimensionScore:
-    """Return a dimension's counts of questions and answers as a score without a value, with the status "ok"."""
+    """Return the counts of a dimension's questions by decision and of its answers by outcome, as a score without a
+    value. Its status is "ok", whatever the counts are. outcomes: of the answers to kept questions.
+    """
     n_by_decision, n_by_outcome = Counter(mark.decision for mark in marks), Counter(outcomes)
     return DimensionScore(
         questions.dimension,
@@ -155,7 +155,9 @@ def count_outcomes(
 
 
 def explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
-    """Return the phrase that explains why a dimension has no question to score."""
+    """Return the phrase that explains why a dimension has no question to score: none was written, or filtering kept
+    none.
+    """
     if counts.n_generated == 0:
         return questions.reason or "no question was written"
     return (
@@ -171,10 +173,12 @@ def explain_few_kept(counts: DimensionScore) -> str:
 
 
 def compute_summary_score(scored: Mapping[Dimension, DimensionScore], n_sentences: int) -> QevaScore:
-    """Return QEVA of a summary from its three dimensions; `n_sentences` is the summary's number of sentences.
+    """Return QEVA of a summary from its three dimensions. Chronology, and with it QEVA, becomes None (status
+    "one_event") for a summary of fewer than two sentences that abstains from all its chronology questions. n_sentences:
+    the summary's number of sentences.
 
     A single sentence that answers no question about order is taken to describe one event. The order of one event is not
-    wrong but undefined: chronology, and with it QEVA, is None.
+    wrong but undefined.
     """
     chronology = scored["chronology"]
     is_silent = chronology.value is not None and chronology.n_abstain == chronology.n_scored
@@ -197,9 +201,10 @@ def compute_empty_summary_score(
     coverage: tuple[QuestionSet, Sequence[FilterMark]], chronology: tuple[QuestionSet, Sequence[FilterMark]]
 ) -> QevaScore:
     """Return QEVA of an empty summary, without a model: coverage and chronology 0, factuality and the value None.
+    Coverage and chronology have no value where too few questions were written or kept. coverage, chronology: the
+    questions, and one mark for each question.
 
-    An empty summary answers no question, and states nothing that is false. Coverage and chronology have no value where
-    filtering kept too few questions.
+    An empty summary answers no question, and states nothing that is false.
     """
     answered = [
         compute_dimension_score(questions, marks, ["abstain"] * sum(mark.decision == "keep" for mark in marks))
@@ -210,10 +215,10 @@ def compute_empty_summary_score(
 
 
 def find_question_shortage(questions: QuestionSet) -> DimensionScore | None:
-    """Return the score, without a value, of a dimension for which fewer than MIN_QUESTIONS questions were written; else
-    None. Asks no model.
+    """Return a score without a value, with its reason, for a dimension with fewer than MIN_QUESTIONS (3) questions
+    written; else None. Asks no model.
 
-    None where the dimension has a value if filtering keeps every question. Asks no model.
+    None means that the dimension has a value if filtering keeps every question and few answers fail.
 
     >>> few = find_question_shortage(QuestionSet("chronology", (), n_requested=10, reason="the video has one event"))
     >>> few and few.reason
@@ -233,7 +238,9 @@ segment_index'
 def check_marks_and_outcomes(
     questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome], on_error: str
 ) -> None:
-    """Raise ValueError unless every question has a mark, every kept one an outcome, and `on_error` is a known value."""
+    """Raise ValueError unless every question has a mark, every kept one an outcome, and `on_error` is "exclude" or
+    "wrong".
+    """
     if len(marks) != len(questions.questions):
         raise ValueError(
             f"The number of marks is {len(marks)}, that of questions {len(questions.questions)}: give one per question."

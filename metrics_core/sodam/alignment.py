@@ -20,12 +20,18 @@ from metrics_core.sodam.spans import (
 
 
 def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, compat: Compat | None = None) -> Alignment:
-    """Return the alignment of predicted with reference segments whose sum of IoU is greatest (arXiv 2602.08711).
+    """Return the alignment of predicted with reference segments whose sum of IoU, the overlap of their times, is
+    greatest (arXiv 2602.08711). Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0.
+    compat="official" repeats the official code, whose sum can be smaller. Raises ValueError for another shape or for
+    seconds that are not finite.
 
-    Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0. The anchors pair a reference with a
-    prediction: they keep the order of time on both sides and always overlap. Of equally good alignments the one with
-    the earliest anchors counts. A prediction without an anchor joins the anchored reference before or after it,
-    whichever it overlaps more; without an overlap it is an orphan.
+    The anchors pair a reference with a prediction: they keep the order of time on both sides and always overlap. Of
+    equally good alignments the one with the earliest anchors counts. A prediction without an anchor joins the anchored
+    reference before or after it, whichever it overlaps more; without an overlap it is an orphan.
+
+    The official code takes spans in the order of the input, the last pair of every row instead of the optimal path, and
+    every prediction in a group, even without overlap, if there is a reference; `total_iou` then adds up the IoU
+    of these anchors. A reversed span is swapped and counted, with a SodamWarning.
 
     compat="official" repeats the official code: spans in the order of the input, the last pair of every row instead of
     the optimal path, and every prediction in a group, even without overlap; `total_iou` then adds up the IoU of these
@@ -50,10 +56,10 @@ def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, com
 def align_batch(
     pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]], *, compat: Compat | None = None
 ) -> list[Alignment]:
-    """Return the alignment of every pair (reference_spans, predicted_spans), in order: as `align` does, but faster.
+    """Return the alignment of every pair (reference_spans, predicted_spans), in order, as `align` does, but faster.
+    Errors name the pair by its position from 0. One SodamWarning counts the reversed spans of all pairs.
 
-    Videos with equal numbers of segments are aligned together. Errors name the video by its position from 0. One
-    warning counts the reversed spans of all videos.
+    Videos with equal numbers of segments are aligned together.
 
     >>> [alignment.total_iou for alignment in align_batch([([[0, 4]], [[0, 2]]), ([], [[0, 1]]), ([[0, 4]], [[3, 4]])])]
     [0.5, 0.0, 0.25]
@@ -90,7 +96,8 @@ def align_stack(
     references: FloatArray, predictions: FloatArray, n_swapped: list[int], official: bool
 ) -> list[Alignment]:
     """Return the alignments of videos with equal numbers of segments, in order, given their spans (videos, N, 2) and
-    (videos, M, 2).
+    (videos, M, 2) with start <= end. n_swapped: the number of spans of every video that were swapped before, copied
+    into the result. official: align as the official code does.
     """
     sides = references, predictions
     if official:
@@ -109,7 +116,9 @@ def align_stack(
 
 
 def sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
-    """Return the sum of the IoU along the path of every video, (videos,)."""
+    """Return the sum of the IoU along the path of every video, (videos,). path (videos, N): the prediction paired with
+    every reference, -1 for none. iou: (videos, N, M).
+    """
     on_path = path[:, :, None] == np.arange(iou.shape[2])
     worth: FloatArray = np.where(on_path, iou, 0.0).sum(axis=(1, 2))
     return worth
@@ -118,10 +127,9 @@ def sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
 def build_alignment(
     references: list[int], predictions: list[int], path: list[int], owners: list[int], value: float, n_swapped: int
 ) -> Alignment:
-    """Build one video's alignment, with segments named by their positions in the caller's input.
-
-    references, predictions: these positions in the order in which the segments were aligned. path: for every reference
-    the paired prediction, owners: for every prediction the reference whose group it joins; -1 for none.
+    """Build one video's alignment, with segments named by their positions in the caller's input. references,
+    predictions: these positions in the order in which the segments were aligned. path: for every reference the paired
+    prediction, owners: for every prediction the reference whose group it joins; -1 for none. value: the sum of IoU.
     """
     anchors = tuple((references[i], predictions[j]) for i, j in enumerate(path) if j >= 0)
     groups: dict[int, list[int]] = {reference: [] for reference, _ in anchors}

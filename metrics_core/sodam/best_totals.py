@@ -8,8 +8,8 @@ from metrics_core.arrays import FloatArray, IntArray
 
 
 def compute_best_totals(iou: FloatArray) -> FloatArray:
-    """Return the table S (videos, N + 1, M + 1), where S[i, j] is the greatest sum of IoU that pairs of the first i
-    references and j predictions reach.
+    """Return the table S (videos, N + 1, M + 1) from the IoU (videos, N, M). S[v, i, j] is the greatest sum of IoU that
+    ordered pairs of the first i references and the first j predictions of video v reach.
 
     S[i, j] = max(S[i-1, j], S[i, j-1], S[i-1, j-1] + iou[i, j]) with zeros along the borders (Eq. 3 of arXiv
     2602.08711). The best pairs of a video have the IoU S[N, M] in all.
@@ -26,8 +26,8 @@ def compute_best_totals(iou: FloatArray) -> FloatArray:
 
 
 def find_optimal_path(total: FloatArray) -> IntArray:
-    """Return for every reference its paired prediction, or -1 for none, (videos, N), so that the pairs' IoU adds up to
-    S[N, M].
+    """Return for every reference its paired prediction, or -1 for none: (videos, N). total: the table S of
+    `compute_best_totals`. The pairs' IoU adds up to its last cell, the greatest sum.
 
     Of equal steps, dropping a reference comes before dropping a prediction. Both come before a pair, so every pair on
     the path overlaps: a pair without overlap adds nothing.
@@ -46,7 +46,8 @@ def find_optimal_path(total: FloatArray) -> IntArray:
 
 
 def find_official_path(total: FloatArray) -> IntArray:
-    """Return for every reference the prediction that the official code pairs it with, or -1 for none, (videos, N).
+    """Return for every reference the prediction that the official code pairs it with, or -1 for none: (videos, N).
+    total: the table S of `compute_best_totals`.
 
     The code takes in every row the last pair to the left of the pair in the row below. It ignores which cells the best
     path visits, so the path can reach less than S[N, M]. The first reference and the first prediction always count as a

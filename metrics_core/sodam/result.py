@@ -12,12 +12,12 @@ Status = Literal["ok", "no_prediction", "no_reference"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """An assignment of one video's predicted segments to its reference segments. All indices are positions in the
-    caller's input.
+    """An assignment of one video's predicted segments to its reference segments, by their positions in the caller's
+    input. anchors: (reference, prediction) pairs; a segment is in at most one. groups: by anchored reference, all
+    predictions merged into it. orphans: predictions in no group. total_iou: sum of the anchors' IoU, in [0, min(N, M)].
 
-    anchors: (reference, prediction) pairs in time order; a segment is in at most one. groups: all predictions merged
-    into an anchored reference, in time order, by reference. orphans: predictions in no group, in time order. total_iou:
-    sum of the anchors' IoU, in [0, min(N, M)]. n_swapped: spans of both sides that ended before they started.
+    All are in time order, or with compat="official" in the order of the input. n_swapped: spans of both sides that
+    ended before they started.
     """
 
     anchors: tuple[tuple[int, int], ...]
@@ -34,10 +34,9 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentScore:
-    """How many keypoints of one anchored reference segment the predictions merged into it cover.
-
-    coverage: covered share of the keypoints in [0, 1], None where the segment has no keypoint. by_dimension: (covered,
-    all) keypoints.
+    """How many keypoints of one anchored reference segment the predictions merged into it cover. reference,
+    predictions: their positions in the input of `align`. coverage: covered share of the keypoints, None where the
+    segment has no keypoint. by_dimension: (covered, all) keypoints of every dimension.
     """
 
     reference: int
@@ -50,7 +49,9 @@ class SegmentScore:
 
 @dataclass(frozen=True, slots=True)
 class DimensionF1:
-    """Precision, recall and F1 of one dimension, in [0, 1]; None where a number is not defined."""
+    """Precision, recall and F1 of one dimension, in [0, 1]. All are None where no reference segment has a keypoint of
+    the dimension; precision also where no prediction counts.
+    """
 
     precision: float | None
     recall: float | None
@@ -60,7 +61,7 @@ class DimensionF1:
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
     """SodaM of one video: precision, recall and F1 over all dimensions and by dimension. Numbers lie in [0, 1] or are
-    None.
+    None. segment_scores: the details of every reference segment that a prediction was merged into.
 
     ==============  ======================================  ==========================================
     status          meaning                                 numbers
@@ -86,10 +87,8 @@ class AlignmentScore:
 @dataclass(frozen=True, slots=True)
 class SystemScore:
     """The unweighted means of F1 over one system's videos, in total and by dimension; None where no video's F1 is
-    defined.
-
-    n_without_prediction videos had no prediction and count as 0. n_undefined videos had no keypoint and are not among
-    the n_videos.
+    defined. n_without_prediction videos had no prediction and count as 0. n_undefined videos had no keypoint and are
+    not among the n_videos.
     """
 
     mean_f1: float | None
@@ -101,13 +100,13 @@ class SystemScore:
 
 @dataclass(frozen=True, slots=True)
 class TemporalScore:
-    """How well the times of one video's predictions fit the references', whatever the texts say. Numbers lie in [0, 1]
-    or are None.
+    """How well the times of one video's predictions fit those of the reference segments, whatever the texts say.
+    precision_by_threshold: by IoU threshold, the share of merged predictions with an IoU above it; recall_by_threshold:
+    the same share of references. precision and recall are their means, f1 the harmonic mean of both. mean_iou: mean of
+    the references' best IoU.
 
-    precision_by_threshold: by IoU threshold, the share of merged predictions with an IoU above it. recall_by_threshold:
-    the same share of references. precision and recall: means over the thresholds. f1: harmonic mean of precision and
-    recall. mean_iou: mean of the references' best IoU. With "no_prediction" precision is None and the rest 0; with
-    "no_reference" all numbers are None.
+    Numbers lie in [0, 1] or are None. With "no_prediction" precision is None, also at every threshold, and the rest 0;
+    with "no_reference" all numbers are None.
     """
 
     status: Status

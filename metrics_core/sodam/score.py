@@ -31,10 +31,8 @@ IOU_THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 
 
 def count_covered_keypoints(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[str, tuple[int, int]]:
-    """Return the numbers of (covered, all) keypoints by dimension, given the dimension and the verdict of every
-    keypoint.
-
-    Dimensions come in order of first appearance.
+    """Return the numbers of (covered, all) keypoints by dimension, in order of first appearance. dimensions, covered:
+    the dimension of every keypoint, and whether it is covered. Raises ValueError unless there are as many of both.
 
     >>> count_covered_keypoints(["events", "camera", "events"], [True, False, False])
     {'events': (1, 2), 'camera': (0, 1)}
@@ -47,11 +45,12 @@ def count_covered_keypoints(dimensions: Iterable[str], covered: Iterable[bool]) 
 
 
 def compute_coverage(counts: CoverageCounts, average: Average = "micro") -> float | None:
-    """Return the covered share of the keypoints, in [0, 1]; None where there is no keypoint.
+    """Return the covered share of the keypoints, in [0, 1]; None where there is no keypoint. counts: (covered, all)
+    keypoints by dimension. "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711); "macro" averages over the
+    dimensions that have keypoints. Raises ValueError for another average and for impossible counts.
 
-    "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711); "macro" averages over the dimensions that have
-    keypoints. The coverage of a reference segment is the score of a pair; the coverage of a whole video is its score
-    without alignment (flat_micro, flat_macro). Raises ValueError for another average and for impossible counts.
+    The coverage of a reference segment is the score of a pair; the coverage of a whole video is its score without
+    alignment (flat_micro, flat_macro).
 
     >>> counts = {"events": (2, 4), "camera": (1, 1), "speech": (0, 0)}
     >>> compute_coverage(counts), compute_coverage(counts, "macro"), compute_coverage({"speech": (0, 0)})
@@ -71,8 +70,8 @@ def compute_coverage(counts: CoverageCounts, average: Average = "micro") -> floa
 
 
 def count_verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) -> int:
-    """Return the number of passes that verifying keypoints on one text costs: every keypoint with its best r sentences,
-    or all (r=None).
+    """Return the number of passes, or (sentence, keypoint) pairs, that verifying keypoints on one text costs. Every
+    keypoint is verified on its best r sentences, or on all with r=None. Raises ValueError for r below 1.
 
     >>> [count_verifier_passes(3, n_sentences, r=2) for n_sentences in (5, 1, 0)], count_verifier_passes(3, 5)
     ([6, 3, 0], 15)
@@ -89,13 +88,14 @@ def score_alignment(
     segment_average: Average = "micro",
     compat: Compat | None = None,
 ) -> AlignmentScore:
-    """Return precision, recall and F1 of one video, in total and by dimension (arXiv 2602.08711), from its alignment
-    and its counts of covered keypoints.
+    """Return precision, recall and F1 of one video, in total and by dimension, from its alignment and its covered
+    keypoints (arXiv 2602.08711). counts: (covered, all) keypoints by dimension, for every reference segment in the
+    order given to `align`. segment_average: "micro" or "macro", see `compute_coverage`. compat="official" counts
+    segments without keypoints as 0; else they are left out.
 
-    counts: (covered, all) keypoints by dimension, for every reference segment in the order given to `align`. A keypoint
-    is covered if the predictions merged into its segment cover it; keypoints of segments without a group do not count
-    as covered. segment_average: "micro" or "macro", see `compute_coverage`. With s the sum of the segments' coverage, N
-    their number and M that of groups and orphans, P = s / M, R = s / N and F1 = 2s / (M + N).
+    A keypoint is covered if the predictions merged into its segment cover it; keypoints of segments without a group do
+    not count as covered. With s the sum of the segments' coverage, N their number and M that of groups and orphans, P =
+    s / M, R = s / N and F1 = 2s / (M + N).
 
     A segment without keypoints does not count, and neither does its group: in a dimension, a segment without keypoints
     of this dimension; in total, a segment without any. compat="official" counts such segments with score 0. Raises
@@ -124,8 +124,9 @@ def score_alignment(
 
 
 def compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], official: bool) -> DimensionF1:
-    """Return precision, recall and F1 from the coverage of every reference segment, None for one without keypoints. All
-    are None where no segment has any; `official` takes None as 0.
+    """Return precision, recall and F1 from the coverage of every reference segment. values: these coverages, None for a
+    segment without keypoints, which is left out with its group. All three are None where no segment has keypoints,
+    precision also where no prediction counts. official: take None as 0.
     """
     if official:
         values = [value or 0.0 for value in values]
@@ -142,15 +143,15 @@ def compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], o
 def build_segment_score(
     reference: int, predictions: tuple[int, ...], counts: CoverageCounts, value: float | None
 ) -> SegmentScore:
-    """Build the detail of one reference segment: its predictions, the share of its keypoints that they cover, and the
-    numbers of keypoints.
+    """Build the record of one reference segment, given the predictions merged into it, its (covered, all) keypoints by
+    dimension, and `value`, the covered share.
     """
     covered, keypoints = (sum(count[i] for count in counts.values()) for i in (0, 1))
     return SegmentScore(reference, predictions, covered, keypoints, value, dict(counts))
 
 
 def check_reference_count(alignment: Alignment, n_references: int) -> None:
-    """Raise ValueError where the alignment names a reference segment beyond `n_references`."""
+    """Raise ValueError where the alignment has a group for a reference segment beyond the first `n_references`."""
     missing = [reference for reference in alignment.groups if reference >= n_references]
     if missing:
         raise ValueError(
@@ -161,10 +162,9 @@ def check_reference_count(alignment: Alignment, n_references: int) -> None:
 
 
 def compute_system_score(scores: Sequence[AlignmentScore]) -> SystemScore:
-    """Return the mean F1 of one system's videos, in total and by dimension.
-
-    Every video that has a score counts once, one without a prediction as 0. Videos without keypoints have no score and
-    are left out; `n_undefined` counts them.
+    """Return the mean F1 of one system's videos, in total and by dimension; None where no video has one. Every video
+    that has a score counts once, one without a prediction as 0. Videos without keypoints have no score and are left
+    out; `n_undefined` counts them.
 
     >>> alignment, nothing = Alignment(((0, 0),), {0: (0,)}, (), 0.9), Alignment((), {}, (), 0.0)
     >>> scores = [score_alignment(aligned, [{"events": (1, 2)}]) for aligned in (alignment, nothing)]
@@ -202,12 +202,12 @@ def compute_temporal_score(
     thresholds: Sequence[float] = IOU_THRESHOLDS,
 ) -> TemporalScore:
     """Return temporal precision, recall, F1 and mean IoU of one video: how well merged predictions and orphans overlap
-    the references.
+    the references. Give the spans that `align` was given, (N, 2) and (M, 2) in seconds, and its result. thresholds: IoU
+    values in [0, 1), over which precision and recall are averaged.
 
-    Give the spans that `align` was given, (N, 2) and (M, 2) in seconds. At an IoU threshold in [0, 1), precision is the
-    share of merged predictions whose IoU with some reference is above the threshold; recall is the share of references
-    whose IoU with some merged prediction is. Raises ValueError without thresholds, for thresholds outside [0, 1), and
-    for spans that `align` refuses.
+    At a threshold, precision is the share of merged predictions whose IoU with some reference is above the threshold;
+    recall is the share of references whose IoU with some merged prediction is. Raises ValueError without thresholds,
+    for thresholds outside [0, 1), and for spans that `align` refuses.
 
     >>> score = compute_temporal_score([[0, 10], [10, 20]], [[0, 8]], Alignment(((0, 0),), {0: (0,)}, (), 0.8))
     >>> score.precision, score.recall, score.f1, score.mean_iou
@@ -236,11 +236,13 @@ def compute_temporal_score(
 
 
 def compute_shares_above_levels(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
-    """Return the share of values strictly above every level, by level; None for all levels where `defined` is False."""
+    """Return by level the share of the values `best` that are strictly above it; None for all levels where `defined` is
+    False.
+    """
     return {level: float((best > level).mean()) if defined else None for level in levels}
 
 
 def compute_mean_share(shares: dict[float, float | None]) -> float | None:
-    """Return the mean of the shares over the levels; None where they are not defined."""
+    """Return the mean of the shares that are not None; None where all are. shares: by threshold."""
     numbers = [share for share in shares.values() if share is not None]
     return float(np.mean(numbers)) if numbers else None

@@ -13,15 +13,14 @@ from metrics_core.sodam.result import Alignment
 
 
 class SodamWarning(UserWarning):
-    """A warning that the scores are defined, but the input is probably not what the caller means. It comes once per
-    call.
+    """A warning that the scores are defined, but the input is probably not what the caller means. `align` and
+    `align_batch` give it once per call for segments that end before they start.
     """
 
 
 def convert_spans(name: str, values: npt.ArrayLike) -> tuple[FloatArray, int]:
     """Return spans (n, 2) in float64 with start <= end, and the number of spans that had to be swapped; n may be 0.
-
-    Raises ValueError, naming the array and the row, for another shape and for seconds that are not finite.
+    Raises ValueError, with the array's `name` and the row, for another shape and for seconds that are not finite.
     """
     spans = np.asarray(values, dtype=np.float64)
     if spans.shape == (0,):
@@ -57,10 +56,8 @@ def compute_time_order(spans: FloatArray) -> IntArray:
 
 
 def compute_span_iou(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
-    """Return the intersection over union of every span of `left` (..., n, 2) with every span of `right` (..., m, 2).
-
-    The result (..., n, m) lies in [0, 1]. Spans must not be reversed. A span of length 0 overlaps nothing, not even
-    itself.
+    """Return the intersection over union (..., n, m), in [0, 1], of every span of `left` (..., n, 2) with every span of
+    `right` (..., m, 2). Spans must not be reversed. A span of length 0 overlaps nothing, not even itself.
 
     >>> compute_span_iou([[0, 10], [10, 20]], [[5, 20], [10, 10]]).round(4).tolist()
     [[0.25, 0.0], [0.6667, 0.0]]
@@ -74,8 +71,9 @@ def compute_span_iou(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
 
 
 def assign_owners(path: IntArray, iou: FloatArray, official: bool) -> IntArray:
-    """Return for every prediction the reference whose group it joins, or -1 for none: (videos, M) from paths (videos,
-    N) and IoU (videos, N, M).
+    """Return for every prediction the reference whose group it joins, or -1 for none: (videos, M). path (videos, N):
+    the prediction paired with every reference, -1 for none. iou: (videos, N, M). official: join groups as in the
+    official code, even without overlap.
 
     These are Eqs 4 and 5 of arXiv 2602.08711; docs/metrics/ecs.md describes what they leave open. A prediction joins
     the anchored reference before or after it, whichever overlaps it more. Of equal overlaps the earlier reference
@@ -100,10 +98,9 @@ def assign_owners(path: IntArray, iou: FloatArray, official: bool) -> IntArray:
 
 
 def merge_spans(predicted_spans: npt.ArrayLike, alignment: Alignment) -> FloatArray:
-    """Return one span for every group, from its first start to its last end, then the orphans' own:
-    (n_merged_predictions, 2) in seconds.
-
-    Groups come in the order of the anchors.
+    """Return one span for every group of the alignment, from its first start to its last end, then one for every
+    orphan: (n_merged_predictions, 2) in seconds. Groups come in the order of the anchors. predicted_spans: (M, 2), as
+    given to `align`; reversed spans are swapped.
 
     >>> merge_spans([[0, 5], [5, 10], [50, 60]], Alignment(((0, 0),), {0: (0, 1)}, (2,), 0.5)).tolist()
     [[0.0, 10.0], [50.0, 60.0]]
@@ -116,6 +113,7 @@ def merge_spans(predicted_spans: npt.ArrayLike, alignment: Alignment) -> FloatAr
 
 def merge_texts(texts: Sequence[str], alignment: Alignment) -> dict[int, str]:
     """Return the texts of every group, joined in time order, one per line, by the index of its anchored reference.
+    texts: one for every prediction, in the order given to `align`.
 
     >>> merge_texts(["He sits.", "A man."], Alignment(((0, 0),), {0: (1, 0)}, (), 0.5))
     {0: 'A man.\\nHe sits.'}

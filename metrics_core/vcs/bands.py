@@ -12,8 +12,9 @@ from metrics_core.vcs.windows import MappingWindows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """The shortest (floor) and the longest (ceil) line through the windows of one direction: lengths, cells, and the
-    floor line's steps.
+    """The shortest (floor) and the longest (ceil) line through the mapping windows of one direction, and their lengths.
+    Both lines have one cell in every window; `floor_path` and `ceil_path` are these cells, positions on the timeline
+    from 0. floor_steps: the length of every step of the floor line.
     """
 
     floor_length: float
@@ -27,8 +28,8 @@ EMPTY_BAND = Band(0.0, 0.0, (), (), np.empty(0))
 
 
 def compute_step_lengths(rise: IntArray) -> FloatArray:
-    """Return the length of a step that goes one chunk along the walk and `rise` chunks along the timeline, for every
-    `rise`.
+    """Return the lengths of steps that go one chunk along the walk and `rise` chunks along the timeline, for every
+    `rise`: sqrt(1 + rise * rise).
     """
     return np.asarray(np.sqrt(1 + rise * rise), dtype=np.float64)
 
@@ -39,8 +40,9 @@ def sum_steps(steps: FloatArray) -> FloatArray:
 
 
 def compute_band(windows: MappingWindows) -> Band:
-    """Return the shortest and the longest line through one cell of every window, with ties to the lower cells;
-    EMPTY_BAND for one window.
+    """Return the shortest and the longest line that have one cell in every mapping window, with their lengths and
+    cells. Of equally long lines the one with lower cells is taken, from the last window backwards. One window gives
+    EMPTY_BAND, with lengths 0 and no cells.
     """
     if windows.start.size == 1:
         return EMPTY_BAND
@@ -59,7 +61,8 @@ def compute_band(windows: MappingWindows) -> Band:
 
 
 def find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
-    """Return (cells of the shortest line, cells of the longest line), one cell per window, by a dynamic programme.
+    """Return (cells of the shortest line, cells of the longest line), one cell per window as its position on the
+    timeline, by a dynamic programme.
 
     Both lines are found at once, the longest as the minimum of negated lengths. Windows are padded to a common width
     with cells of infinite cost, so that a step's cost depends only on how far the window moved.
@@ -81,7 +84,10 @@ def find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
 
 
 def trace_back(origin: list[IntArray], line: int, last: int) -> IntArray:
-    """Return the cells of one line from first to last, by following `origin` back from its last cell."""
+    """Return the cells of one line from first to last, counted from the start of their windows. origin: for every step
+    the best cell before every cell, (2, width). line: 0 for the shortest line, 1 for the longest. last: the line's cell
+    in the last window.
+    """
     path = [last]
     for cells in reversed(origin):
         path.append(int(cells[line, path[-1]]))

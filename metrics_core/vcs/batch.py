@@ -28,13 +28,12 @@ def vcs_batch(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSResult]:
-    """Return the VCS of every pair, in order. A pair is (chunk similarities (R, G), `gas`); R and G may differ from
-    pair to pair.
+    """Return the VCS of every pair, in order. A pair is (chunk similarities (R, G), `gas`): one row per reference
+    chunk, one column per generated chunk, and the similarity of the whole texts. R and G may differ from pair to pair.
+    Parameters and numbers are the same as in `vcs_from_similarity`, to the last bit.
 
-    `gas` is the similarity of the whole texts. Parameters and numbers are the same as in `vcs_from_similarity`, to the
-    last bit. Pairs of one shape are scored together, which costs a fraction of scoring them one by one. Errors name the
-    pair by its position from 0; each warning comes once per call. `compute_pair_similarities` makes pairs from
-    embeddings.
+    Pairs of one shape are scored together, which costs a fraction of scoring them one by one. Errors name the pair by
+    its position from 0; each warning comes once per call. `compute_pair_similarities` makes pairs from embeddings.
 
     >>> pairs = [(np.eye(3), 1.0), (np.ones((4, 5)), 0.9), (np.eye(3), 0.8)]
     >>> [round(result.vcs, 3) for result in vcs_batch(pairs)]
@@ -67,9 +66,8 @@ def vcs_per_tolerance(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSResult]:
-    """Return the VCS of one pair at every tolerance of `lcts`, in their order. The chunks are matched only once.
-
-    Numbers, settings, errors and warnings are the same as in `vcs_from_similarity`.
+    """Return the VCS of one pair of texts at every local chronology tolerance in `lcts`, in their order. The chunks are
+    matched only once. Numbers, other parameters, errors and warnings are the same as in `vcs_from_similarity`.
 
     >>> [round(result.vcs, 3) for result in vcs_per_tolerance(np.eye(10)[::-1], 1.0, [0, 1, 2])]  # in reverse order
     [0.0, 0.478, 0.478]

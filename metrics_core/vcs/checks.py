@@ -18,15 +18,16 @@ ROUNDING = 0.01
 
 
 class VCSWarning(UserWarning):
-    """A warning that the scores are defined, but the caller probably means something else. Given once per call, not per
-    pair.
+    """A warning that the scores are defined, but the caller probably means something else: similarities outside [-1,
+    1], or a tolerance between 0 and 1. Given once per call, not per pair.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class VCSParameters:
-    """The parameters of VCS. Making one raises ValueError for a value that is not finite or negative where it must not
-    be. A pair gets one result for each tolerance in `lcts`.
+    """The parameters of VCS, which `vcs_from_similarity` explains. A pair gets one result for each local chronology
+    tolerance in `lcts`. Making one raises ValueError for a number that is not finite, and for a negative tolerance or
+    `context_window_control`.
     """
 
     lcts: tuple[float, ...]
@@ -47,8 +48,8 @@ class VCSParameters:
 
 
 def require_finite_gas(gas: float, pair: str = "") -> float:
-    """Return `gas` as a Python float. Raises ValueError unless it is finite; `pair`, such as " of pair 3", names it in
-    the message.
+    """Return `gas`, the cosine similarity of two whole texts, as a Python float. Raises ValueError unless it is finite;
+    `pair`, such as " of pair 3", names the pair in the message.
     """
     if not math.isfinite(gas):
         raise ValueError(f"gas{pair} is {gas}: give the finite cosine similarity of the two whole texts.")

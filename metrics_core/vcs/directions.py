@@ -18,7 +18,10 @@ from metrics_core.vcs.result import DistanceDetail, LineDetail, VCSResult
 
 @dataclass(frozen=True, slots=True)
 class DirectionScore:
-    """LAS, NAS-D and NAS-L of one pair in one direction, precision or recall, with their matches and details."""
+    """The scores of one pair of texts in one direction, precision or recall. las: mean similarity of the matches. nas_d
+    and nas_l: how well the matches keep the order of the story, by their distance to the windows and by the length of
+    their line. match_indices: the match of every walked chunk.
+    """
 
     las: float
     nas_d: float
@@ -29,7 +32,8 @@ class DirectionScore:
 
 
 def score_stack(stack: FloatArray, gas: Sequence[float], parameters: VCSParameters) -> list[list[VCSResult]]:
-    """Return the VCS of every pair of a stack (pairs, R, G): one list of all pairs per tolerance in `parameters.lcts`.
+    """Return the VCS of every pair of a stack of similarities (pairs, R, G): one list of all pairs, in order, per
+    tolerance in `parameters.lcts`. gas: the similarity of the whole texts of every pair.
 
     Matches do not depend on the tolerance, so chunks are matched once for all tolerances.
     """
@@ -52,7 +56,9 @@ def score_stack(stack: FloatArray, gas: Sequence[float], parameters: VCSParamete
 
 
 def score_direction(matches: Matches, direction: WalkDirection, lct: float, short_text: bool) -> list[DirectionScore]:
-    """Return LAS, NAS-D and NAS-L of every pair in one direction, in the order of the pairs."""
+    """Return LAS, NAS-D and NAS-L of every pair in one direction, in the order of the pairs, at the tolerance `lct`.
+    short_text: NAS-D is 1, not 0, where no match can miss its window.
+    """
     # One memory layout means one order of addition: a pair's mean has the same last bit in every stack.
     similarity = np.ascontiguousarray(matches.similarity)
     distances, distance_details = compute_nas_d(matches.offset, direction, lct, short_text)
@@ -74,12 +80,15 @@ def score_direction(matches: Matches, direction: WalkDirection, lct: float, shor
 def combine_directions(
     gas: float, precision: DirectionScore, recall: DirectionScore, geometry: ShapeGeometry, short_text: bool
 ) -> VCSResult:
-    """Return the VCS of one pair: harmonic means of precision and recall, and SAS, NAS and VCS computed from them."""
+    """Return the VCS of one pair from its scores in both directions. LAS, NAS-D and NAS-L are harmonic means of
+    precision and recall, from which SAS, NAS and VCS are computed with `gas`. short_text: a window regulariser of 1
+    counts as 0.
+    """
     las = harmonic_mean(precision.las, recall.las)
     distance = harmonic_mean(precision.nas_d, recall.nas_d)
     line = harmonic_mean(precision.nas_l, recall.nas_l)
     nas_f1 = harmonic_mean(distance, line)
-    # A regulariser of 1 means that the windows allow every match, so there is nothing to regularise.
+    # A regulariser of 1 would make NAS 0, whatever the order of the matches is.
     regularizer = 0.0 if short_text and geometry.window_regularizer == 1.0 else geometry.window_regularizer
     sas = lower_and_rescale(gas, las)
     nas = compute_nas(nas_f1, regularizer)
@@ -112,14 +121,15 @@ def combine_directions(
 
 
 def lower_and_rescale(score: float, other: float) -> float:
-    """Return (score - (1 - other)) / other; 0 where this is negative, or `other` is not above 0.
-
-    SAS comes from GAS and LAS; VCS from the smaller of SAS and NAS, with the larger as `other`.
+    """Return (score - (1 - other)) / other; 0 where this is negative, or `other` is not above 0. SAS comes from GAS and
+    LAS; VCS from the smaller of SAS and NAS, with the larger as `other`.
     """
     remainder = score - (1 - other)
     return remainder / other if other > 0 and remainder > 0 else 0.0
 
 
 def compute_nas(nas_f1: float, regularizer: float) -> float:
-    """Return NAS: NAS-F1 rescaled so that a value up to the window regulariser becomes 0, and 1 stays 1."""
+    """Return NAS: `nas_f1`, the harmonic mean of NAS-D and NAS-L, rescaled so that a value up to the window regulariser
+    becomes 0, and 1 stays 1.
+    """
     return (nas_f1 - regularizer) / (1 - regularizer) if nas_f1 > regularizer else 0.0

@@ -20,9 +20,7 @@ Embeddings = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 def chunk_segments(segments: Sequence[str], chunk_size: int = 1) -> list[str]:
     """Return chunks of `chunk_size` consecutive segments, joined with one space, in order. The last chunk may hold
-    fewer.
-
-    Raises ValueError when `chunk_size` is below 1.
+    fewer. Raises ValueError when `chunk_size` is below 1.
 
     >>> chunk_segments(["A man enters.", "He sits.", "He reads."], chunk_size=2)
     ['A man enters. He sits.', 'He reads.']
@@ -38,12 +36,12 @@ def compute_similarities(
     reference_text: npt.ArrayLike,
     generated_text: npt.ArrayLike,
 ) -> tuple[FloatArray, float]:
-    """Return the cosines (R, G) of two texts' chunks, and the cosine of the whole texts.
+    """Return the cosines (R, G) of two texts' chunks, and the cosine of the whole texts. Chunks are embeddings (R, d)
+    and (G, d), texts (e,); rows need not have unit length, and a zero vector has cosine 0. Raises ValueError for
+    embeddings that are empty, not finite, of a wrong shape or of unequal dimensions.
 
-    Chunks are (R, d) and (G, d), texts (e,). Rows need not have unit length; a zero vector has cosine 0. Where all
-    embeddings are float32, as encoders give them, they are multiplied in float32, as in the authors' code, else in
-    float64. The cosines are float64 either way.
-    Raises ValueError for embeddings that are empty, not finite, of a wrong shape or of unequal dimensions.
+    Where all embeddings are float32, as encoders give them, they are multiplied in float32, as in the authors' code,
+    else in float64. The cosines are float64 either way.
 
     >>> compute_similarities([[2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], [1.0, 0.0], [0.0, 2.0])
     (array([[1., 0.]]), 0.0)
@@ -55,11 +53,12 @@ def compute_similarities(
 
 
 def compute_pair_similarities(embeddings: Iterable[Embeddings]) -> list[tuple[FloatArray, float]]:
-    """Return the input of `vcs_batch` for many pairs, in order: (chunk cosines (R, G), cosine of the whole texts) of
-    every pair.
+    """Return (chunk cosines (R, G), cosine of the whole texts) of every pair, in order, as `vcs_batch` takes them. A
+    pair is four embeddings: (reference_chunks (R, d), generated_chunks (G, d), reference_text (e,), generated_text
+    (e,)). Errors are those of `compute_similarities`, and name the pair by its position from 0.
 
-    A pair is (reference_chunks, generated_chunks, reference_text, generated_text). Pairs of one shape are multiplied
-    together. The results equal `compute_similarities` up to rounding. Errors name the pair by its position from 0.
+    Pairs of one shape are multiplied together. The results equal `compute_similarities` up to rounding. One pair in
+    float64 makes the whole call compute in float64.
 
     >>> story, text = np.eye(3), np.ones(4)
     >>> [(similarity.shape, gas) for similarity, gas in compute_pair_similarities([(story, story[:2], text, -text)])]
@@ -76,13 +75,14 @@ def compute_pair_similarities(embeddings: Iterable[Embeddings]) -> list[tuple[Fl
 
 
 def choose_dtype(pairs: Iterable[Sequence[RealArray]]) -> type[np.float32] | type[np.float64]:
-    """Return the one precision of a whole call: float32 where every array is float32, else float64."""
+    """Return the one precision of a whole call: float32 where every array of every pair is float32, else float64."""
     return np.float32 if all(array.dtype == np.float32 for arrays in pairs for array in arrays) else np.float64
 
 
 def require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray]:
-    """Return the four embeddings of a pair as arrays. Raises ValueError for one that is empty or of a wrong shape, and
-    for unequal dimensions; `pair`, such as " of pair 3", names the pair.
+    """Return the four embeddings of a pair as arrays, in the order of EMBEDDING_NAMES. Raises ValueError for one that
+    is empty or of a wrong shape, and for unequal dimensions of both sides; `pair`, such as " of pair 3", names the
+    pair.
     """
     arrays = [np.asarray(values) for values in embeddings]
     for (name, ndim), array in zip(EMBEDDING_NAMES.items(), arrays, strict=True):
@@ -97,7 +97,9 @@ def require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray
 
 
 def compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
-    """Return the cosines (pairs, R, G) of chunks and the GAS of every pair, from stacks of the pairs' four arrays.
+    """Return the cosines (pairs, R, G) of chunks and the cosine of the whole texts of every pair. stack: the pairs'
+    four arrays in the order of EMBEDDING_NAMES, stacked along a first axis. pairs: the pairs' names for errors. Raises
+    ValueError for embeddings that are not finite.
 
     Cosines that rounding carries beyond 1 are set to 1, or perfect scores would exceed 1. Chunks with the same
     embedding, such as a word that a text repeats, get the same similarities to the last bit, so that rounding never
@@ -118,11 +120,11 @@ def compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> t
 
 
 def copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: int) -> None:
-    """Copy the similarities of a chunk to every later chunk of its pair with the same embedding; `similarity` is
-    changed in place.
+    """Copy the similarities of a chunk to every later chunk of its pair with the same embedding; `similarity` (pairs,
+    R, G) is changed in place. chunks: (pairs, n, d), with n along `axis` of a pair: 0 for reference chunks, 1 for
+    generated ones.
 
-    `similarity` is (pairs, R, G), `chunks` (pairs, n, d) with n along `axis` of a pair. A matrix product may add up
-    equal rows in different orders, so their results may differ in the last bit.
+    A matrix product may add up equal rows in different orders, so their results may differ in the last bit.
     """
     # Equal rows have equal first numbers. Few pairs have rows with equal first numbers, and only these are searched.
     beginnings = np.sort(chunks[:, :, 0], axis=1)
@@ -134,9 +136,8 @@ def copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: i
 
 def compute_nonzero_lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
     """Return the lengths of vectors along the last axis; for a zero vector the least positive number, so that division
-    keeps it zero.
-
-    Raises ValueError, naming the first pair of the stack whose length is not finite.
+    keeps it zero. Raises ValueError for a length that is not finite, with `name` and the first such pair's name in
+    `pairs`.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         length: RealArray = np.sqrt(np.vecdot(vectors, vectors))

@@ -20,11 +20,12 @@ from metrics_core.vcs.windows import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WalkDirection:
-    """One direction of VCS, precision or recall, in which the chunks of one text are matched with chunks of the other:
-    its windows and limits.
+    """One direction of VCS, precision or recall, at one number of chunks in both texts. The chunks of one text are
+    walked and matched with chunks of the other, the timeline. windows: the mapping window of every walked chunk;
+    window_pairs: the same as (start, end) pairs. band: the shortest and the longest line through the windows.
 
-    The other text is the timeline. `window_cells` lists the cells of every window, padded to a common width by
-    repeating the last cell. NAS-D uses `lct_height` and `max_penalty`; NAS-L uses `omega0`, `kappa` and `band`.
+    `window_cells` lists the cells of every window, padded to a common width by repeating the last cell. NAS-D uses
+    `lct_height` and `max_penalty`; NAS-L uses `omega0`, `kappa` and `band`.
     """
 
     windows: MappingWindows
@@ -39,8 +40,9 @@ class WalkDirection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapeGeometry:
-    """Everything in VCS that depends only on two texts' numbers of chunks: both directions, the area of the windows,
-    and the window regulariser.
+    """Everything in VCS that depends only on two texts' numbers of chunks: both directions, and how much the mapping
+    windows allow. window_area: the number of cells in all windows. window_regularizer: R_w in [0, 1], see
+    `compute_window_regularizer`.
     """
 
     precision: WalkDirection
@@ -50,7 +52,7 @@ class ShapeGeometry:
 
 
 def build_direction(windows: MappingWindows) -> WalkDirection:
-    """Build one direction from its windows, and compute its tolerances, its largest penalty and its band."""
+    """Build one direction of VCS from its mapping windows: compute its tolerances, its largest penalty and its band."""
     start, end, timeline = windows.start, windows.end, windows.timeline
     pace = timeline / start.size
     height = math.ceil(pace)
@@ -71,8 +73,8 @@ def build_direction(windows: MappingWindows) -> WalkDirection:
 
 @lru_cache(maxsize=1024)
 def build_geometry(n_ref: int, n_gen: int) -> ShapeGeometry:
-    """Return the geometry of `n_ref` reference chunks and `n_gen` generated chunks, both at least 1. Recent ones stay
-    in memory.
+    """Return everything in VCS that depends only on the numbers of chunks: `n_ref` reference chunks and `n_gen`
+    generated chunks, both at least 1. The latest 1,024 results stay in memory.
     """
     n_long, n_short = max(n_ref, n_gen), min(n_ref, n_gen)
     direct = compute_direct_windows(n_long, n_short)

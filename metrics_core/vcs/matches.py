@@ -11,8 +11,9 @@ from metrics_core.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """The matches of all walked chunks of all pairs, as arrays (pairs, walked): index, similarity, and offset from the
-    window (0 inside).
+    """The matches of all walked chunks of all pairs, as arrays (pairs, walked chunks). index: the match's position on
+    the timeline, the other text's chunks. similarity: of both chunks. offset: the match's distance from the chunk's
+    window in chunks, 0 inside.
     """
 
     index: IntArray
@@ -24,11 +25,11 @@ def find_best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
     """Return the match of every walked chunk of every pair, given the similarities `rows` (pairs, walked chunks,
-    timeline).
+    timeline). Candidates are the cells whose similarity reaches `compute_candidate_threshold`. Among a row's candidates
+    the nearest to its window wins, then the most similar, then the lowest index.
 
-    All pairs have one shape. Among a row's candidates the nearest to its window wins, then the most similar, then the
-    lowest index. `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell is repeated
-    as padding.
+    All pairs have one shape. `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell
+    is repeated as padding.
     """
     threshold = compute_candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
     walk = np.arange(len(window_cells))
@@ -47,7 +48,9 @@ def find_best_matches(
 def compute_candidate_threshold(
     strongest: FloatArray, context_cutoff: float, context_window_control: float
 ) -> FloatArray:
-    """Return the least similarity at which a cell of a row is a candidate for the match, from the maximum of every row.
+    """Return the least similarity at which a cell of a row is a candidate for the match, given the maximum of every row
+    in `strongest`. It is the maximum itself unless this is positive and exceeds `context_cutoff`. Then it is lower: the
+    smaller `context_window_control`, the lower.
 
     A control of 0 makes every cell of a row a candidate if the row's maximum exceeds the cutoff. Keep the order of
     operations: it decides at the last bit.
@@ -63,7 +66,9 @@ def compute_candidate_threshold(
 def find_nearest_outside_window(
     rows: FloatArray, threshold: FloatArray, start: IntArray, end: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return (index, offset) of the candidate nearest to the window, for rows that have no candidate inside it.
+    """Return (index, offset) of the candidate nearest to the window, for rows (n, timeline) that have no candidate
+    inside it. A candidate is a cell whose similarity reaches the row's `threshold`; a row's window is [start, end).
+    offset: the distance from the window in chunks.
 
     The candidates' positions in the flattened rows are sorted, so one binary search per row finds the candidates
     before and after its window.

@@ -16,11 +16,12 @@ STEP_LETTERS = np.frombuffer(b"-cs", dtype=np.uint8)
 def compute_nas_d(
     offset: IntArray, direction: WalkDirection, lct: float, short_text: bool
 ) -> tuple[list[float], list[DistanceDetail]]:
-    """Return NAS-D, 1 - P_total / P_max in [0, 1], and its detail for every pair; `offset` is (pairs, walked chunks).
+    """Return NAS-D and its detail for every pair: 1 minus the ratio of the penalty to the largest possible one, in [0,
+    1]. offset (pairs, walked chunks): the distance of every match from its window. A match costs its offset, but
+    nothing if this is at most `lct` times the direction's `lct_height`.
 
-    A match within the tolerance costs nothing; a match beyond it costs its whole offset from the window. Where every
-    window spans the whole timeline, no match can miss it and P_max is 0: the authors' code then gives 0, `short_text`
-    gives 1.
+    Where every window spans the whole timeline, no match can miss it and the largest penalty is 0: the authors' code
+    then gives 0, `short_text` gives 1.
     """
     height, largest = direction.lct_height, direction.max_penalty
     penalised = np.where(offset > lct * height, offset, 0).sum(axis=1)
@@ -32,11 +33,12 @@ def compute_nas_d(
 
 
 def compute_nas_l(match: IntArray, direction: WalkDirection, lct: float) -> tuple[list[float], list[LineDetail]]:
-    """Return NAS-L and its detail for every pair: how well the line through its matches fits between floor and ceil
-    line, in [0, 1].
+    """Return NAS-L, in [0, 1], and its detail for every pair: how well the length of the line through its matches fits
+    between those of the shortest and the longest line through the windows. match (pairs, walked chunks): the index of
+    every match. A single walked chunk gives 1.
 
-    `match` is (pairs, walked chunks). Without tolerance a step backwards adds nothing. With any tolerance, however
-    small, it counts like a step forwards of the same size.
+    Without tolerance (`lct` 0) a step backwards adds nothing. With any tolerance, however small, it counts like a step
+    forwards of the same size.
     """
     n_pairs, n_walked = match.shape
     if n_walked == 1:
@@ -66,8 +68,8 @@ def compute_nas_l(match: IntArray, direction: WalkDirection, lct: float) -> tupl
 
 
 def compute_band_fit(length: float, band: Band) -> float:
-    """Return how well a line fits a band: 1 for a length inside, length / floor length below, ceil length / length
-    above.
+    """Return how well a line of this length fits a band, in [0, 1]: 1 for a length inside, length / floor length below,
+    ceil length / length above.
     """
     if length < band.floor_length:
         return length / band.floor_length

@@ -21,12 +21,10 @@ ChunkSplitter = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class VCSCaptionResult:
-    """VCS of one caption against its references, or a status that explains why there is no result.
-
-    `best_reference_index` is the position of the best reference. `result_by_reference` holds the result with every
-    reference that has a chunk, by the reference's position. `status` is "empty_text" where the caption has no chunk,
-    and "no_reference" where no reference has one; `best_reference_index` is then None, and `result_by_reference` is
-    empty.
+    """VCS of one caption against its references, or a status that explains why there is no result. result_by_reference:
+    the result with every reference that has a chunk, by the reference's position. best_reference_index: the position of
+    the best one. Without a result they are empty and None: the caption has no chunk ("empty_text"), or no reference has
+    one ("no_reference").
     """
 
     status: Status
@@ -58,10 +56,11 @@ def vcs_captions(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSCaptionResult]:
-    """Return the VCS of every caption, in order, given as (references, caption); all are scored at once.
+    """Return the VCS of every caption, in order, where the best of its references counts. captions: (references,
+    caption) texts. split_chunks: cuts a text into chunks; a text may have none, which gives a status. vectors: the
+    embedding of every whole text (for GAS) and every chunk, by text.
 
-    `split_chunks` cuts a text into chunks; a text may have none. `vectors` maps every whole text (for GAS) and every
-    chunk to its embedding. Parameters are the same as in `vcs_from_similarity`. Raises ValueError for a text or chunk
+    All are scored at once. Parameters are the same as in `vcs_from_similarity`. Raises ValueError for a text or chunk
     without a vector.
 
     >>> vectors = dict(zip(["red dog", "red", "dog", "dog red"], np.eye(4), strict=True))
@@ -95,10 +94,9 @@ def vcs_captions(
 def compute_text_similarities(
     pairs: Sequence[tuple[str, str]], vectors: Vectors, split_chunks: ChunkSplitter
 ) -> list[tuple[FloatArray, float]]:
-    """Return the input of `vcs_batch` for (reference, caption) pairs of texts: (chunk cosines, cosine of the whole
-    texts) of every pair, in order.
-
-    Every text must have a chunk. Raises ValueError for a text or chunk without a vector.
+    """Return (chunk cosines, cosine of the whole texts) of every (reference, caption) pair of texts, in order, as
+    `vcs_batch` takes them. vectors: embeddings by text. Every text must have a chunk. Raises ValueError for a text or
+    chunk without a vector.
     """
     chunks = {text: _stack_vectors(vectors, split_chunks(text)) for pair in pairs for text in pair}
     texts = {text: _stack_vectors(vectors, [text])[0] for text in chunks}

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DistanceDetail:
-    """The numbers behind NAS-D of one direction: the tolerance, the largest penalty and the actual one.
-
-    `lct_height` is the tolerance in chunks per unit of `lct`. A penalty is the sum of the offsets from the mapping
-    windows, divided by the length of the timeline. `max_penalty` is 0 where no match can miss its window.
+    """The numbers behind NAS-D of one direction. lct_height: the tolerance in chunks per unit of `lct`. total_penalty:
+    the sum of the matches' offsets from the mapping windows, where these exceed the tolerance, divided by the length of
+    the timeline. max_penalty: the largest possible one, 0 where no match can miss its window.
     """
 
     lct_height: int
@@ -21,13 +20,14 @@ class DistanceDetail:
 
 @dataclass(frozen=True, slots=True)
 class LineDetail:
-    """The numbers behind NAS-L of one direction: the length of the line through the matches, and the band it should
-    fit.
+    """The numbers behind NAS-L of one direction: the length of the line through the matches, and those of the shortest
+    (floor) and the longest (ceil) line through the mapping windows. floor_path_y, ceil_path_y: the cells of these
+    lines, counted from 0. omega0: how many chunks a step may rise to count with its own length; omega_lct: to count at
+    all.
 
-    `floor_path_y` and `ceil_path_y` are the matches (0-based) along the shortest and the longest line through
-    the mapping windows. `step_rule` has one letter per step: `s` counts with its own length, `c` counts with the
-    length of the floor line's step (within the tolerance), `-` does not count. A single walked chunk draws no line:
-    its lengths are 0, its limits None, its paths and rule empty.
+    `step_rule` has one letter per step: `s` counts with its own length, `c` counts with the length of the floor line's
+    step (within the tolerance), `-` does not count. A single walked chunk draws no line: its lengths are 0, its limits
+    None, its paths and rule empty.
     """
 
     actual_length: float
@@ -42,13 +42,13 @@ class LineDetail:
 
 @dataclass(frozen=True, slots=True)
 class VCSResult:
-    """VCS of one pair of texts, with all its parts: GAS, SAS, LAS and NAS, precision and recall, windows, matches and
-    details.
+    """VCS of one pair of texts, with all its parts. VCS is computed from SAS and NAS; SAS from GAS, the similarity of
+    the whole texts, and LAS, that of matched chunks; NAS from NAS-D and NAS-L, the order of the matches. Precision
+    matches every generated chunk with a reference chunk, recall every reference chunk with a generated one.
 
-    Precision walks the generated chunks and matches them with reference chunks; recall walks the reference chunks and
-    matches them with generated chunks. So `match_precision` and `windows_precision` have one entry per generated
-    chunk, `match_recall` and `windows_recall` one per reference chunk. Windows are half-open (start, end) pairs of
-    0-based indices. `vcs`, `sas` and `nas` lie in [0, 1], up to rounding, when GAS and similarities are cosines.
+    So `match_precision` and `windows_precision` have one entry per generated chunk, `match_recall` and `windows_recall`
+    one per reference chunk. Windows are half-open (start, end) pairs of 0-based indices. `vcs`, `sas` and `nas` lie in
+    [0, 1], up to rounding, when GAS and similarities are cosines.
     """
 
     vcs: float
@@ -83,9 +83,8 @@ class VCSResult:
 
     @property
     def always_zero(self) -> bool:
-        """Whether the numbers of chunks force VCS to 0 (up to rounding), whatever the texts say.
-
-        It is False for every pair scored with `short_text=True`.
+        """Whether the numbers of chunks force VCS to 0 (up to rounding), whatever the texts say. It is False for every
+        pair scored with `short_text=True`.
         """
         return (
             self.window_regularizer == 1.0
@@ -95,9 +94,8 @@ class VCSResult:
 
 
 def choose_best_reference(results: Sequence[VCSResult]) -> int:
-    """Return the index of the result with the highest VCS. Ties go to the higher margin, then the lower index.
-
-    Raises ValueError when there is no result to choose from.
+    """Return the index of the result with the highest VCS. Ties go to the higher margin, then the lower index. Raises
+    ValueError when there is no result to choose from.
     """
     if not results:
         raise ValueError("There is no result to choose from: score the text against at least one reference.")

@@ -27,13 +27,13 @@ def vcs_from_similarity(
     short_text: bool = False,
 ) -> VCSResult:
     """Return the VCS of one pair of texts from its chunk similarities (R, G), one row per reference chunk, and the
-    whole texts' `gas`.
+    whole texts' similarity `gas`. lct: local chronology tolerance in window heights, 0 or more. context_cutoff,
+    context_window_control: when and how far a chunk may take a nearer match than the most similar one. short_text: also
+    score shapes for which the authors' code always gives 0.
 
-    gas: similarity of the two whole texts. lct: local chronology tolerance in window heights, 0 or more.
-    context_cutoff (tau): a chunk whose best similarity exceeds it may take a nearer match instead of the most similar
-    one. context_window_control (k): the larger it is, the less similarity the chunk may give up for a nearer match; 0
-    sets no limit. short_text: also score the shapes for which the authors' code always gives 0 (docs/metrics/vcs.md
-    says how); other shapes keep their numbers.
+    A chunk whose best similarity exceeds context_cutoff (tau) may take a nearer match. The larger
+    context_window_control (k) is, the less similarity it may give up for this; 0 sets no limit. docs/metrics/vcs.md
+    says how short_text scores; other shapes keep their numbers.
 
     All arithmetic is in float64. Raises ValueError for a `similarity` that is empty or no matrix, for a value that is
     not finite, and for a negative `lct` or k. Warns (VCSWarning) of similarities outside [-1, 1] and of an `lct`
@@ -64,11 +64,11 @@ def vcs_from_embeddings(
     short_text: bool = False,
 ) -> VCSResult:
     """Return the VCS of one pair of texts from embeddings of its chunks, (R, d) and (G, d), and of the two whole raw
-    texts, both (e,).
+    texts, both (e,). Rows need not have unit length; a zero vector has cosine 0. Parameters, errors and warnings are
+    the same as in `vcs_from_similarity`; unequal dimensions also raise ValueError.
 
-    Rows need not have unit length, because similarities are cosines; a zero vector has cosine 0. Cosines are computed
-    in float32 where all embeddings are float32, as encoders give them and as in the authors' code, else in float64.
-    Settings, errors and warnings are the same as in `vcs_from_similarity`; unequal dimensions also raise ValueError.
+    Cosines are computed in float32 where all embeddings are float32, as encoders give them and as in the authors' code,
+    else in float64.
 
     >>> story = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     >>> vcs_from_embeddings(story, story, [3.0, 4.0], [3.0, 4.0]).vcs

@@ -25,7 +25,8 @@ DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def split_content_words(text: str) -> list[str]:
-    """Split a text into the words that VCS_short compares, in order, without ASCII punctuation and English stop words.
+    """Split a text into the words that VCS_short compares, in order, without ASCII punctuation and English stop words;
+    [] where none is left.
 
     Punctuation is deleted, not replaced: "man's" becomes "mans", and "don't" becomes "dont", which is no stop word.
     Stop words are recognised in upper and lower case; other words keep their case.
@@ -46,12 +47,12 @@ def vcs_short(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> VCSCaptionResult:
-    """Return the VCS_short of one caption, word by word: the maximum over the references that have a word left counts.
+    """Return the VCS_short of one caption, word by word; the best of its references counts. vectors: the embedding of
+    every raw text (for GAS) and every word of `split_content_words`, by text. Without a word left, the caption or its
+    references give a status. Raises ValueError for a text or word without a vector.
 
-    `vectors` maps every raw text (for GAS) and every word of `split_content_words` to its embedding. Parameters are the
-    same as in `vcs_from_similarity`; a caption of one or two words scores 0 unless `short_text` is set. A text without
-    a word left has no chunk. Raises ValueError for a text or word without a vector. `vcs_captions` scores many captions
-    at once.
+    Parameters are the same as in `vcs_from_similarity`; a caption of one or two words scores 0 unless `short_text` is
+    set. `vcs_captions` scores many captions at once.
 
     >>> import numpy as np
     >>> vectors = dict(zip(["A red dog runs.", "red", "dog", "runs"], np.eye(4), strict=True))

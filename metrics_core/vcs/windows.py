@@ -12,8 +12,9 @@ from metrics_core.arrays import IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappingWindows:
-    """The windows of one direction: a half-open range [start, end) for every walked chunk, on a timeline of `timeline`
-    chunks.
+    """The mapping windows of one direction: where on the timeline, the other text's chunks, the match of every walked
+    chunk is expected. A window is a half-open range [start, end) of chunks from 0. timeline: the number of the other
+    text's chunks.
     """
 
     start: IntArray
@@ -27,8 +28,8 @@ class MappingWindows:
 
 
 def compute_direct_windows(n_long: int, n_short: int) -> MappingWindows:
-    """Return one window per chunk of the shorter text, in order: the range of the longer text's `n_long` chunks in
-    which the chunk's match is expected.
+    """Return one mapping window per chunk of the shorter text, in order: the range of the longer text's `n_long` chunks
+    in which the chunk's match is expected. n_short: the number of the shorter text's chunks.
 
     Starts are products in float64, as in the authors' code. For some shapes, such as 30 against 22, they differ by one
     from exact integer division, and the published numbers depend on this.
@@ -49,7 +50,10 @@ def compute_reverse_windows(direct: MappingWindows) -> MappingWindows:
 
 
 def compute_window_regularizer(area: int, n_long: int, n_short: int) -> float:
-    """Return R_w in [0, 1]: how much windows of a total height `area` allow. At 1 they allow every match."""
+    """Return the window regulariser R_w in [0, 1], which grows with the share of all cells that the windows cover. It
+    is 0 at a share of 1 / n_long and 1 from a share of 1/2 on. n_long of 1 gives 0, of 2 gives 1. area: the number of
+    cells in all windows.
+    """
     if n_long == 1:
         return 0.0
     if n_long == 2:

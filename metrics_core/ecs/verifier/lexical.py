@@ -68,8 +68,8 @@ LEXICAL_FEATURES = (
 
 
 def split_number_words(text: str) -> list[str]:
-    """Split a text into lower-case words and numbers, in order. "n't" becomes "not"; number words up to twenty become
-    digits.
+    """Split a text into lower-case words of the letters a to z and numbers, in order; [] without any. "n't" becomes
+    "not"; number words up to twenty become digits.
 
     >>> split_number_words("Two dogs don't run.")
     ['2', 'dogs', 'do', 'not', 'run']
@@ -80,7 +80,8 @@ def split_number_words(text: str) -> list[str]:
 
 @lru_cache(maxsize=65536)
 def stem_word(word: str) -> str:
-    """Return a lower-case word without its commonest English ending.
+    """Return a lower-case word without a common English ending (-ies, -ing, -ed, -es, -s, -ly). A doubled last letter
+    other than s and l loses one of the two, and a final e goes. Words of up to three letters stay as they are.
 
     >>> [stem_word(word) for word in ("running", "runs", "stopped", "babies", "the")]
     ['run', 'run', 'stop', 'baby', 'the']
@@ -95,13 +96,15 @@ def stem_word(word: str) -> str:
 
 
 def filter_content_words(text_words: Sequence[str]) -> list[str]:
-    """Return the words that carry content, in order: neither function words nor negations."""
+    """Return the words that are neither function words nor negations, in order, repeated ones too. text_words: in lower
+    case, as from `split_number_words`.
+    """
     return [word for word in text_words if word not in FUNCTION_WORDS and word not in NEGATIONS]
 
 
 def stemmed_content_recall(premise: str, hypothesis: str) -> float:
-    """Return the share of the hypothesis's different content words, stemmed, that the premise contains; 1 where it has
-    none.
+    """Return the share of the hypothesis's different content words, stemmed, that the premise contains; 1 where the
+    hypothesis has no content word.
 
     >>> stemmed_content_recall("A man is riding a horse.", "The man rides a camel.")
     0.6666666666666666
@@ -113,10 +116,8 @@ def stemmed_content_recall(premise: str, hypothesis: str) -> float:
 
 
 def compute_lexical_features(premise: str, hypothesis: str) -> list[float]:
-    """Return the numbers named in LEXICAL_FEATURES, in that order: shares and flags in [0, 1], and the lengths as log(1
-    + words) / 5.
-
-    A share of nothing is 1: where the hypothesis names no number, no number is missing.
+    """Return the numbers named in LEXICAL_FEATURES, in that order: shares and flags in [0, 1], and the two lengths as
+    log(1 + words) / 5. A share of nothing is 1: where the hypothesis names no number, no number is missing.
 
     >>> dict(zip(LEXICAL_FEATURES, compute_lexical_features("Two red cars.", "Three blue cars.")))["colour_conflict"]
     1.0

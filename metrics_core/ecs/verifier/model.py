@@ -29,7 +29,9 @@ HEAD_WIDTH = 256
 
 
 def make_base_encoder() -> Any:
-    """Load the bundled all-MiniLM-L6-v2 as a BertModel in float32, with frozen weights and without its pooler."""
+    """Load the bundled all-MiniLM-L6-v2 as a BertModel in float32, with frozen weights and without its pooler. Raises
+    PackageMissing without the extra `offline`.
+    """
     import torch
     from transformers import AutoModel
 
@@ -44,14 +46,18 @@ def make_base_encoder() -> Any:
 
 
 def make_minilm_tokenizer() -> Any:
-    """Load the tokenizer of the bundled all-MiniLM-L6-v2, which cuts long texts at their end."""
+    """Load the tokenizer of the bundled all-MiniLM-L6-v2, which cuts long texts at their end. Raises PackageMissing
+    without the extra `offline`.
+    """
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(find_bundled_minilm(), truncation_side="right", trust_remote_code=False)
 
 
 def make_random_head() -> Any:
-    """Make an untrained head: layers from a pair vector with lexical features to logits, in the order of CLASSES."""
+    """Make an untrained head, a torch module with random weights. It turns a pair vector of 768 numbers with the
+    lexical features into three logits, in the order of CLASSES (entailment, neutral, contradiction).
+    """
     import torch
 
     width = 2 * 384 + len(LEXICAL_FEATURES)
@@ -60,7 +66,9 @@ def make_random_head() -> Any:
 
 
 def make_adapted_encoder(adapters: Mapping[str, Any]) -> Any:
-    """Load the bundled all-MiniLM-L6-v2 and add the adapters to its weights, so that they cost no time."""
+    """Load the bundled all-MiniLM-L6-v2 and add low-rank adapters to its weights, so that they cost no time. adapters:
+    the tensors of both halves of every adapter, by name.
+    """
     encoder = make_base_encoder()
     state = encoder.state_dict() | {name: value.float() for name, value in adapters.items()}
     encoder.load_state_dict(merge_adapters(state, ADAPTER_SCALE))
@@ -68,8 +76,8 @@ def make_adapted_encoder(adapters: Mapping[str, Any]) -> Any:
 
 
 def compute_pair_logits(encoder: Any, head: Any, batch: Mapping[str, Any], features: Any) -> Any:
-    """Return logits (n, 3), in the order of CLASSES, from tokenised pairs and their lexical features (n,
-    len(LEXICAL_FEATURES)).
+    """Return logits (n, 3), in the order of CLASSES, of n (premise, hypothesis) pairs. batch: the tokenised pairs.
+    features: their lexical features (n, len(LEXICAL_FEATURES)). head: a module as from `make_random_head`.
     """
     import torch
 
@@ -80,7 +88,9 @@ def compute_pair_logits(encoder: Any, head: Any, batch: Mapping[str, Any], featu
 
 
 def write_weights(file: Path, adapters: Mapping[str, Any], head: Any) -> None:
-    """Write adapters and head as float16 into one safetensors file, replacing it. `read_weights` reads it."""
+    """Write adapters (tensors by name) and head (a torch module) as float16 into one safetensors file, replacing it.
+    `read_weights` reads it.
+    """
     import torch
     from safetensors.torch import save_file
 
@@ -90,7 +100,9 @@ def write_weights(file: Path, adapters: Mapping[str, Any], head: Any) -> None:
 
 
 def read_weights(file: Path) -> tuple[Any, Any]:
-    """Read a file of `write_weights`, and return (encoder, head), ready for inference."""
+    """Read a file that `write_weights` wrote, and return (encoder, head), both frozen and ready for inference. The
+    encoder is the bundled all-MiniLM-L6-v2 with the file's adapters added.
+    """
     from safetensors.torch import load_file
 
     state = load_file(file)
@@ -105,11 +117,9 @@ TOKENS_PER_BATCH = 2048
 
 
 class OfflineVerifier:
-    """A small entailment model: one file of weights on top of the bundled all-MiniLM-L6-v2, always in float32 on the
-    CPU.
-
-    The weights load at the first pair. whole_text: corrects the probabilities of single sentences by the whole text
-    that contains them; None leaves them unchanged.
+    """A small entailment model on top of the bundled all-MiniLM-L6-v2, always in float32 on the CPU. weights: the file
+    of its own weights, which load at the first pair. whole_text: a weigher with which callers correct the probabilities
+    of single sentences by the whole text; None for no correction.
     """
 
     def __init__(self, weights: Path, whole_text: LearnedWholeTextWeigher | None = None) -> None:
@@ -118,27 +128,27 @@ class OfflineVerifier:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """The model's name, the hash of its weights, and everything else that changes the output: encoder, lexical
-        features, precision.
+        """The model's name, the SHA-256 of its file of weights, and everything else that changes the output: encoder,
+        lexical features, precision.
         """
         encoder = f"all-MiniLM-L6-v2 {find_model_revision(find_bundled_minilm())}"
         params = {"encoder": encoder, "lexical": LEXICAL_VERSION, "precision": "fp32"}
         return ModelIdentity("reelsieve-verifier", f"sha256:{compute_file_sha256(self._weights).hex()}", params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """Return P(entailment) of (premise, hypothesis) pairs, in their order, and whether a premise was cut. Loads the
-        weights at the first call.
+        """Return P(entailment) of (premise, hypothesis) pairs, in their order, and whether the premise was cut at its
+        end to fit into 512 tokens. Loads the weights at the first call. Raises HypothesisTooLong where a hypothesis
+        leaves no room for a premise.
 
-        A premise that does not fit into 512 tokens with its hypothesis is cut at its end and counts as truncated. The
-        lexical features still see the whole premise. Raises HypothesisTooLong where a hypothesis leaves no room for a
-        premise.
+        The lexical features still see the whole premise. `whole_text` is not applied here.
         """
         logits, truncated = self.compute_logits(pairs)
         return Entailments(compute_class_probabilities(logits, CLASSES.index("entailment")), truncated)
 
     def compute_logits(self, pairs: Sequence[tuple[str, str]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return logits (n, 3), in the order of CLASSES, and whether the premise was cut (n,). Loads the weights at the
-        first call.
+        """Return logits (n, 3), in the order of CLASSES, of (premise, hypothesis) pairs, and whether the premise was
+        cut (n,). Loads the weights at the first call with a pair. Raises HypothesisTooLong where a hypothesis leaves no
+        room for a premise.
         """
         import torch
 

@@ -53,8 +53,8 @@ MARGIN = 1e-4
 
 
 class LearnedWholeTextWeigher:
-    """Corrects P(entailment) of single sentences by the words of the whole text that contains them, with learned
-    weights.
+    """A rule with learned weights that corrects P(entailment) of single sentences by the words of the whole text that
+    contains them. file: a JSON file of the weights, read at first use.
 
     The network reads one sentence at a time. A statement whose parts are spread over several sentences is entailed by
     none of them, and the words of the whole text then show more. The weights are in a JSON file: "probability" for the
@@ -76,26 +76,25 @@ class LearnedWholeTextWeigher:
 
     @property
     def threshold(self) -> float:
-        """The least corrected probability at which a statement counts as covered where there are no labels to calibrate
-        on.
+        """The least corrected probability at which a statement counts as covered, for use without labels to calibrate
+        on. Read from the file.
         """
         threshold: float = self._weights["threshold"]
         return threshold
 
     def weigh(self, probabilities: Sequence[float], sentences: Sequence[str], hypothesis: str) -> list[float]:
-        """Return each sentence's probability of entailing the hypothesis, corrected by the whole text: numbers in [0,
-        1], in order.
-
-        sentences: all sentences of the text. A greater probability never has a smaller result. Raises ValueError for a
-        probability outside [0, 1].
+        """Return the probabilities of single sentences entailing the hypothesis, corrected by the whole text: numbers
+        in [0, 1], in order. sentences: all sentences of the text, whichever of them the probabilities belong to. A
+        greater probability never has a smaller result. Raises ValueError for a probability outside [0, 1].
         """
         odds = self._log_odds(" ".join(sentences), hypothesis)
         slope: float = self._weights["probability"]
         return [1 / (1 + math.exp(-(slope * compute_log_odds(probability) + odds))) for probability in probabilities]
 
     def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
-        """Return each content word of the hypothesis for people to read: the word itself where the text has it, else
-        "no word (nearest word of the text, likeness)".
+        """Return a phrase for each different content word of the hypothesis, in order, for people to read. It is the
+        word itself where the text has it in any form, else "no word (nearest word of the text, likeness)", or "no word"
+        where the text has no content word.
 
         >>> from metrics_core.ecs.verifier import make_offline_verifier
         >>> make_offline_verifier().whole_text.list_shared_words(["A man is walking his dogs."], "A dog runs.")
@@ -112,7 +111,7 @@ class LearnedWholeTextWeigher:
 
     @cached_property
     def feature_computer(self) -> WholeTextFeatures:
-        """The object that computes the features of texts and hypotheses, made at first use."""
+        """The object that computes WHOLE_TEXT_FEATURES of texts and hypotheses, made at first use."""
         return WholeTextFeatures()
 
     @cached_property
@@ -122,7 +121,9 @@ class LearnedWholeTextWeigher:
 
 
 class WholeTextFeatures:
-    """Computes the numbers named in WHOLE_TEXT_FEATURES from a whole text and a hypothesis."""
+    """A calculator of the numbers named in WHOLE_TEXT_FEATURES, which compare the words of a hypothesis with those of a
+    whole text.
+    """
 
     def __init__(self) -> None:
         self.word_likeness = WordLikeness()
@@ -158,8 +159,8 @@ DIGITS = 6
 
 
 class WordLikeness:
-    """Compares words by the cosines of their vectors in the encoder's table of word pieces. No text passes through the
-    network.
+    """A comparison of words by the cosines of their vectors in the table of word pieces of the bundled
+    all-MiniLM-L6-v2. No text passes through the network.
     """
 
     def __init__(self) -> None:
@@ -167,10 +168,9 @@ class WordLikeness:
         self._text = lru_cache(maxsize=1024)(self._compute_stems_and_vectors)
 
     def compute_mean_and_least(self, text: str, hypothesis: str) -> tuple[float, float]:
-        """Return (mean, least) likeness of the hypothesis's content words with their nearest words of the text.
-
-        Both lie in [0, 1]. A word that occurs in the text in any form has likeness 1, others their greatest cosine with
-        a content word of the text. Both are 1 without a content word in the hypothesis, else 0 without one in the text.
+        """Return (mean, least) likeness, in [0, 1], of the hypothesis's content words with their nearest words of the
+        text. A word that occurs in the text in any form has likeness 1, others their greatest cosine with a content
+        word of the text. Both numbers are 1 without a content word in the hypothesis, else 0 without one in the text.
 
         >>> mean, least = WordLikeness().compute_mean_and_least("A dog runs.", "The dogs sprint.")
         >>> mean == (1 + least) / 2, 0.1 < least < 1
@@ -189,9 +189,9 @@ class WordLikeness:
         return float(values.mean()), float(values.min())
 
     def find_nearest_words(self, text: str, hypothesis: str) -> list[tuple[str, str, float]]:
-        """Return (word, nearest word of the text, likeness) for each content word of the hypothesis, in order.
-
-        The nearest word is "" where the text has no content word.
+        """Return (word, nearest word of the text, likeness in [0, 1]) for each different content word of the
+        hypothesis, in order. The likeness is 1 where the text has the word in any form. Where the text has no content
+        word, the nearest word is "" and the likeness 0.
 
         >>> WordLikeness().find_nearest_words("A man is walking his dogs.", "A dog!")
         [('dog', 'dogs', 1.0)]

@@ -35,10 +35,9 @@ def list_distinct_texts(texts: Sequence[str]) -> list[str]:
 def parse_closed_question(
     dimension: Dimension, written: Mapping[str, Any], seed: int, category: str | None = None
 ) -> Question | None:
-    """Return a question with choices as a model wrote it; None unless it has 2 or 4 that differ, one of which is the
-    key.
-
-    Choices other than yes and no are shuffled by the seed, as models like to put the right one first.
+    """Return a question with choices as a model wrote it; None unless it has words and 2 or 4 choices that differ, one
+    of which is the key. written: "question", "choices" and "answer". Choices other than yes and no are shuffled by the
+    seed, as models like to put the right one first.
 
     >>> written = {"question": "Is it red?", "choices": ["No", "Yes"], "answer": "yes."}
     >>> parse_closed_question("factuality", written, 0).choices
@@ -60,8 +59,8 @@ def parse_closed_question(
 
 
 def parse_order_question(written: Mapping[str, Any], seed: int) -> Question | None:
-    """Return a question for the order of three events as a model wrote it, the events under new letters by the seed;
-    None for an unusable one.
+    """Return a question for the order of three events as a model wrote it, the events under new letters by the seed.
+    None unless three events differ and the answer is an order of their letters. written: "choices" and "answer".
     """
     events = list_distinct_texts(written["choices"])
     if len(events) != 3 or len(written["choices"]) != 3:
@@ -76,7 +75,9 @@ def parse_order_question(written: Mapping[str, Any], seed: int) -> Question | No
 
 
 def parse_chronology_set(written: Mapping[str, Any], n: int, seed: int) -> QuestionSet:
-    """Return the set of usable chronology questions that a model wrote in one reply: at most n, none twice."""
+    """Return the set of usable chronology questions that a model wrote in one reply: at most n, none twice; with a
+    reason where none is. written: the reply's data. seed: shuffles choices and letters.
+    """
     questions: dict[tuple[str, frozenset[str]], Question] = {}
     for entry in written["questions"]:
         is_order = entry["kind"] == "order"
@@ -91,8 +92,8 @@ def parse_chronology_set(written: Mapping[str, Any], n: int, seed: int) -> Quest
 
 
 def parse_factuality_set(written: Mapping[str, Any], categories: Sequence[str], seed: int) -> QuestionSet:
-    """Return the set of usable factuality questions that a model wrote. A category for which it wrote null is not
-    malformed.
+    """Return the set of usable factuality questions that a model wrote, none twice; with a reason where none is.
+    written: the question of every category, or null, which is not malformed. seed: shuffles choices.
     """
     entries = [(category, written[category]) for category in categories if written.get(category) is not None]
     questions: dict[str, Question] = {}
@@ -109,11 +110,9 @@ ChronologyForm = Literal["templated", "one_shot"]
 
 
 class ChatVideoExaminer:
-    """Writes the questions about videos by chat model; fulfils VideoExaminer.
-
-    n: questions for each set. chronology: "templated" asks for the list of events only, from which code makes the
-    questions; "one_shot" has the model write them, as the paper's appendix does. seed: of requests and templates.
-    Raises ValueError for n < 1 and for another form.
+    """A VideoExaminer that has a chat model write the questions. n: questions for each set. chronology: "templated"
+    asks for the list of events only, from which code makes the questions; "one_shot" has the model write them, as the
+    paper's appendix does. seed: of requests and templates. Raises ValueError for n < 1 and for another form.
     """
 
     def __init__(self, chat: ChatModel, n: int = 10, chronology: ChronologyForm = "templated", seed: int = 0) -> None:
@@ -125,12 +124,14 @@ class ChatVideoExaminer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The identity of the chat model, with prompts and settings."""
+        """The identity of the chat model, with the prompts' version, `n`, `chronology` and `seed` as further
+        parameters.
+        """
         return build_identity(self._chat, n=self._n, chronology=self._form, seed=self._seed)
 
     def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Return one set of open questions with reference answers for every video, in order. Asks the model in two
-        batches: for all questions, then for their reference answers.
+        """Return one set of open questions with reference answers for every video, in order; a failure is the set's
+        status. Asks the model in two batches: for all questions, then for their reference answers.
         """
         n, seed = self._n, self._seed
         asked = [
@@ -156,8 +157,8 @@ class ChatVideoExaminer:
         ]
 
     def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Return one set of questions about the order of events for every video, in order. Asks the model in one batch:
-        for the events, or for the questions themselves.
+        """Return one set of questions about the order of events for every video, in order; a failure is the set's
+        status. Asks the model in one batch: for the events, or for the questions themselves.
         """
         asked = [None if is_blank_context(video) else self._order_request(video) for video in videos]
         return [self._chronology_set(reply) for reply in ask_chat_model(self._chat, asked)]
@@ -177,10 +178,9 @@ class ChatVideoExaminer:
 
 
 class ChatSummaryExaminer:
-    """Writes factuality questions by chat model, one per category (of ten) in which the summary states something;
-    fulfils SummaryExaminer.
-
-    seed: of requests, and of the order in which choices are shown.
+    """A SummaryExaminer that has a chat model write factuality questions, at most one per category (of ten). The model
+    leaves out a category in which the summary states nothing. seed: of requests, and of the order in which choices are
+    shown.
     """
 
     def __init__(self, chat: ChatModel, seed: int = 0) -> None:
@@ -188,12 +188,12 @@ class ChatSummaryExaminer:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The identity of the chat model, with prompts and settings."""
+        """The identity of the chat model, with the prompts' version and `seed` as further parameters."""
         return build_identity(self._chat, seed=self._seed)
 
     def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
-        """Return one set of factuality questions for every summary, in order, from one batch. An empty summary has an
-        empty set.
+        """Return one set of factuality questions for every summary, in order, from one batch; a failure is the set's
+        status. An empty summary has an empty set.
         """
         asked = [
             None if is_blank_context(text) else requests.build_factuality_request(text, self._seed)
@@ -210,8 +210,9 @@ class ChatSummaryExaminer:
 def build_coverage_set(
     reply: ChatReply | None, n: int, answered: Sequence[tuple[str, ChatReply | None]]
 ) -> QuestionSet:
-    """Build the set of open questions about one video, each with its reference answer; a failed set where a reference
-    answer failed.
+    """Build the set of open questions about one video. reply: the model's reply with at most n questions. answered:
+    every question with the reply that has its reference answer. If a reference answer failed, the set is a failed one
+    without questions.
 
     A question that the model cannot answer, refuses to answer or answers unreadably is malformed. Where a reference
     answer failed for another reason, such as a lost connection, the set has failed, so that it can be tried again.
@@ -232,6 +233,6 @@ def build_coverage_set(
 
 
 def parse_reference_answer(reply: ChatReply | None) -> str | None:
-    """Return the reference answer in a reply; None where it holds none."""
+    """Return the reference answer in a reply; None where there is no reply, or it fails, is empty or abstains."""
     data = find_reply_data(reply)
     return None if data is None else parse_reply(Question("coverage", "open", "", ""), data["answer"]).normalised

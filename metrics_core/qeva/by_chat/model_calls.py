@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ModelCalls:
-    """A number of model calls: those of models that are sent a video, and those of models that are sent text only.
-    Retries are not counted.
+    """A number of model calls: `video` calls of models that are sent a video, and `text` calls of models that are sent
+    text only. Retries are not counted.
     """
 
     video: int
@@ -25,11 +25,13 @@ class ModelCalls:
 
 
 def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Return the most model calls, by role, that writing and filtering the questions about one video takes.
+    """Return the most model calls that writing and filtering the questions about one video takes, by role: "video",
+    "text" and "filter_video". n: questions on coverage, and as many on chronology. votes: answers without a context to
+    every question. is_open: whether a video model writes the questions, so that those on coverage are open; else the
+    role "filter_video" is the only one.
 
-    is_open: whether a video model writes the questions, so that those on coverage are open and a text model judges
-    their answers. video: two lists and n reference answers. filter_video: votes without a context and the open-book
-    answers on both sets. text: a judgement of every vote and open-book answer on coverage.
+    video: two lists and n reference answers. filter_video: votes without a context and the open-book answers on both
+    sets. text: a judgement of every vote and open-book answer on coverage.
 
     >>> sum_calls(count_video_calls(10, 1, True))
     ModelCalls(video=32, text=40)
@@ -39,13 +41,16 @@ def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls
 
 
 def count_factuality_calls(n: int, votes: int) -> dict[str, ModelCalls]:
-    """Return the most model calls, by role, that writing and filtering n factuality questions takes."""
+    """Return the most model calls that writing and filtering n factuality questions about one summary takes, by role:
+    "text" and "filter_text". votes: answers without a context to every question.
+    """
     return {"text": ModelCalls(0, 1), "filter_text": ModelCalls(0, (votes + 1) * n)}
 
 
 def count_answer_calls(n: int, n_factuality: int, is_open: bool) -> dict[str, ModelCalls]:
-    """Return the most model calls, by role, that answering the questions about one summary and judging open answers
-    takes.
+    """Return the most model calls that answering the questions about one summary and judging open answers takes, by
+    role: "video" and "text". n: questions on coverage, and as many on chronology. n_factuality: factuality questions.
+    is_open: whether coverage questions are open, so that their answers are judged.
 
     >>> sum_calls(count_answer_calls(10, 10, True)) + sum_calls(count_factuality_calls(10, 1))
     ModelCalls(video=10, text=51)
@@ -54,17 +59,18 @@ def count_answer_calls(n: int, n_factuality: int, is_open: bool) -> dict[str, Mo
 
 
 def multiply_calls(calls: Mapping[str, ModelCalls], n: int) -> dict[str, ModelCalls]:
-    """Return n times the calls of every role."""
+    """Return n times the calls of every role, by role."""
     return {role: role_calls.multiply(n) for role, role_calls in calls.items()}
 
 
 def sum_calls(by_role: Mapping[str, ModelCalls]) -> ModelCalls:
-    """Return the calls of all roles together."""
+    """Return the calls of all roles added up, 0 without a role."""
     return sum(by_role.values(), ModelCalls(0, 0))
 
 
 def count_calls_per_video(n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """Return the most calls that the questions about one video take, which all its summaries share.
+    """Return the most calls that writing and filtering the questions about one video take, which all its summaries
+    share. n_questions: on coverage, and as many on chronology. votes: answers without a context to every question.
 
     >>> count_calls_per_video()
     ModelCalls(video=32, text=40)
@@ -74,7 +80,7 @@ def count_calls_per_video(n_questions: int = 10, votes: int = 1) -> ModelCalls:
 
 def count_calls_per_summary(n_questions: int = 10, votes: int = 1) -> ModelCalls:
     """Return the most calls that one summary takes: its factuality questions, and the answers to all questions about
-    it.
+    it. n_questions: for every dimension. votes: answers without a context to every factuality question.
 
     >>> count_calls_per_summary()
     ModelCalls(video=10, text=51)
@@ -84,7 +90,8 @@ def count_calls_per_summary(n_questions: int = 10, votes: int = 1) -> ModelCalls
 
 
 def count_all_calls(n_videos: int, n_summaries: int, n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """Return the most calls that n_summaries summaries of n_videos videos take, all of them together.
+    """Return the most calls that n_summaries summaries of n_videos videos take, all of them together. n_questions: for
+    every dimension. votes: answers without a context to every question that is written.
 
     >>> count_all_calls(n_videos=200, n_summaries=800)
     ModelCalls(video=14400, text=48800)

@@ -13,8 +13,8 @@ from metrics_core.qeva.score import is_empty_summary
 
 
 def build_context_parts(context: Context) -> tuple[MessagePart, ...]:
-    """Return the parts of a message that show a context, the number and time before each frame; none for a question
-    without context.
+    """Return the parts of a message that show a context: () for None. Frames give an image each, after a text with its
+    number and time. Notes (their events and facts) or a summary give one text.
     """
     if context is None:
         return ()
@@ -42,8 +42,8 @@ def build_frame_parts(video: VideoAsFrames) -> tuple[MessagePart, ...]:
 
 
 def is_blank_context(context: Context) -> bool:
-    """Return whether a context shows nothing: no frame, no note, or an empty summary. A question without context (None)
-    is not blank.
+    """Return whether a context shows nothing: no frame, neither event nor fact in notes, or a summary without a letter
+    or digit. A question without context (None) is not blank.
     """
     if isinstance(context, VideoAsFrames):
         return not context.frames
@@ -142,7 +142,9 @@ LETTERS = "ABCD"
 
 
 def build_object_schema(**members: Schema) -> Schema:
-    """Return the JSON schema of an object with exactly these members, all required."""
+    """Return the JSON schema of an object with exactly these members, all required. members: the schema of every
+    member, by name.
+    """
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
@@ -152,7 +154,7 @@ def build_text_schema(max_length: int) -> Schema:
 
 
 def build_list_schema(items: Schema, at_most: int) -> Schema:
-    """Return the JSON schema of a list of at most `at_most` items."""
+    """Return the JSON schema of a list of at most `at_most` items. items: the schema of every item."""
     return {"type": "array", "items": items, "maxItems": at_most}
 
 
@@ -162,12 +164,12 @@ def build_enum_schema(words: Sequence[str]) -> Schema:
 
 
 def build_question_list_schema(n: int) -> Schema:
-    """Return the JSON schema of {"questions": at most n texts}."""
+    """Return the JSON schema of {"questions": at most n texts of at most 400 characters}."""
     return build_object_schema(questions=build_list_schema(build_text_schema(400), n))
 
 
 def build_event_list_schema() -> Schema:
-    """Return the JSON schema of {"events": at most MAX_EVENTS texts}."""
+    """Return the JSON schema of {"events": at most MAX_EVENTS (20) texts of at most 200 characters}."""
     return build_object_schema(events=build_list_schema(build_text_schema(200), MAX_EVENTS))
 
 
@@ -186,7 +188,9 @@ def build_chronology_schema(n: int) -> Schema:
 
 
 def build_factuality_schema() -> Schema:
-    """Return the JSON schema of an object with, for every category, a question with choices and answer, or null."""
+    """Return the JSON schema of an object with a member for every category: a question with choices and answer, or
+    null.
+    """
     question = build_object_schema(
         question=build_text_schema(400),
         choices=build_list_schema(build_text_schema(200), 4),
@@ -197,7 +201,7 @@ def build_factuality_schema() -> Schema:
 
 def build_answer_schema(question: Question, forced: bool) -> Schema:
     """Return the JSON schema of {"answer": ...}: free text for an open question, else the letters or words that may be
-    answered.
+    answered. forced: abstaining is not among these.
 
     It is the same for all questions with as many choices, so that a server, which gets the schema before the context,
     can keep the context between questions. forced: abstaining is not among the answers.
@@ -212,7 +216,7 @@ def build_answer_schema(question: Question, forced: bool) -> Schema:
 
 
 def build_judgement_schema() -> Schema:
-    """Return the JSON schema of {"same": true or false}, whether an answer is right."""
+    """Return the JSON schema of {"same": true or false}, whether an answer gives what matters in the reference."""
     return build_object_schema(same={"type": "boolean"})
 
 
@@ -229,13 +233,15 @@ MAX_TOKENS: Mapping[str, int] = {
 
 
 def build_request(purpose: str, system: str, context: Context, ask: str, schema: Schema, seed: int = 0) -> ChatRequest:
-    """Build the request that asks something about a context; `purpose` decides how long the answer may be."""
+    """Build the chat request that shows a context and then asks something, to be answered by JSON that fits the schema.
+    purpose: a key of MAX_TOKENS, which limits the answer. system: the system prompt.
+    """
     parts = (*build_context_parts(context), TextPart(ask))
     return ChatRequest(purpose, system, parts, schema, PROMPT_VERSION, MAX_TOKENS[purpose], seed=seed)
 
 
 def build_coverage_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
-    """Build the request for n open questions about a video."""
+    """Build the request for n open questions about a video. seed: another one may give other questions."""
     ask = COVERAGE.format(n=n)
     return build_request("coverage questions", EXAMINER, video, ask, build_question_list_schema(n), seed)
 
@@ -249,26 +255,32 @@ def build_reference_request(video: VideoAsFrames | VideoNotes, question: str, se
 
 
 def build_events_request(video: VideoAsFrames | VideoNotes, seed: int) -> ChatRequest:
-    """Build the request for the events of a video, in their order."""
+    """Build the request for at most MAX_EVENTS (20) events of a video, in order of time."""
     ask = EVENTS.format(n=MAX_EVENTS)
     return build_request("events", EXAMINER, video, ask, build_event_list_schema(), seed)
 
 
 def build_chronology_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
-    """Build the request for n questions about the order of a video's events, with choices and keys."""
+    """Build the request for n questions about the order of a video's events, with choices and keys. seed: another one
+    may give other questions.
+    """
     ask = ONE_SHOT.format(n=n)
     return build_request("chronology questions", EXAMINER, video, ask, build_chronology_schema(n), seed)
 
 
 def build_factuality_request(summary: str, seed: int) -> ChatRequest:
-    """Build the request for a question in every category about what a summary states."""
+    """Build the request for a question in every category about what a summary states. seed: another one may give other
+    questions.
+    """
     categories = "\n".join(f"- {category}: {meaning}" for category, meaning in CATEGORY_MEANINGS.items())
     ask = FACTUALITY.format(categories=categories)
     return build_request("factuality questions", EXAMINER, summary, ask, build_factuality_schema(), seed)
 
 
 def build_answer_request(asked: ContextQuestion, forced: bool) -> ChatRequest:
-    """Build the request that asks a question in its context, with the question's choices in their order."""
+    """Build the request that asks a question in its context, with the question's choices in their order. forced: the
+    model has to guess; else it may abstain. Without a context (None) the model is asked to use general knowledge.
+    """
     question, is_closed = asked.question, asked.context is None
     may = FORCED if forced else MAY_ABSTAIN
     system = f"{CLOSED_BOOK if is_closed else ANSWERER} {may}"
@@ -279,7 +291,8 @@ def build_answer_request(asked: ContextQuestion, forced: bool) -> ChatRequest:
 
 
 def format_question(question: Question) -> str:
-    """Return the words of a question with its choices, and how to answer.
+    """Return the words of a question and how to answer it. Choices are listed under letters; for yes_no they are in the
+    instruction, and for order in the words of the question.
 
     >>> print(format_question(Question("factuality", "choice", "What is it?", "a dog", ("a cat", "a dog"))))
     Question: What is it?
@@ -294,6 +307,8 @@ def format_question(question: Question) -> str:
 
 
 def build_judgement_request(question: Question, answer: str) -> ChatRequest:
-    """Build the request that asks whether an answer to an open question gives what matters in the reference."""
+    """Build the request that asks whether `answer` gives what matters in the reference answer to an open question. No
+    context is shown.
+    """
     ask = JUDGEMENT.format(question=question.text, reference=question.answer, answer=answer)
     return build_request("judgements", JUDGE, None, ask, build_judgement_schema())

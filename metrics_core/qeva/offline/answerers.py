@@ -50,8 +50,7 @@ NO_FRAMES = "an entailment model cannot look at frames: set a video model, or gi
 
 @dataclass(frozen=True)
 class EntailmentAnswerer:
-    """Answers questions by checking their statements against the sentences of the context; fulfils Answerer.
-
+    """An Answerer that checks the questions' statements against the sentences of the context by an entailment model.
     threshold: the least P(entailment) at which a sentence supports a statement. encoder: chooses the r sentences most
     like a statement, and only these are verified; without it the words in common choose. forced: a guess instead of an
     abstention where nothing supports an answer.
@@ -95,8 +94,7 @@ class EntailmentAnswerer:
         return ModelIdentity(f"entailment:{verifier.model_id}", verifier.revision, params)
 
     def answer(self, questions: Sequence[ContextQuestion]) -> list[Reply]:
-        """Return one reply to every question, in order; the model judges all statements in one batch.
-
+        """Return one reply to every question, in order; the model judges the statements of all questions in one batch.
         A question without statements, frames as context, and a statement that is too long for the model get the status
         "refused".
         """
@@ -216,8 +214,8 @@ MATCHER_VERSION = 1
 
 @dataclass(frozen=True)
 class TokenF1Matcher:
-    """Judges an answer right where its `token_f1` with the reference answer reaches `threshold`: the baseline that
-    other matchers must beat. Fulfils AnswerMatcher.
+    """An AnswerMatcher that judges an answer right where its `token_f1` with the reference answer reaches `threshold`.
+    It is the baseline that other matchers must beat.
     """
 
     threshold: float = 0.5
@@ -228,15 +226,17 @@ class TokenF1Matcher:
         return ModelIdentity("token-f1", str(MATCHER_VERSION), {"threshold": self.threshold})
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """Return one judgement for every reply, in order: right where `token_f1` reaches the threshold."""
+        """Return one judgement for every (question, reply), in order: right where `token_f1` reaches the threshold.
+        Raises ValueError for a reply whose status is not "ok".
+        """
         scores = [token_f1(require_answer(reply), question.answer) for question, reply in answered]
         return [AnswerJudgement(score >= self.threshold) for score in scores]
 
 
 @dataclass(frozen=True)
 class CosineMatcher:
-    """Judges an answer right where the cosine of its vector with the reference answer's reaches `threshold`; fulfils
-    AnswerMatcher.
+    """An AnswerMatcher that judges an answer right where the cosine of its vector with the reference answer's reaches
+    `threshold`.
     """
 
     encoder: TextEncoder
@@ -250,11 +250,15 @@ class CosineMatcher:
         return ModelIdentity(f"cosine:{encoder.model_id}", encoder.revision, params)
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """Return one judgement for every reply, in order: right where the cosine reaches the threshold."""
+        """Return one judgement for every (question, reply), in order: right where the cosine reaches the threshold.
+        Raises ValueError for a reply whose status is not "ok", and BadFeature for a text without a direction.
+        """
         return [AnswerJudgement(score >= self.threshold) for score in self.compute_cosines(answered)]
 
     def compute_cosines(self, answered: Sequence[tuple[Question, Reply]]) -> list[float]:
-        """Return the cosine, in [-1, 1], of every answer with its reference answer, in order."""
+        """Return the cosine, in [-1, 1] up to rounding, of every answer with its reference answer, in order. Raises
+        ValueError for a reply whose status is not "ok", and BadFeature for a text without a direction.
+        """
         pairs = [(require_answer(reply), question.answer) for question, reply in answered]
         vectors = encode_unit_vectors((text for pair in pairs for text in pair), self.encoder)
         return [float(np.dot(vectors[answer], vectors[reference])) for answer, reference in pairs]
@@ -262,8 +266,8 @@ class CosineMatcher:
 
 @dataclass(frozen=True)
 class EntailmentMatcher:
-    """Judges an answer right where P(the answer entails the reference answer) reaches `threshold`; the default without
-    a server. Fulfils AnswerMatcher.
+    """An AnswerMatcher that judges an answer right where P(the answer entails the reference answer) reaches
+    `threshold`. It is the default without a server.
 
     The model reads both without the question, with which the area under the curve was no better on VAQ-Bench
     (benchmarks/qeva_matchers.py).
@@ -280,8 +284,9 @@ class EntailmentMatcher:
         return ModelIdentity(f"entailment:{verifier.model_id}", verifier.revision, params)
 
     def judge_answers(self, answered: Sequence[tuple[Question, Reply]]) -> list[AnswerJudgement]:
-        """Return one judgement for every reply, in order; "refused" where the reference answer is too long for the
-        model.
+        """Return one judgement for every (question, reply), in order: right where the probability reaches the
+        threshold. The status is "refused" where the reference answer is too long for the model. Raises ValueError for a
+        reply whose status is not "ok".
         """
         return [
             AnswerJudgement(None, "refused", REFERENCE_TOO_LONG)
@@ -291,8 +296,9 @@ class EntailmentMatcher:
         ]
 
     def compute_probabilities(self, answered: Sequence[tuple[Question, Reply]]) -> list[float | None]:
-        """Return P(the answer entails the reference answer) in [0, 1], in order: 1 for the same words, None where the
-        reference answer is too long.
+        """Return P(the answer entails the reference answer), in [0, 1], for every (question, reply), in order: 1 for
+        the same words, None where the reference answer is too long for the model. Raises ValueError for a reply whose
+        status is not "ok".
         """
         pairs = [(require_answer(reply), question.answer) for question, reply in answered]
         answers = EntailmentCache(self.model)
@@ -301,7 +307,7 @@ class EntailmentMatcher:
 
 
 def require_answer(reply: Reply) -> str:
-    """Return the answer that a reply with the status "ok" gives. Raises ValueError for another reply."""
+    """Return the answer in a reply with the status "ok". Raises ValueError for a reply without an answer."""
     if reply.normalised is None:
         raise ValueError(f'A reply with the status "{reply.status}" has no answer to match: leave it out.')
     return reply.normalised

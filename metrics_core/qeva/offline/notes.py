@@ -51,12 +51,13 @@ def build_video_notes(
     references: Sequence[NoteReference], keypoints: Sequence[NoteKeypoint], splitter: SentenceSplitter
 ) -> VideoNotes | None:
     """Build notes from references, keypoints or both; None where there is no sentence (NO_NOTES is the message for it).
-
     Facts are the keypoints, which state one thing each; without keypoints, the sentences of the references. Events are
-    the keypoints of EVENT_DIMENSIONS by segment where they name two segments or more, else the sentences of the
-    reference with the most segments, by start. A segment with several keypoints gives its first as an event, because
-    their order is not known. A reference without times gives no event. Sentences of references that are neither are
-    kept in `more`, because another wording of a fact helps an entailment model to find it.
+    keypoints of EVENT_DIMENSIONS in at least two segments, else the sentences of the reference with the most timed
+    segments.
+
+    Events come by segment, or by start. A segment with several keypoints gives its first as an event, because their
+    order is not known. A reference without times gives no event. Sentences of references that are neither are kept in
+    `more`, because another wording of a fact helps an entailment model to find it.
 
     >>> from metrics_core.models.sentence_splitter import RuleSplitter
     >>> segments = NoteSegment(5, 9, "He rests."), NoteSegment(0, 5, "A man runs.")

@@ -34,8 +34,8 @@ VERB = re.compile(
 
 
 def split_statements(summary: str, splitter: SentenceSplitter) -> list[str]:
-    """Return what a summary states, clause by clause, in order; without repeated statements and those of fewer than 3
-    words.
+    """Return the statements of a summary, clause by clause, in order. Repeated statements and those of fewer than 3
+    words are left out.
 
     >>> from metrics_core.models.sentence_splitter import RuleSplitter
     >>> summary = "A man waits at a door, and later the dog comes back. Wow! He and his dog leave."
@@ -48,9 +48,7 @@ def split_statements(summary: str, splitter: SentenceSplitter) -> list[str]:
 
 def split_clauses(sentence: str) -> list[str]:
     """Split a sentence where a conjunction joins clauses, and return the clauses in order; a sentence without such a
-    place is returned whole.
-
-    Every clause has a subject, a verb and at least 4 words.
+    place is returned whole. The clauses of a split sentence have at least 4 words and something that looks like a verb.
 
     >>> split_clauses("A dog runs to a ball and the boy follows it, then the ball and the dog are gone.")
     ['A dog runs to a ball.', 'The boy follows it.', 'The ball and the dog are gone.']
@@ -140,7 +138,7 @@ _ACTION = re.compile(r"\b(?:is|are|was|were|be|been|being|starts?|begins?|keeps?
 
 
 def list_categories(statement: str) -> tuple[str, ...]:
-    """Return the categories that the words of a statement belong to, in the order of CATEGORIES; ("factual",) where
+    """Return the categories of CATEGORIES that the words of a statement belong to, in that order; ("factual",) where
     there is none.
 
     A name inside the sentence belongs to entities, a digit to counting, a verb form to actions.
@@ -169,12 +167,12 @@ NO_FRAMES = "rules cannot write questions from frames: set a video model, or giv
 
 @dataclass(frozen=True)
 class RuleVideoExaminer:
-    """Writes at most n coverage and n chronology questions from the notes of a video; fulfils VideoExaminer.
+    """A VideoExaminer that writes at most n coverage and n chronology questions from the notes of a video, by rule. A
+    coverage question asks whether a fact holds, and its key is always "yes". The same notes and seed give the same
+    questions. A video given as frames gets a set with the status "refused".
 
-    A coverage question asks whether a fact holds. One fact is drawn from each stretch of the list, which is cut into n
-    equal ones, so that the questions are spread like the facts: over dimensions and time where `build_video_notes` made
-    the list. The same notes and seed give the same questions. A video given as frames gets a set with the status
-    "refused".
+    One fact is drawn from each stretch of the list, which is cut into n equal ones, so that the questions are spread
+    like the facts: over dimensions and time where `build_video_notes` made the list.
     """
 
     n: int = 10
@@ -186,14 +184,14 @@ class RuleVideoExaminer:
         return ModelIdentity("rules:video-examiner", str(VERSION), {"n": self.n, "seed": self.seed})
 
     def compose_coverage_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Return one set of coverage questions for every video, in order; with the status "refused" for a video given
-        as frames.
+        """Return one set of at most n coverage questions for every video, in order. The status is "refused" for a video
+        given as frames.
         """
         return [self._coverage(video) for video in videos]
 
     def compose_chronology_questions(self, videos: Sequence[VideoAsFrames | VideoNotes]) -> list[QuestionSet]:
-        """Return one set of questions about the order of the notes' events for every video, in order; with the status
-        "refused" for a video given as frames.
+        """Return one set of at most n questions about the order of the notes' events for every video, in order. The
+        status is "refused" for a video given as frames.
         """
         return [self._chronology(video) for video in videos]
 
@@ -215,11 +213,12 @@ class RuleVideoExaminer:
 
 @dataclass(frozen=True)
 class RuleSummaryExaminer:
-    """Writes at most n questions on whether what a summary states is true; fulfils SummaryExaminer.
+    """A SummaryExaminer that writes at most n questions on whether a statement of a summary is true, by rule. The key
+    is always "yes". splitter: splits the summary into sentences. The same summary and seed give the same questions.
 
     Statements come from `split_statements`. Each category that a statement belongs to gets one question, the rarest
-    category first; what is left of n is drawn from the other statements, spread over the summary. The same summary and
-    seed give the same questions.
+    category first, as long as n allows; the remaining ones are drawn from the other statements, spread over the
+    summary.
     """
 
     splitter: SentenceSplitter
@@ -233,8 +232,8 @@ class RuleSummaryExaminer:
         return ModelIdentity("rules:summary-examiner", str(VERSION), params)
 
     def compose_factuality_questions(self, summaries: Sequence[str]) -> list[QuestionSet]:
-        """Return one set of factuality questions for every summary, in order; an empty set with a reason where it
-        states nothing.
+        """Return one set of factuality questions for every summary, in order. It is empty, with a reason, where the
+        summary has no statement of three words or more.
         """
         return [self._factuality(summary) for summary in summaries]
 
@@ -250,7 +249,8 @@ class RuleSummaryExaminer:
 
 
 def draw_spread(n_items: int, n: int, rng: Random) -> list[int]:
-    """Return at most n of the numbers 0 to n_items - 1, in order, drawn one by one from n equal stretches.
+    """Return at most n of the numbers 0 to n_items - 1, in order: all if there are no more than n, else one drawn from
+    each of n equal stretches.
 
     >>> draw_spread(3, 10, Random(0)), [place // 5 for place in draw_spread(50, 10, Random(0))]
     ([0, 1, 2], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
@@ -262,10 +262,9 @@ def draw_spread(n_items: int, n: int, rng: Random) -> list[int]:
 
 
 def draw_by_category(categories_by_statement: Sequence[Sequence[str]], n: int, rng: Random) -> dict[int, str]:
-    """Draw at most n statements, given every statement's categories. Return by the position of a drawn statement the
-    category for which it was drawn.
-
-    The category with the fewest statements draws first; what is left of n is spread over the other statements.
+    """Draw at most n statements, and return by the position of a drawn statement the category for which it was drawn.
+    categories_by_statement: the categories of every statement, in order. The category with the fewest statements draws
+    first, one statement for each category; the remaining ones are spread over the other statements.
 
     >>> draw_by_category([("actions",), ("actions", "colours"), ("actions",)], 2, Random(0))[1]
     'colours'

@@ -50,12 +50,11 @@ def is_about_camera(sentence: str) -> bool:
 
 
 def can_prove(sentence: str, statement: str) -> bool:
-    """Return whether a sentence may prove a statement: any may, but one about the camera proves a statement about
-    something else only where it names its subject.
+    """Return whether a sentence may prove a statement. A sentence about the camera (`is_about_camera`) may prove a
+    statement about the camera; another one only if it names the statement's subject, and the statement does not mention
+    the camera. Every other sentence may prove any statement.
 
-    A sentence about the camera may prove a statement about the camera. It may prove another one only where it names
-    the subject, and where the statement does not mention the camera: that the camera follows a woman does not mean that
-    she looks at it.
+    That the camera follows a woman does not mean that she looks at it.
 
     >>> [can_prove("The camera turns to the crowd.", text) for text in ("He turns to the crowd.", "The crowd waits.")]
     [False, True]
@@ -71,11 +70,12 @@ def can_prove(sentence: str, statement: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatementEvidence:
-    """How alike m sentences and one statement are, and P(entailment) of the statement by every sentence.
+    """How alike m sentences and one statement are, and P(entailment) of the statement by every sentence. similarities
+    (m,): how alike a sentence and the statement are, at most 1. probabilities (m,): in [0, 1]; NaN for a sentence that
+    was not verified.
 
-    similarities (m,): how alike a sentence and the statement are, at most 1. probabilities (m,): P(entailment) of the
-    statement, in [0, 1]; NaN for a sentence that was not verified, because others are nearer or because it speaks of
-    the camera and the statement of something else.
+    A sentence is not verified because others are nearer, or because it speaks of the camera and the statement of
+    something else.
     """
 
     similarities: FloatArray
@@ -97,13 +97,13 @@ class StatementEvidence:
 def gather_evidence(
     statements: Sequence[tuple[str, Sequence[str]]], model: EntailmentModel, encoder: TextEncoder | None, r: int
 ) -> list[StatementEvidence | None]:
-    """Return the evidence for every (statement, sentences of its context), in order; None for a statement too long for
-    the model.
+    """Return the evidence for every statement, in order; None for a statement too long for the model. statements:
+    (statement, sentences of its context). The model verifies, in every context, the r sentences most like the statement
+    that may prove it (`can_prove`). encoder: gives the similarity; None takes the share of the statement's content
+    words that a sentence contains.
 
-    The model verifies, in every context, the r sentences most like the statement that may prove it (`can_prove`). All
-    pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
-    without being asked. Without an encoder similarity is the share of the statement's content words that the sentence
-    contains.
+    All pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
+    without being asked.
 
     >>> from metrics_core.models.lexical_verifier import LexicalVerifier
     >>> context = ["A cat sits.", "A dog runs", "A dog."]
@@ -142,7 +142,7 @@ def gather_evidence(
 
 def ask_fitting_pairs(answers: EntailmentCache, pairs: Sequence[tuple[str, str]]) -> frozenset[str]:
     """Have (premise, hypothesis) pairs judged, and return the hypotheses too long for the model, whose pairs are not
-    judged.
+    judged. The probabilities are kept in `answers`.
     """
     too_long: frozenset[str] = frozenset()
     while True:
@@ -159,8 +159,8 @@ def ask_fitting_pairs(answers: EntailmentCache, pairs: Sequence[tuple[str, str]]
 def compute_sentence_similarities(
     statements: Sequence[tuple[str, Sequence[str]]], encoder: TextEncoder | None
 ) -> list[FloatArray]:
-    """Return for every statement its similarity with each sentence of its context: cosines, or without an encoder
-    shares of content words.
+    """Return for every statement its similarity with each sentence of its context, as arrays (m,): cosines, or without
+    an encoder shares of content words. statements: (statement, sentences of its context).
     """
     if encoder is None:
         return [
@@ -178,7 +178,9 @@ def compute_sentence_similarities(
 
 
 def encode_unit_vectors(texts: Iterable[str], encoder: TextEncoder) -> dict[str, FloatArray]:
-    """Return the unit vector of every distinct text, by text. Raises BadFeature for a text without a direction."""
+    """Return the vector of every distinct text, scaled to length 1, by text. Raises BadFeature for a text whose vector
+    is zero or not finite.
+    """
     distinct = list(dict.fromkeys(texts))
     if not distinct:
         return {}
@@ -203,12 +205,13 @@ MENTION_THRESHOLD = 0.2
 
 
 def locate_event(evidence: StatementEvidence, threshold: float, forced: bool = False) -> float | None:
-    """Return the place where sentences describe an event, from 0 to m - 1: the weighted mean of their places. None
-    where no sentence mentions it.
+    """Return the place where sentences describe an event, from 0 to m - 1: the weighted mean of the positions of all m
+    sentences. None where no sentence was verified, or none mentions the event. threshold: the least P(entailment) that
+    counts as a mention. forced: an event has a place although no sentence mentions it.
 
     A sentence weighs exp(similarity / SIMILARITY_SPREAD) times the odds of entailment to the power of
-    ENTAILMENT_WEIGHT. None where there is no sentence, or none that mentions the event: its probability is below the
-    threshold and its similarity below MENTION_THRESHOLD. A forced answer has a place if there is any sentence.
+    ENTAILMENT_WEIGHT. No sentence mentions the event where all probabilities are below the threshold and all
+    similarities below MENTION_THRESHOLD.
 
     >>> evidence = StatementEvidence(np.array([0.2, 0.8, 0.2]), np.array([0.0, 0.9, 0.0]))
     >>> round(locate_event(evidence, threshold=0.5), 2)
@@ -229,8 +232,8 @@ def locate_event(evidence: StatementEvidence, threshold: float, forced: bool = F
 
 def sort_events(places: Sequence[float | None]) -> tuple[int, ...] | None:
     """Return the numbers of the events in the order of their places; None where a place is missing or two are the same.
-
-    Places that differ by less than SAME_PLACE are the same.
+    places: by number of the event, None where it is not mentioned. Places that differ by less than SAME_PLACE are the
+    same.
 
     >>> sort_events([2.0, 0.0, 1.5]), sort_events([1.0, 1.0]), sort_events([1.0, None])
     ((1, 2, 0), None, None)
