@@ -93,8 +93,8 @@ def drop_dataset(connection: Connection, target: Dataset) -> None:
     texts and replies of model servers stay too, since several datasets may share them. Waits for an ingest in progress,
     and does not commit.
 
-    Imported scorers without any other score are deleted. The newest other scorer of such a metric then becomes active
-    if it has a score.
+    Imported scorers without any other score are deleted. If a metric of these then has no active scorer, its newest one
+    with a score becomes active.
     """
     _lock(connection, target)
     imported = list_imported_scorers(connection, target.dataset_id)
@@ -111,7 +111,7 @@ def drop_imported_scores(connection: Connection, target: Dataset, scorers: Colle
     Scorers that then have no score in any dataset are deleted too. Waits for an ingest in progress, and does not
     commit. scorers: their ids.
 
-    The newest other scorer of the metric of a deleted one becomes active if it has a score.
+    If a metric of the deleted scorers then has no active one, its newest scorer with a score becomes active.
     """
     _lock(connection, target)
     for table in reversed(METADATA.sorted_tables):

@@ -66,7 +66,7 @@ class IngestStore:
 
     def open_transaction(self) -> Any:
         """Return a context manager that opens a transaction on the store's connection: it commits at the end, and rolls
-        back on an error.
+        back on an error. In a trial store it is a savepoint, and nothing is committed.
         """
         return self._connection.transaction()
 
@@ -235,7 +235,7 @@ def open_ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]
 @contextmanager
 def open_trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStore]:
     """Yield a store for an ingest whose changes are rolled back at the end in any case. A missing dataset is created
-    within it, with `n_shards` shards. It does not wait for other ingests.
+    within it, with `n_shards` shards; a dataset that exists keeps its own number.
     """
     with _open_own_connection(engine) as connection, connection.transaction(force_rollback=True):
         connection.execute(
