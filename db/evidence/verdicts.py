@@ -153,9 +153,9 @@ def load_verdict_sets(engine: Engine, scorer_id: int, sample_ids: Collection[int
 def load_labelled_verdicts(
     connection: Connection, scorer_id: int, dataset_id: int, source: str
 ) -> list[LabelledVerdict]:
-    """Load a scorer's verdicts on all keypoints of a dataset that `source` labelled, ordered by the keys of caption and
+    """Load a scorer's verdicts on the keypoints of a dataset that `source` labelled, ordered by the keys of caption and
     keypoint. source: "manifest" for people, or a chat model's such as "judge:qwen3:8b". Labels on texts that have
-    changed are left out.
+    changed, and keypoints without a verdict, are left out. A verdict is not checked for changed inputs.
     """
     statement = sa.text(read_sql("labelled_verdicts"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "source": source}
