@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def find_similar_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the name most similar to a misspelt one, ignoring case; None if no name is similar.
+    """Return the one of `names` that is most similar to a misspelt name, ignoring case; None if none is similar enough.
 
     >>> find_similar_name("Flims", ["clips", "films"]), find_similar_name("cats", ["clips", "films"])
     ('films', None)

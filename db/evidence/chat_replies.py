@@ -37,8 +37,8 @@ class _ModelIds:
 
 
 class PostgresReplies:
-    """The valid replies of chat models in table `chat_reply`, by the hash of their request. Several threads may share
-    one.
+    """A store of the valid replies of chat models, in table `chat_reply` of the database. A reply has the hash of its
+    request as key. Several threads may share one store.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -46,7 +46,9 @@ class PostgresReplies:
         self._models = _ModelIds(engine)
 
     def load(self, keys: Sequence[bytes]) -> dict[bytes, Mapping[str, Any]]:
-        """Return the stored replies by request hash, as parsed JSON; a request without a stored reply is left out."""
+        """Return the stored replies as {request hash: parsed JSON of the reply}. keys: hashes of requests; a request
+        without a stored reply is left out.
+        """
         if not keys:
             return {}
         query = sa.select(chat_reply.c.request_sha256, chat_reply.c.data).where(
@@ -56,7 +58,8 @@ class PostgresReplies:
             return {bytes(row.request_sha256): row.data for row in connection.execute(query, {"keys": list(keys)})}
 
     def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
-        """Store valid replies in one transaction. A reply replaces the stored one to the same request.
+        """Store valid replies in one transaction. A reply replaces the stored one to the same request. Models that are
+        new are inserted into table `model`.
 
         replies: columns of `chat_reply`, with the model's identity as "model" in place of its id.
         """
@@ -73,8 +76,8 @@ class PostgresReplies:
 
 
 class PostgresLedger:
-    """The record of one run's calls to model servers: a row of table `chat_call` per attempt. Several threads may share
-    one.
+    """The record of one run's calls to model servers: it inserts a row into table `chat_call` for every attempt.
+    run_id: the Dagster run. Several threads may share one.
     """
 
     def __init__(self, engine: Engine, run_id: str) -> None:
@@ -83,9 +86,9 @@ class PostgresLedger:
         self._models = _ModelIds(engine)
 
     def record(self, call: Mapping[str, Any]) -> None:
-        """Store one attempt at once in a transaction of its own, so that a later crash loses no record of money spent.
-
-        call: columns of `chat_call` without the run, and the model's identity as "model" in place of its id.
+        """Insert one attempt at a request into table `chat_call`, committed at once, so that a later crash loses no
+        record of money spent. call: columns of `chat_call` without the run, and with the model's identity as "model" in
+        place of its id. A new model is inserted into table `model`.
         """
         row = {**self._models.build_row(call), "run_id": self._run_id}
         with self._engine.begin() as connection:

@@ -26,14 +26,16 @@ NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
 class DimensionMismatch(ValueError):
-    """Raised when new vectors of a text encoder differ in length from its stored ones; the message gives the remedy."""
+    """Raised when new vectors of a text encoder have another length than its stored ones. The message names the
+    encoder, both lengths and the setting to change.
+    """
 
     plain = True
 
 
 class StoredVectors(dict[str, NDArray[np.float32]]):
-    """A dict from text to its vector (dim,). `in_chunks` maps those texts whose vector is a mean of several chunks to
-    the number of chunks.
+    """A dict {text: its vector (dim,) in float32}. Attribute `in_chunks` is a dict {text: number of chunks} of those
+    texts whose vector is the mean of several chunks.
     """
 
     def __init__(self) -> None:
@@ -47,9 +49,8 @@ def text_sha256(text: str) -> bytes:
 
 
 def list_missing_texts(connection: Connection, model_id: int | None, texts: Iterable[str]) -> list[str]:
-    """Return the distinct texts without a stored vector of this encoder, in order of first appearance.
-
-    model_id: None for an encoder that is not registered yet; then every distinct text is missing.
+    """Return the distinct texts without a stored vector of this encoder, in order of first appearance. model_id: id of
+    the encoder in table `model`; None for one that is not registered yet, and then all are missing.
     """
     by_key = {text_sha256(text): text for text in texts}
     if model_id is None or not by_key:
@@ -69,12 +70,12 @@ def store_text_vectors(
     vectors: NDArray[np.float32],
     in_chunks: Mapping[str, int] = NO_TEXTS,
 ) -> int:
-    """Store the vectors (n, dim) of n texts in one transaction and return how many were new; a text that has a vector
-    keeps it.
+    """Store the vectors (n, dim) of n texts in one transaction and return how many were new. A text that has a vector
+    of this encoder keeps it. Raises DimensionMismatch if the stored vectors of this encoder have another length: then
+    two models share one name.
 
-    in_chunks: by text, the number of chunks whose mean the vector is; a text that was read at once need not be in it.
-    Raises DimensionMismatch when the stored vectors of this encoder have another length: then two models share one
-    name.
+    model_id: id of the encoder in table `model`. in_chunks: by text, the number of chunks whose mean the vector is; a
+    text that was read at once need not be in it.
     """
     rows = {text_sha256(text): (Vector(row), in_chunks.get(text, 1)) for text, row in zip(texts, vectors, strict=True)}
     with open_psycopg_transaction(engine) as connection:
@@ -101,7 +102,9 @@ def _check_length(connection: psycopg.Connection[Any], model_id: int, dim: int) 
 
 
 def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVectors:
-    """Load the vectors that this encoder has of these texts, by text; a text without a stored vector is left out."""
+    """Load the stored vectors of texts as a dict {text: vector (dim,)}. model_id: id of the encoder in table `model`. A
+    text without a stored vector of this encoder is left out.
+    """
     by_key, vectors = {text_sha256(text): text for text in texts}, StoredVectors()
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
@@ -119,9 +122,8 @@ def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> St
 def load_vectors_by_digest(
     connection: Connection, model_id: int, digests: Sequence[bytes]
 ) -> NDArray[np.float32] | None:
-    """Load an array (n, dim) with one vector per digest, in the order given; None if a digest has no vector, or n is 0.
-
-    digests: SHA-256 of texts, see `text_sha256`; they may repeat.
+    """Load a float32 array (n, dim) with one vector per digest, in the order given. digests: SHA-256 of texts, see
+    `text_sha256`; they may repeat. None if n is 0, or if the encoder with this model id has no vector for one of them.
     """
     places: dict[bytes, int] = {}
     for digest in digests:
@@ -145,8 +147,9 @@ def load_vectors_by_digest(
 
 
 class NearestReference(NamedTuple):
-    """The key of the reference most like a caption, and the cosine of their whole texts in [-1, 1]; the cosine is None
-    for a vector of zeros.
+    """The reference of a video whose text is most similar to a caption, by the vectors of a text encoder. cosine: of
+    the two whole texts, in [-1, 1]; None if the vector of the caption or of any reference of its video is all zeros.
+    reference: its key.
     """
 
     cosine: float | None
@@ -156,10 +159,9 @@ class NearestReference(NamedTuple):
 def load_nearest_references(
     connection: Connection, model_id: int | None, sample_ids: Sequence[int]
 ) -> dict[int, NearestReference]:
-    """Return by sample id the reference most like each caption. Captions are left out unless they and all references of
-    their video have a vector of this encoder.
-
-    model_id: None for an encoder that is not registered yet; then the result is empty.
+    """Return {sample id: the reference most similar to the caption} by the vectors of one text encoder. model_id: None
+    for an encoder that is not registered yet; then the result is empty. Samples are left out unless they are captions
+    that have references, and all these texts have a vector.
     """
     rows = connection.execute(_COSINES, {"model_id": model_id, "ids": list(sample_ids)})
     return {
@@ -168,6 +170,8 @@ def load_nearest_references(
 
 
 def find_sample_key_of_text(connection: Connection, digest: bytes) -> str | None:
-    """Return the key of a sample whose text has this SHA-256, any one of several; None if no sample has it."""
+    """Return the key of a sample whose text has this SHA-256 (32 bytes), in any dataset. Of several, any one is
+    returned; None if no sample has it.
+    """
     key: str | None = connection.scalar(sa.select(sample.c.key).where(sample.c.text_sha256 == digest).limit(1))
     return key

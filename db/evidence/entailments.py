@@ -21,8 +21,8 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Entailment:
-    """A verifier's probability, from 0 to 1, that a premise entails a hypothesis. `truncated`: it read only the start
-    of the premise.
+    """The answer of a verifier (an NLI model) to one premise and hypothesis. probability: from 0 to 1, that the premise
+    entails the hypothesis. truncated: whether the verifier read only the start of the premise.
     """
 
     probability: float
@@ -30,9 +30,8 @@ class Entailment:
 
 
 def pair_sha256(premise: str, hypothesis: str) -> bytes:
-    """Return the SHA-256 (32 bytes) of a pair of texts, the key of table `entailment`.
-
-    Each text is hashed by itself, so that a word moved from one text to the other changes the result.
+    """Return the SHA-256 (32 bytes) of a premise and a hypothesis, the key of table `entailment`. Both texts are hashed
+    separately, so that a word moved from one to the other changes the result.
 
     >>> pair_sha256("ab", "c") == pair_sha256("a", "bc")
     False
@@ -41,8 +40,8 @@ def pair_sha256(premise: str, hypothesis: str) -> bytes:
 
 
 def store_entailments(engine: Engine, model_id: int, entailments: Mapping[Pair, Entailment]) -> int:
-    """Store a verifier's entailments by pair in one transaction and return how many were new; a pair already stored
-    keeps its row.
+    """Store the entailments {(premise, hypothesis): entailment} in one transaction and return how many were new.
+    model_id: id of the verifier in table `model`. A pair that this verifier has already keeps its stored row.
 
     Raises psycopg.errors.CheckViolation, storing none, for a probability that is NaN or outside [0, 1].
     """
@@ -59,8 +58,8 @@ def store_entailments(engine: Engine, model_id: int, entailments: Mapping[Pair, 
 
 
 def load_entailments(engine: Engine, model_id: int, pairs: Iterable[Pair]) -> dict[Pair, Entailment]:
-    """Load this verifier's stored entailments of (premise, hypothesis) pairs, by pair; a pair not stored is
-    left out.
+    """Load the stored entailments of a verifier as {(premise, hypothesis): entailment}. model_id: id of the verifier in
+    table `model`. A pair that is not stored is left out.
     """
     by_key = {pair_sha256(*pair): pair for pair in pairs}
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:

@@ -19,10 +19,9 @@ from db.server.locking import lock_ids_for_copy
 
 
 class FactSpread(NamedTuple):
-    """A fact's least, median and greatest value over the `n` samples that have it, or for a text fact its commonest
-    value.
-
-    The quantiles are None for a fact that is a text, and all are None when no sample has the fact.
+    """The spread of one fact over the `n` samples of a dataset that have it. A fact that is a number has a least,
+    median and greatest value, and `commonest` is None. Another fact, such as the language, has only its commonest
+    value. All four are None if n is 0.
     """
 
     fact: str
@@ -36,8 +35,9 @@ class FactSpread(NamedTuple):
 def list_undescribed_texts(
     connection: Connection, rule: str, dataset_id: int, shard: int, limit: int
 ) -> dict[bytes, str]:
-    """Return up to `limit` distinct texts of a shard's samples, by SHA-256, that have no facts by this version of the
-    rules.
+    """Return {SHA-256 of the text: text} of distinct texts of a shard's samples that have no facts by these rules; {}
+    if none is left. rule: the version of the rules for text facts. At most `limit` texts are returned, in the order of
+    their hashes.
     """
     query = (
         sa.select(sample.c.text_sha256, sa.func.min(sample.c.text).label("text"))
@@ -52,9 +52,8 @@ def list_undescribed_texts(
 
 
 def store_text_facts(engine: Engine, rule: str, facts: Mapping[bytes, Mapping[str, Any]]) -> None:
-    """Store the facts of texts in one transaction, in place of older ones of the same texts.
-
-    rule: the version of the rules that made them. facts: by SHA-256 of the text, the values of all TEXT_FACTS by name.
+    """Store the facts of texts in one transaction, in place of older ones of the same texts. rule: the version of the
+    rules that made them. facts: by SHA-256 of the text, the values of all TEXT_FACTS by name.
     """
     columns = ["rule", *TEXT_FACTS]
     rows = [(key, rule, *(values[name] for name in TEXT_FACTS)) for key, values in facts.items()]
@@ -63,8 +62,9 @@ def store_text_facts(engine: Engine, rule: str, facts: Mapping[bytes, Mapping[st
 
 
 class VideoFacts(NamedTuple):
-    """The measurement of one video: its facts and signature by name, or a status such as "unreadable" with a reason and
-    no facts.
+    """The measurement of one video file. facts: values of VIDEO_FACTS and "signature" by name; empty unless the status
+    is "ok". error: the reason for a status of "unreadable" or "failed". content_sha256: the digest of the measured
+    file.
     """
 
     video_id: int
@@ -75,8 +75,8 @@ class VideoFacts(NamedTuple):
 
 
 def list_unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard: int) -> list[StoredVideo]:
-    """List the decodable videos of a shard, by id, whose present file has no facts by this version of the rules, or
-    failed.
+    """List the decodable videos of a shard, by id, that have no facts of their present file by these rules. A video
+    whose measurement failed is listed again. rule: the version of the rules for video facts.
     """
     columns = [video.c[name.name] for name in fields(StoredVideo)]
     is_done = sa.and_(
@@ -96,10 +96,8 @@ def list_unmeasured_videos(connection: Connection, rule: str, dataset_id: int, s
 
 
 def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -> None:
-    """Store the measurements of videos in one transaction, in place of older ones; a video deleted in the meantime is
-    left out.
-
-    rule: the version of the rules that measured them.
+    """Store the measurements of videos in one transaction, in place of older ones. A video deleted in the meantime is
+    left out. rule: the version of the rules that measured them.
     """
     measured = [*VIDEO_FACTS, "signature"]
     columns = ["content_sha256", "rule", "status", "error", *measured]
@@ -114,8 +112,8 @@ def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -
 
 
 def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
-    """Return one spread per fact over the samples of the dataset of this name, in the order of the columns of
-    sample_scores.
+    """Return one spread per fact over all samples of the dataset of this name, in the order of FACT_COLUMNS. A fact of
+    a video counts once for every sample of that video. Runs one query per fact.
     """
     return [_compute_spread(connection, dataset, name) for name in FACT_COLUMNS]
 
@@ -123,8 +121,8 @@ def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSprea
 def load_first_samples(
     connection: Connection, dataset: str, columns: Sequence[str], limit: int
 ) -> list[dict[str, Any]]:
-    """Load the first `limit` samples of the dataset of this name, ordered by key, as dicts of "sample" (the key) and
-    these columns of sample_scores.
+    """Load the first `limit` samples of the dataset of this name, ordered by key. Every dict has the key "sample", for
+    the sample's key, and the given columns of view sample_scores. [] if there is no such dataset.
     """
     names = ", ".join(["sample", *columns])
     query = sa.text(
@@ -134,7 +132,9 @@ def load_first_samples(
 
 
 def load_facts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Load the facts of samples and their videos as {sample id: {fact: value}}; a fact without a value is left out."""
+    """Load the facts of samples and of their videos as {sample id: {fact: value}}. A fact without a value is left out,
+    and so is an unknown id.
+    """
     names = ", ".join(FACT_COLUMNS)
     query = sa.text(f"SELECT sample_id, {names} FROM sample_scores WHERE sample_id = ANY(:ids)")
     rows = connection.execute(query, {"ids": list(sample_ids)}).mappings()

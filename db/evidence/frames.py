@@ -36,11 +36,9 @@ def make_empty_features() -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True)
 class StoredVideo:
-    """A video of table `video` with what is known of its file: address, size, times, SHA-256, duration and picture
-    size.
-
-    `ctime_ns` and `inode` are None where the video was ingested before they were stored, and with `mtime_ns` for an
-    object of a store; `etag` is None for a file.
+    """A video of table `video` with the state of its file at ingest. uri: path of the file or address in a store.
+    mtime_ns, ctime_ns, inode: None for an object of a store, and the last two also for a video ingested before they
+    were stored. etag: None for a file. n_frames and duration_s are None where unknown.
     """
 
     video_id: int
@@ -64,8 +62,8 @@ LoadVideos = Callable[[Collection[int]], list[StoredVideo]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFrames:
-    """The vectors (T, dim) and times (T,) in seconds of one video's sampled frames; without any frames, `error` gives
-    the reason.
+    """The sampled frames of one video under one image encoder: vectors `features` (T, dim) and times (T,) in seconds.
+    Without frames, `features` has the shape (0, 0) and `error` gives the reason.
     """
 
     status: Status
@@ -76,8 +74,9 @@ class StoredFrames:
 
 @dataclass(frozen=True, slots=True)
 class FrameCounts:
-    """How many of some decodable videos an image encoder has yet to see, failed on or could not read, and how many of
-    their frames are sampled and stored.
+    """Counts of some decodable videos and their frames under one image encoder. n_missing: videos without frames of
+    their present file. n_failed, n_unreadable: videos whose last status is this, even if the file has changed since.
+    n_sampled, n_stored: frames that were sampled, and vectors stored.
     """
 
     n_videos: int
@@ -88,14 +87,13 @@ class FrameCounts:
     n_stored: int
 
     def as_dict(self) -> dict[str, int]:
-        """Return the counts by field name, for JSON and Dagster metadata."""
+        """Return the counts as {field name: count}, for JSON and Dagster metadata."""
         return asdict(self)
 
 
 def list_pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[StoredVideo]:
-    """List those of the given videos that decode and have no frames of this encoder for their present file.
-
-    model_id: None for an encoder that is not registered yet; then every video that decodes is pending.
+    """List those of the given videos that decode and whose present file this encoder has not seen or failed to read, by
+    id. model_id: None for an encoder that is not registered yet; then every video that decodes is pending.
     """
     query = sa.text(read_sql("pending_videos"))
     rows = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings()
@@ -103,7 +101,9 @@ def list_pending_videos(connection: Connection, model_id: int | None, video_ids:
 
 
 def make_video_loader(engine: Engine) -> LoadVideos:
-    """Return a function that loads, for ids of videos, the rows of table `video` whose file decodes."""
+    """Return a function that takes ids of videos and loads their rows of table `video`, by id. It leaves out unknown
+    ids and videos whose file does not decode. It opens a connection at every call.
+    """
 
     def find(video_ids: Collection[int]) -> list[StoredVideo]:
         with engine.connect() as connection:
@@ -113,12 +113,11 @@ def make_video_loader(engine: Engine) -> LoadVideos:
 
 
 def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, Any]]) -> int:
-    """Replace the stored frames of videos under one encoder, in one transaction, and return how many videos were
-    stored.
+    """Replace the stored frames of videos under one image encoder, in one transaction, and return how many videos were
+    stored. A video that was deleted in the meantime is left out.
 
-    videos: columns of `frame_set`, without model and number of frames, and "frames": index, time in seconds and
-    feature (dim,) of each sampled frame; where the status is not "ok" there is none, and "error" says why. A video that
-    has been deleted meanwhile is left out.
+    videos: columns of `frame_set`, without model and number of sampled frames, and "frames": index, time in seconds and
+    feature (dim,) of every sampled frame. Where the status is not "ok", "frames" is empty and "error" gives the reason.
     """
     with open_psycopg_transaction(engine) as connection:
         alive = lock_ids_for_copy(
@@ -134,8 +133,8 @@ def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, An
 
 
 def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> dict[int, StoredFrames]:
-    """Load the frames of these videos under one encoder, by video id; a video whose present file it has not seen is
-    left out.
+    """Load the frames of videos under one image encoder as {video id: its frames in order}. A video whose present file
+    the encoder has not seen is left out. A file that could not be read has an entry with its status and error.
     """
     parameters = [model_id, list(video_ids)]
     features: dict[int, list[NDArray[np.float32]]] = {}
@@ -163,9 +162,8 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
 
 
 def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> FrameCounts:
-    """Count those of the given videos that decode, and their frames, by status under an image encoder.
-
-    model_id: None for an encoder that is not registered yet; then all videos are missing.
+    """Count those of the given videos that decode, and their frames, by status under one image encoder. model_id: None
+    for an encoder that is not registered yet; then all these videos are missing.
     """
     query = sa.text(read_sql("frame_counts"))
     row = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings().one()

@@ -21,10 +21,9 @@ KEYWORD_COLUMNS = ("keywords", "status", "reason")
 
 
 def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Store the keywords of texts in one transaction. Only a failed row is replaced, so two runs share the first good
-    result.
-
-    rows: by text, the columns KEYWORD_COLUMNS.
+    """Store the keywords that a chat model extracted from texts, in one transaction. rows: by text, a mapping with the
+    columns KEYWORD_COLUMNS: keywords, status and reason. Only a stored row of status "failed" is replaced, so that two
+    runs share the first good result.
     """
     # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
     values = [
@@ -51,7 +50,9 @@ def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str
 
 
 def load_keywords(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """Load keywords, status and reason by text; a text that this model was never asked about is left out."""
+    """Load the keywords that a chat model extracted from texts, as {text: {"keywords", "status", "reason"}}. reason:
+    None if the status is "ok". A text that this model was never asked about is left out.
+    """
     by_key = {text_sha256(text): text for text in texts}
     query = sa.select(keyword_set.c.text_sha256, *(keyword_set.c[name] for name in KEYWORD_COLUMNS)).where(
         keyword_set.c.model_id == model_id, keyword_set.c.text_sha256 == sa.any_(sa.bindparam("keys"))

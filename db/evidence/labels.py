@@ -23,11 +23,9 @@ LabelKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class JudgeLabel:
-    """A chat model's decision whether a caption covers a keypoint. row_sha256: digest of the request. extra: the
-    deciding sentence.
-
-    text_sha256, keypoint_sha256: the digests of caption and keypoint as the judge read them; the label counts while
-    both have these texts.
+    """The decision of a chat model whether a caption covers a keypoint. row_sha256: digest of the request. text_sha256,
+    keypoint_sha256: digests of both texts as the model read them; the label counts while they stay the same. extra:
+    data about the decision, such as the deciding sentence.
     """
 
     sample_id: int
@@ -40,7 +38,8 @@ class JudgeLabel:
 
 
 def format_judge_source(model: str) -> str:
-    """Return the `source` of the labels of a chat model, "judge:" and the name of the model.
+    """Return the text "judge:" and the model's name, the value of column `source` for labels that this chat model
+    gives.
 
     >>> format_judge_source("qwen3:8b")
     'judge:qwen3:8b'
@@ -49,7 +48,9 @@ def format_judge_source(model: str) -> str:
 
 
 def list_captions_with_keypoints(connection: Connection, dataset_id: int) -> list[int]:
-    """List the ids of a dataset's captions whose video has keypoints, in a random order that is the same every time."""
+    """List the ids of a dataset's captions whose video has keypoints. The order is by a hash of the caption's key: it
+    looks random and is the same every time.
+    """
     has_keypoints = sa.exists().where(keypoint.c.video_id == sample.c.video_id)
     query = (
         sa.select(sample.c.sample_id)
@@ -60,9 +61,8 @@ def list_captions_with_keypoints(connection: Connection, dataset_id: int) -> lis
 
 
 def load_label_digests(connection: Connection, source: str, sample_ids: Collection[int]) -> dict[LabelKey, bytes]:
-    """Return the request digest of every label of this source on these captions, by (sample id, keypoint id).
-
-    A label whose caption or keypoint has another text by now has the digest b"".
+    """Return {(sample id, keypoint id): digest of the request} of all labels of this source on these samples. source:
+    such as "judge:qwen3:8b". The digest is b"" if caption or keypoint have another text by now.
     """
     query = sa.text(
         "SELECT l.sample_id, l.keypoint_id, CASE WHEN c.sample_id IS NOT NULL THEN l.row_sha256 ELSE '' END AS digest "
@@ -75,7 +75,9 @@ def load_label_digests(connection: Connection, source: str, sample_ids: Collecti
 
 @retry_conflicts
 def delete_labels(engine: Engine, source: str, keys: Collection[LabelKey]) -> None:
-    """Delete the labels of one source on these (sample id, keypoint id) pairs, in one transaction."""
+    """Delete the labels of one source on these (sample id, keypoint id) pairs, in one transaction. A pair without such
+    a label is ignored. Tried again, up to three times, after a conflict with another transaction.
+    """
     statement = sa.text(
         "DELETE FROM keypoint_label l "
         "USING unnest(CAST(:samples AS bigint[]), CAST(:keypoints AS bigint[])) AS one (s, k) "
@@ -89,9 +91,9 @@ def delete_labels(engine: Engine, source: str, keys: Collection[LabelKey]) -> No
 
 @retry_conflicts
 def store_labels(engine: Engine, source: str, labels: Sequence[JudgeLabel]) -> int:
-    """Store labels in one transaction, in place of those of the same source, and return how many were stored.
-
-    A label whose caption or keypoint was deleted in the meantime is left out.
+    """Store labels in one transaction and return how many were stored. A label replaces that of the same source on the
+    same caption and keypoint. It is left out if one of these was deleted in the meantime. Tried again, up to three
+    times, after a conflict with another transaction.
     """
     with engine.begin() as connection:
         samples = lock_ids(connection, sample.c.sample_id, {label.sample_id for label in labels})

@@ -16,7 +16,7 @@ from db.schema import model
 
 def format_sorted_json(value: Any) -> str:
     """Return a value as JSON with sorted keys and no spaces, so that equal values give equal text. Raises ValueError
-    for NaN.
+    for NaN and infinity, and TypeError for a value that JSON does not have.
 
     >>> format_sorted_json({"b": 1, "a": [0.5]})
     '{"a":[0.5],"b":1}'
@@ -25,13 +25,15 @@ def format_sorted_json(value: Any) -> str:
 
 
 def compute_fingerprint(value: Any) -> str:
-    """Return the SHA-256 of a value's JSON with sorted keys, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a value's JSON with sorted keys, as 64 hexadecimal digits. Raises like
+    `format_sorted_json`.
+    """
     return hashlib.sha256(format_sorted_json(value).encode()).hexdigest()
 
 
 def register_model(connection: Connection, identity: Mapping[str, Any]) -> int:
-    """Return the id of the model with this identity (model_id, revision, params); insert it into table `model` when it
-    is new.
+    """Return the id of the model with this identity; insert it into table `model` if it is new. identity: a mapping
+    with "model_id" (the name), "revision" and "params".
     """
     row = {"name": identity["model_id"], "revision": identity["revision"], "params": identity["params"]}
     new = insert(model).values(**row, fingerprint=compute_fingerprint(identity))
@@ -42,5 +44,7 @@ def register_model(connection: Connection, identity: Mapping[str, Any]) -> int:
 
 
 def find_model_id(connection: Connection, identity: Mapping[str, Any]) -> int | None:
-    """Return the id of the model with this identity; None if it was never registered."""
+    """Return the id in table `model` of the model with this identity; None if it was never registered. identity: a
+    mapping with "model_id" (the name), "revision" and "params".
+    """
     return connection.scalar(sa.select(model.c.model_id).where(model.c.fingerprint == compute_fingerprint(identity)))

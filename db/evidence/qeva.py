@@ -26,13 +26,12 @@ _SETS, _QUESTIONS, _ANSWERS = qeva_question_set.c, qeva_question.c, qeva_answer.
 
 
 def store_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequence[Row]) -> None:
-    """Store sets of questions in one transaction. A stored set of status "ok" from the same source stays, so two runs
-    share it.
+    """Store sets of questions in one transaction. A stored set of status "ok" that was written from the same text or
+    video stays. Another stored set is replaced, and its answers are deleted. A set whose video or sample was deleted in
+    the meantime is left out.
 
     sets: columns of `qeva_question_set`, without model and run, and "questions": in order, the columns of
-    `qeva_question` without set, position and FILTER_COLUMNS. A stored set from another source, or of status "refused"
-    or "error", is replaced, and its answers are deleted. A set whose video or sample was deleted in the meantime is
-    left out.
+    `qeva_question` without set, position and FILTER_COLUMNS. source_sha256: the digest of that text or video.
     """
     with engine.begin() as connection:
         videos = lock_ids(connection, video.c.video_id, [question_set["video_id"] for question_set in sets])
@@ -55,10 +54,9 @@ def store_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequen
 def load_question_sets(
     connection: Connection, model_id: int, video_ids: Collection[int], sample_ids: Collection[int]
 ) -> list[Row]:
-    """Load the model's question sets about these videos and about the texts of these samples, ordered by id, whatever
-    their source.
-
-    Every row has the columns of its set, and "questions": the rows of `qeva_question` in order.
+    """Load the sets of questions that a model wrote about these videos and about the texts of these samples, ordered by
+    id. A row has the columns of its set, and "questions": the rows of `qeva_question` in order. A set stays in the
+    result even if its text or video has changed since.
     """
     is_about_video = sa.and_(_SETS.sample_id.is_(None), _SETS.video_id.in_(video_ids))
     condition = sa.and_(_SETS.model_id == model_id, sa.or_(is_about_video, _SETS.sample_id.in_(sample_ids)))
@@ -72,8 +70,8 @@ def load_question_sets(
 
 
 def store_filter_results(engine: Engine, marks: Mapping[int, Row]) -> None:
-    """Store the results of filtering, the FILTER_COLUMNS by question id. A stored decision stays unless it is
-    "error".
+    """Store the results of filtering questions, in one transaction. marks: {question id: values of all FILTER_COLUMNS}.
+    A stored decision stays unless it is "error"; an unknown id is ignored.
     """
     undecided = sa.or_(_QUESTIONS.decision.is_(None), _QUESTIONS.decision == "error")
     if not marks:
@@ -87,10 +85,12 @@ def store_filter_results(engine: Engine, marks: Mapping[int, Row]) -> None:
 
 
 def store_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[Row]) -> int:
-    """Store answers in one transaction, in place of older ones, and return how many were stored.
+    """Store answers in one transaction, in place of older ones, and return how many were stored. A failed answer does
+    not replace one of status "ok" or "abstain" from the same text or video. An answer whose question or sample was
+    deleted is left out.
 
-    answers: columns of `qeva_answer`, without model and run. A failed answer does not replace a good one from the same
-    context. An answer whose question or sample was deleted is left out.
+    answers: columns of `qeva_answer`, without model and run. context_sha256: the digest of the text or video that was
+    answered from.
     """
     with engine.begin() as connection:
         questions = lock_ids(connection, qeva_question.c.question_id, [answer["question_id"] for answer in answers])
@@ -117,8 +117,8 @@ def store_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[
 
 
 def load_answers(connection: Connection, model_id: int, sample_ids: Collection[int]) -> list[Row]:
-    """Load the model's answers about these samples, by sample and question, whichever text or video they were answered
-    from.
+    """Load all answers of a model about these samples, ordered by sample id and question id. A row has the columns of
+    `qeva_answer`. An answer stays in the result even if its text or video has changed since.
     """
     condition = sa.and_(_ANSWERS.model_id == model_id, _ANSWERS.sample_id.in_(sample_ids))
     query = sa.select(qeva_answer).where(condition).order_by(_ANSWERS.sample_id, _ANSWERS.question_id)

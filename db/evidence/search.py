@@ -17,11 +17,11 @@ from db.sql import read_sql
 def list_nearest_captions(
     connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
 ) -> list[dict[str, Any]]:
-    """List up to `limit` captions as dicts, ordered by the cosine of their vector with the given one (dim,), the most
-    similar first.
+    """List up to `limit` captions whose whole text has a vector most similar to the given one (dim,), the most similar
+    first. A dict has dataset, video, sample, system, similarity (the cosine in [-1, 1]) and text. Captions without a
+    vector of this encoder, or with one of all zeros, are left out.
 
-    The key "similarity" holds the cosine in [-1, 1]. dataset_id: None for all datasets. A caption whose whole text has
-    no vector of this model is left out.
+    dataset_id: None for all datasets.
     """
     return _nearest(connection, "nearest_texts", model_id, vector, dataset_id, limit)
 
@@ -29,10 +29,11 @@ def list_nearest_captions(
 def list_nearest_videos(
     connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
 ) -> list[dict[str, Any]]:
-    """List up to `limit` videos as dicts, ordered by the highest cosine of a frame with the given vector (dim,), the
-    most similar first.
+    """List up to `limit` videos with the frame most similar to the given vector (dim,), the most similar first. A dict
+    has dataset, video, time_s (of that frame) and similarity (its cosine in [-1, 1]). Videos without vectors of their
+    present file are left out.
 
-    "similarity" holds the cosine and "time_s" the time of that frame. dataset_id: None for all datasets.
+    dataset_id: None for all datasets.
     """
     return _nearest(connection, "nearest_frames", model_id, vector, dataset_id, limit)
 
@@ -40,9 +41,8 @@ def list_nearest_videos(
 def count_captions_with_vectors(
     connection: Connection, model_id: int | None, dataset_id: int | None
 ) -> tuple[int, int]:
-    """Return the number of captions with a vector of this model, and the number of all captions.
-
-    model_id: None for a model that is not registered yet. dataset_id: None for all datasets.
+    """Return (number of captions with a vector of this text encoder, number of all captions). model_id: None for an
+    encoder that is not registered yet; then the first is 0. dataset_id: None for all datasets.
     """
     has_vector = sa.exists().where(
         text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256
@@ -55,7 +55,9 @@ def count_captions_with_vectors(
 
 
 def has_frame_vectors(connection: Connection, model_id: int | None, dataset_id: int | None) -> bool:
-    """Whether any frame of the dataset has a vector of this model. dataset_id: None for all datasets."""
+    """Whether any video of the dataset has a frame with a vector of this image encoder. model_id: None for an encoder
+    that is not registered yet. dataset_id: None for all datasets.
+    """
     query = sa.select(frame_embedding.c.video_id).where(frame_embedding.c.model_id == model_id).limit(1)
     if dataset_id is not None:
         in_dataset = video.c.dataset_id == dataset_id

@@ -32,11 +32,9 @@ MANIFEST_LABEL_SOURCE = "manifest"
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """A verdict on one keypoint: the greatest probability, in [0, 1], that a sentence of the caption entails it, and
-    that sentence.
-
-    In a caption without sentences probability, sentence_index and sentence are None. is_lower_bound: some sentences
-    were not verified. n_passes: how many sentences were verified.
+    """A verdict on one keypoint and one caption. probability: the greatest, in [0, 1], that a sentence of the caption
+    entails the keypoint; sentence, sentence_index: that sentence. All three are None for a caption without sentences.
+    n_passes: number of sentences verified; is_lower_bound: whether that is not all of them.
     """
 
     keypoint_id: int
@@ -49,8 +47,8 @@ class VerdictRow:
 
 @dataclass(frozen=True, slots=True)
 class VerdictSet:
-    """The verdicts on all keypoints of one caption with `n_sentences` sentences. `error` is None exactly if the status
-    is "ok".
+    """The verdicts on all keypoints of one caption with `n_sentences` sentences. input_sha256: digest of the inputs
+    they were made from. The status is "ok", or "unverifiable" with the reason in `error` and no verdicts.
     """
 
     sample_id: int
@@ -62,13 +60,16 @@ class VerdictSet:
 
     @property
     def n_passes(self) -> int:
-        """Number of sentence-keypoint pairs that the verifier read, over all keypoints."""
+        """Number of sentence-keypoint pairs that the verifier read, over all keypoints of the caption."""
         return sum(verdict.n_passes for verdict in self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledVerdict:
-    """A verdict with the label of the same keypoint. Videos with the same `group` go into the same part of a split."""
+    """A verdict on a keypoint, with the label on it. probability: that the caption covers the keypoint; None for a
+    caption without sentences. covered: the label. group: field group_id of the video, else its key; rows of one group
+    go into the same part of a split. is_lower_bound: whether some sentences were not verified.
+    """
 
     shard: int
     group: str
@@ -86,13 +87,12 @@ def list_captions_to_verify(
     shard: int,
     default_threshold: float | None = None,
 ) -> list[int]:
-    """List the ids, ascending, of a shard's captions whose keypoints this scorer has not verified for the present
-    texts, or not far enough for the thresholds in force.
+    """List the ids, ascending, of a shard's captions with keypoints that this scorer has still to verify. These have no
+    verdicts on their present texts, lack one, or were not verified far enough for the thresholds in force. scorer_id:
+    None for a scorer that is not registered yet.
 
-    A caption with keypoints is pending when it has no set of verdicts for its present inputs, when its set has lost a
-    keypoint, or when a verdict is a lower bound: any lower bound without a default threshold, else a lower bound below
-    the threshold in force. The default applies to a dimension without a threshold of its own. scorer_id: None for a
-    scorer that is not registered yet.
+    A verdict that is a lower bound needs more: always without a default threshold, else if it is below the threshold in
+    force. The default applies to a dimension without a threshold of its own.
     """
     statement = sa.text(build_statement("pending_verdicts", VERDICT_INPUTS))
     values = {
@@ -105,7 +105,9 @@ def list_captions_to_verify(
 
 
 def list_unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
-    """Return the shards with a caption that this scorer has not verified, or verified only until an early exit."""
+    """Return the shards with a caption that this scorer has still to verify: its present texts have no verdicts, or
+    lack one. A verdict that is only a lower bound counts as missing too. Captions without keypoints need no verdict.
+    """
     pending = build_statement("pending_verdicts", VERDICT_INPUTS)
     statement = sa.text(f"SELECT DISTINCT shard FROM ({pending}) pending")
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "default_threshold": None}
@@ -116,10 +118,9 @@ def list_unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> s
 
 @retry_conflicts
 def store_verdict_sets(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:
-    """Replace the stored verdict sets of these samples in one transaction and return how many sets were stored.
-
-    A set whose sample was deleted in the meantime is left out, and so is a verdict whose keypoint was deleted. Tried
-    again after a conflict with another transaction.
+    """Replace the verdict sets that this scorer has for these samples, in one transaction, and return how many were
+    stored. A set whose sample was deleted in the meantime is left out, and so is a verdict whose keypoint was deleted.
+    Tried again, up to three times, after a conflict with another transaction.
     """
     sample_ids = [one_set.sample_id for one_set in sets]
     keypoint_ids = list({verdict.keypoint_id for one_set in sets for verdict in one_set.verdicts})
@@ -140,9 +141,8 @@ def store_verdict_sets(engine: Engine, scorer_id: int, run_id: str, sets: Sequen
 
 
 def load_verdict_sets(engine: Engine, scorer_id: int, sample_ids: Collection[int]) -> dict[int, VerdictSet]:
-    """Load the verdict sets of samples by sample id, the verdicts ordered by keypoint key.
-
-    A sample whose present inputs this scorer has not verified is left out, and so is a set that lacks a keypoint.
+    """Load a scorer's verdict sets as {sample id: set}, with the verdicts ordered by keypoint key. A sample is left out
+    if its present texts have no set, or if a set of status "ok" lacks a keypoint.
     """
     statement = sa.text(build_statement("present_verdicts", VERDICT_INPUTS))
     with engine.connect() as connection:
@@ -153,8 +153,9 @@ def load_verdict_sets(engine: Engine, scorer_id: int, sample_ids: Collection[int
 def load_labelled_verdicts(
     connection: Connection, scorer_id: int, dataset_id: int, source: str
 ) -> list[LabelledVerdict]:
-    """Load the scorer's verdicts on all keypoints of a dataset that `source` labelled, ordered by the keys of caption
-    and keypoint.
+    """Load a scorer's verdicts on the keypoints of a dataset that `source` labelled, ordered by the keys of caption and
+    keypoint. source: "manifest" for people, or a chat model's such as "judge:qwen3:8b". Labels on texts that have
+    changed, and keypoints without a verdict, are left out. A verdict is not checked for changed inputs.
     """
     statement = sa.text(read_sql("labelled_verdicts"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "source": source}

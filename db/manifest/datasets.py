@@ -21,15 +21,15 @@ class Dataset:
     n_shards: int
 
     def compute_shard(self, video_key: str) -> int:
-        """Return the shard, from 0, of the video with this key: its SHA-256 modulo `n_shards`, so a new video never
-        moves another.
+        """Return the shard, from 0 to n_shards - 1, of the video with this key. It is a hash of the key (the first 8
+        bytes of its SHA-256) modulo `n_shards`, so that a new video never moves another one.
         """
         digest = hashlib.sha256(video_key.encode()).digest()
         return int.from_bytes(digest[:8], "big") % self.n_shards
 
 
 def find_dataset(connection: Connection, name: str) -> Dataset | None:
-    """Return the dataset of this name; None if there is none."""
+    """Return the dataset of exactly this name; None if there is none."""
     query = sa.select(dataset.c.dataset_id, dataset.c.name, dataset.c.n_shards).where(dataset.c.name == name)
     row = connection.execute(query).one_or_none()
     return None if row is None else Dataset(*row)
@@ -41,7 +41,9 @@ def find_dataset_name(connection: Connection, dataset_id: int) -> str | None:
 
 
 def find_first_video_uri(connection: Connection, name: str) -> str | None:
-    """Return the address of the first ingested video of this dataset that has a file; None if no video has one."""
+    """Return the path or address of the first ingested video with a file in the dataset of this name. None if no video
+    has a file, or there is no such dataset.
+    """
     query = (
         sa.select(video.c.uri)
         .join(dataset, dataset.c.dataset_id == video.c.dataset_id)
@@ -58,8 +60,8 @@ def list_datasets(connection: Connection) -> list[Dataset]:
 
 
 def find_or_create_dataset(connection: Connection, name: str, n_shards: int) -> Dataset:
-    """Return the dataset of this name; insert it with `n_shards` shards if there is none. An existing one keeps its
-    shards.
+    """Return the dataset of this name; insert it with `n_shards` shards if there is none. A dataset that exists keeps
+    its own number of shards.
     """
     connection.execute(insert(dataset).values(name=name, n_shards=n_shards).on_conflict_do_nothing())
     stored = find_dataset(connection, name)

@@ -26,7 +26,9 @@ _RATER, _RATED_AT = "rater", "rated_at"
 
 
 class LabelRater(NamedTuple):
-    """A person who labels the keypoints of a dataset's captions, in the random order of a seed."""
+    """A person who labels keypoints of a dataset's captions in a browser. name: the person. seed: of the random order
+    in which captions are shown.
+    """
 
     dataset: Dataset
     name: str
@@ -39,8 +41,8 @@ class LabelRater(NamedTuple):
 
 
 class KeypointQuestion(NamedTuple):
-    """A keypoint and a caption of the same video, for which a person decides whether the caption covers the
-    keypoint.
+    """The question to a person whether a caption covers a keypoint of the same video. keypoint, text: the present texts
+    of the keypoint and of the caption.
     """
 
     keypoint_id: int
@@ -51,7 +53,7 @@ class KeypointQuestion(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the texts of keypoint and caption, as 64 hexadecimal digits."""
+        """SHA-256 of the texts of keypoint and caption together, as 64 hexadecimal digits."""
         return hashlib.sha256(json.dumps([self.keypoint, self.text]).encode()).hexdigest()
 
 
@@ -63,11 +65,11 @@ _SAME_VIDEO = keypoint.c.video_id == sample.c.video_id
 def find_next_keypoint(
     connection: Connection, rater: LabelRater, skipped: Collection[tuple[int, int]] = ()
 ) -> KeypointQuestion | None:
-    """Find the first keypoint in the seed's order that has no person's label on its present texts and was not skipped;
-    None at the end.
+    """Find the next keypoint and caption of one video that no person has labelled with their present texts, and that
+    was not skipped; None at the end. skipped: pairs (keypoint id, sample id). Captions come in the random order of the
+    rater's seed, and the keypoints of a caption follow one another.
 
-    Captions come in random order, those of some videos first; all keypoints of a caption follow one another. skipped:
-    (keypoint id, sample id).
+    Captions of MAX_FIRST_VIDEOS videos, drawn by the seed, come first.
     """
     draws = build_video_queries(rater.dataset, rater.seed)
     return next(filter(None, (_find_next_keypoint(connection, rater, skipped, videos) for videos in draws)), None)
@@ -91,11 +93,11 @@ def _find_next_keypoint(
 
 
 def store_label(connection: Connection, rater: LabelRater, ids: tuple[int, int], digest: str, *, covered: bool) -> bool:
-    """Store whether a caption covers a keypoint and return True; return False and store nothing if a text has changed
-    since it was shown, or the pair has a label already.
+    """Store a person's label whether a caption covers a keypoint, and return True. Return False and store nothing if a
+    text has changed since it was shown, or if any person has labelled the same texts. ids: (keypoint id, sample id).
+    digest: `KeypointQuestion.digest` of the texts that were shown.
 
-    ids: of keypoint and caption. digest: `KeypointQuestion.digest` of the texts that were shown. A label of older texts
-    is replaced.
+    A label of older texts is replaced.
     """
     query = sa.select(*_FACT).where(rater.caption_condition, _SAME_VIDEO, keypoint.c.keypoint_id == ids[0])
     # Both rows stay as they are until the label is stored.
@@ -123,7 +125,9 @@ def store_label(connection: Connection, rater: LabelRater, ids: tuple[int, int],
 
 
 def delete_last_label(connection: Connection, rater: LabelRater) -> bool:
-    """Delete the last label that this rater gave in a browser and return True; False if there is none."""
+    """Delete the label that this rater gave last in a browser in this dataset, and return True; False if there is none.
+    A rater is recognised by name.
+    """
     label = keypoint_label.c
     query = sa.select(label.keypoint_id, label.sample_id).join(sample, sample.c.sample_id == label.sample_id)
     query = query.where(
@@ -139,8 +143,8 @@ def delete_last_label(connection: Connection, rater: LabelRater) -> bool:
 
 
 def count_labels(connection: Connection, rater: LabelRater) -> int:
-    """Return the number of labels that this rater gave in a browser and that still apply, since both texts are
-    unchanged.
+    """Return the number of labels that this rater gave in a browser in this dataset. Labels on a caption or keypoint
+    that has another text by now do not count.
     """
     labels = sa.select(sa.func.count()).select_from(_CURRENT.join(sample, sample.c.sample_id == _CURRENT.c.sample_id))
     return connection.execute(

@@ -34,8 +34,8 @@ CaptionIds = tuple[int, ...]
 
 
 class Rater(NamedTuple):
-    """A person who rates one aspect of a dataset's captions, in the random order of a seed; with `pairs`, two captions
-    at a time.
+    """A person who rates captions of a dataset in a browser, for one aspect such as fluency. seed: of the random order
+    in which captions are shown. pairs: whether two captions are compared at a time, instead of one rated.
     """
 
     dataset: Dataset
@@ -46,17 +46,21 @@ class Rater(NamedTuple):
 
     @property
     def table(self) -> sa.Table:
-        """Table that stores the answers: `preference` for pairs, else `rating`."""
+        """Table that stores this rater's answers: `preference` for pairs, else `rating`."""
         return preference if self.pairs else rating
 
     @property
     def key_columns(self) -> list[sa.Column[int]]:
-        """Columns of the answer's table with the ids of the rated captions: one for a rating, two for a preference."""
+        """Columns with the ids of the rated captions in table `rating` or `preference`: one column for a rating, two
+        for a preference.
+        """
         return [preference.c.sample_id, preference.c.other_id] if self.pairs else [rating.c.sample_id]
 
     @property
     def answer_condition(self) -> sa.ColumnElement[bool]:
-        """SQL condition that a row of the answer's table is by this rater for this aspect."""
+        """SQL condition that a row of table `rating`, or of `preference` for pairs, is by this rater for this aspect.
+        It holds for any dataset.
+        """
         return sa.and_(self.table.c.rater == self.name, self.table.c.aspect == self.aspect)
 
     @property
@@ -66,7 +70,9 @@ class Rater(NamedTuple):
 
 
 class CaptionToRate(NamedTuple):
-    """A caption with its present text and the SHA-256 of that text."""
+    """A caption to be shown to a rater: its present text, the SHA-256 of that text in UTF-8, and the ids of the caption
+    and its video.
+    """
 
     sample_id: int
     text: str
@@ -77,11 +83,11 @@ class CaptionToRate(NamedTuple):
 def list_next_captions(
     connection: Connection, rater: Rater, skipped: Collection[CaptionIds] = (), drawn: Iterable[int] | None = None
 ) -> list[CaptionToRate]:
-    """List the captions to show the rater next: one, or two from left to right; empty at the end. A repeat that is due
-    comes first.
+    """List the captions to show the rater next: one, or two from left to right for pairs; [] at the end. A repeat that
+    is due comes before new captions. skipped: ids of captions or pairs not to show now. drawn: ids of captions in an
+    order of their own, not for pairs; see `find_next_caption`.
 
-    drawn: for one caption at a time, ids in an order of their own, see `find_next_caption`. Which caption of a pair is
-    on the left is random per rater; in a repeat they change places.
+    Which caption of a pair is on the left is random per rater; in a repeat they change places.
     """
     repeat = find_due_repeat(connection, rater, skipped)
     if repeat is None and not rater.pairs:
@@ -99,11 +105,11 @@ def list_next_captions(
 def find_next_caption(
     connection: Connection, rater: Rater, skipped: Collection[int] = (), drawn: Iterable[int] | None = None
 ) -> CaptionToRate | None:
-    """Find the first caption in the rater's random order whose present text they have neither rated nor skipped; None
-    at the end.
+    """Find the first caption in a random order whose present text the rater has neither rated nor skipped; None at the
+    end. The order is by a hash of the rater's seed and the caption's key. drawn: ids of captions to go through in this
+    order instead; no other caption is returned then.
 
-    The order is by a hash of seed and key, the same for all raters with one seed. drawn: ids of captions to ask in this
-    order instead, see `metrics_core.agreement.sampling`.
+    All raters with one seed get one order. `metrics_core.agreement.sampling` draws captions.
     """
     if drawn is not None:
         rated = sa.select(rating.c.sample_id).join(sample).where(rater.answer_condition, _build_text_condition(rater))
@@ -128,19 +134,19 @@ def _find_caption(connection: Connection, rater: Rater, sample_id: int) -> Capti
 
 
 def find_next_pair(connection: Connection, rater: Rater, skipped: Collection[CaptionIds] = ()) -> CaptionIds | None:
-    """Find the ids of the first pair of captions in the rater's random order that they have neither compared nor
-    skipped; None at the end.
+    """Find the next two captions that the rater has neither compared with their present texts nor skipped, in a random
+    order by the rater's seed. Return their ids, ascending; None at the end. A pair has captions of one video, by
+    different systems, with different texts.
 
-    A pair has two captions of one video, by different systems, with different texts. Pairs of MAX_FIRST_VIDEOS videos,
-    drawn by the seed, come first.
+    Pairs of MAX_FIRST_VIDEOS videos, drawn by the seed, come first.
     """
     draws = build_video_queries(rater.dataset, rater.seed)
     return next(filter(None, (_find_next_pair(connection, rater, skipped, videos) for videos in draws)), None)
 
 
 def build_video_queries(dataset: Dataset, seed: int) -> tuple[sa.Select[tuple[int]], sa.Select[tuple[int]]]:
-    """Return two queries for video ids of a dataset: of MAX_FIRST_VIDEOS videos drawn by the seed, and of all
-    videos.
+    """Return two queries for ids of a dataset's videos: first of up to MAX_FIRST_VIDEOS videos drawn by the seed, then
+    of all videos. Runs neither.
     """
     some = sa.select(video.c.video_id).where(video.c.dataset_id == dataset.dataset_id)
     order = sa.func.hashtextextended(video.c.key, sa.literal(seed, sa.BigInteger))
@@ -174,10 +180,11 @@ def _find_next_pair(
 
 
 def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[CaptionIds] = ()) -> CaptionIds | None:
-    """Find the ids of the caption or pair that the rater must answer a second time now; None if a new one is due.
+    """Find the ids of the caption or pair that the rater must now answer a second time; None if a new one is due. One
+    in REPEAT_EVERY answers is a repeat, at a random place per rater. It repeats something not repeated yet and answered
+    more than MIN_REPEAT_DISTANCE answers ago.
 
-    One in REPEAT_EVERY answers is a repeat, at a random place per rater, of something answered more than
-    MIN_REPEAT_DISTANCE answers ago. A caption with another text by now is not repeated.
+    A caption with another text by now is not repeated, and neither is one in `skipped`.
     """
     table, given_at, again_at = rater.table, _read_answer_time(rater.table), _read_repeat_time(rater.table)
     counted = sa.select(sa.func.count(given_at) + sa.func.count(again_at)).select_from(
@@ -212,12 +219,12 @@ def store_answer(
     extra: dict[str, Any],
     skipped: Collection[CaptionIds] = (),
 ) -> bool:
-    """Store a rating of one caption or a preference between two and return True; False, storing nothing, if a text has
-    changed or it was answered already.
+    """Store a rating of one caption, or a preference between two, and return True. Return False and store nothing if a
+    text has changed or the rater has answered it already. captions: ids, with the SHA-256 of the shown texts. value: a
+    rating from 1 to 5; for a pair 1 if the caption with the lower id is better, -1 if the other one is, 0 for neither.
 
-    captions: ids, with the SHA-256 of the shown texts. value: a rating from 1 to 5; for a pair 1 if the caption with
-    the lower id is better, -1 if the other one is, 0 for neither. If a repeat of these captions is due, the answer is
-    stored as the second one.
+    If a repeat of these captions is due, the answer is stored next to the first one. extra: further fields to store
+    with the answer.
     """
     captions = sorted(captions)
     key = tuple(sample_id for sample_id, _ in captions)
@@ -237,10 +244,9 @@ def store_answer(
 def store_rating(
     connection: Connection, rater: Rater, sample_id: int, text_sha256: bytes, value: float, extra: dict[str, Any]
 ) -> bool:
-    """Store a rating from 1 to 5 of a caption and return True; False, storing nothing, if its text has another hash or
-    is rated already.
-
-    A rating by the same rater of an older text is replaced.
+    """Store a rating from 1 to 5 of a caption and return True. Return False and store nothing if its present text has
+    not this SHA-256, or if this rater has rated it already. A rating by the same rater of an older text is replaced.
+    extra: further fields to store with the rating.
     """
     answer = {"sample_id": sample_id, "rater": rater.name, "aspect": rater.aspect, "value": value, **extra}
     digest = hashlib.sha256(json.dumps(answer, sort_keys=True).encode("utf-8")).digest()
@@ -284,9 +290,8 @@ def _store_preference(
 
 
 def delete_last_answer(connection: Connection, rater: Rater) -> bool:
-    """Delete the rater's last answer that was given in a browser and return True; False if there is none.
-
-    If that answer was a repeat, only the second answer goes.
+    """Delete the answer that the rater gave last in a browser, for this aspect and dataset, and return True; False if
+    there is none. If it was the second answer to a repeat, the first one stays.
     """
     table, given_at, again_at = rater.table, _read_answer_time(rater.table), _read_repeat_time(rater.table)
     query = sa.select(*rater.key_columns, again_at).select_from(table.join(*_build_sample_join(rater)))
@@ -306,8 +311,8 @@ def delete_last_answer(connection: Connection, rater: Rater) -> bool:
 
 
 def count_answers(connection: Connection, rater: Rater) -> tuple[int, int]:
-    """Return how many captions or pairs the rater has answered with their present texts, and the number of captions of
-    the dataset.
+    """Return (number of captions or pairs that the rater has answered, number of captions of the dataset). An answer
+    counts while its captions have the texts that were rated. A repeat does not count again.
     """
     answers = sa.select(sa.func.count()).select_from(rater.table.join(*_build_sample_join(rater)))
     rated = answers.where(rater.caption_condition, rater.answer_condition, _build_text_condition(rater))
@@ -316,14 +321,18 @@ def count_answers(connection: Connection, rater: Rater) -> tuple[int, int]:
 
 
 def find_scale(connection: Connection, dataset: Dataset, aspect: str) -> str | None:
-    """Return the scale on which an aspect of a dataset was rated in a browser; None if it was not rated yet."""
+    """Return the name of the scale on which an aspect was rated in a browser in a dataset; None if no such rating is
+    stored.
+    """
     scale = rating.c.extra["scale"].astext
     query = sa.select(scale).join(sample).where(sample.c.dataset_id == dataset.dataset_id, rating.c.aspect == aspect)
     return connection.scalar(query.where(scale.is_not(None)).limit(1))
 
 
 def build_timed_json(extra: dict[str, Any]) -> sa.ColumnElement[Any]:
-    """Return an SQL expression for a JSON object with these fields and `rated_at`, the server's present time in UTC."""
+    """Return an SQL expression for a JSON object with the fields of `extra` and `rated_at`, the database server's time
+    in UTC. A field `rated_at` of `extra` takes its place.
+    """
     return sa.func.jsonb_build_object("rated_at", _NOW).op("||")(sa.cast(extra, rating.c.extra.type))
 
 

@@ -19,10 +19,9 @@ DRAW_FIELD = "to_settle"
 
 
 class DrawMark(NamedTuple):
-    """How a rated caption was drawn: the question to settle, the caption's share of the chances, its random sort key,
-    and the least share of any caption.
-
-    `least` is None if the draw was no random sample of the dataset's captions.
+    """The record of how a rated caption was drawn to settle a question. share: how likely this caption was drawn
+    compared with others. key: its random sort key; the lowest keys are drawn. least: the least share of any caption;
+    None if the draw was no random sample of the dataset's captions.
     """
 
     question: str
@@ -32,10 +31,9 @@ class DrawMark(NamedTuple):
 
 
 class DrawableCaptions(NamedTuple):
-    """All captions of a dataset as arrays (n,) in the same order: sample ids, video ids, systems and random numbers.
-
-    system_places: index of the caption's system in the list that was asked for, or -1. chances, video_chances: random
-    numbers in (0, 1], fixed by the seed and the key of the caption or of its video.
+    """All captions of a dataset as arrays (n,) in the same order. system_places: index of the caption's system in the
+    list that was asked for, or -1. chances, video_chances: random numbers in (0, 1], fixed by the seed and the key of
+    the caption or of its video.
     """
 
     sample_ids: npt.NDArray[np.int64]
@@ -49,9 +47,7 @@ def load_drawable_captions(
     connection: Connection, dataset: Dataset, seed: int, systems: Sequence[str] = ()
 ) -> DrawableCaptions:
     """Load all captions of a dataset as arrays ordered by sample id, with random numbers that depend only on `seed` and
-    keys.
-
-    systems: the names that `system_places` refers to.
+    keys. systems: the names that `system_places` of the result refers to.
     """
     query = (
         "SELECT sample_id, video_id, COALESCE(array_position(CAST(:systems AS text[]), s.system), 0) - 1 AS place, "
@@ -73,7 +69,7 @@ def _convert_to_chances(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64
 
 
 def load_caption_systems(connection: Connection, dataset: Dataset) -> set[str]:
-    """Return the set of systems that wrote captions of a dataset."""
+    """Return the set of systems that wrote captions of a dataset; question-answer pairs do not count."""
     in_dataset = (sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
     return set(connection.scalars(sa.select(sample.c.system).where(*in_dataset).distinct()))
 
@@ -81,10 +77,9 @@ def load_caption_systems(connection: Connection, dataset: Dataset) -> set[str]:
 def load_drawn_ratings(
     connection: Connection, dataset: Dataset, aspect: str
 ) -> Iterator[tuple[int, float, list[DrawMark]]]:
-    """Yield sample id, mean rating for an aspect, and draw marks of every caption that has a rating of its present
-    text.
-
-    The list of marks is empty for a caption whose ratings were not drawn to settle a question.
+    """Yield (sample id, mean rating for the aspect, draw marks) of every caption with a rating of its present text. The
+    mean is over all raters. The list has a mark for every rating that was drawn to settle a question, and is empty if
+    none was.
     """
     query = (
         "SELECT sample_id, avg(value), array_agg(r.extra -> :drawn) FROM current_rating r "
@@ -111,7 +106,9 @@ def _parse_mark(field: Any) -> DrawMark | None:
 
 
 def list_rating_questions(connection: Connection, dataset: Dataset) -> list[tuple[str, int, str]]:
-    """List (question, seed, aspect) of all draws that stored ratings of a dataset belong to, ordered by aspect."""
+    """List (question, seed, aspect) of all draws of captions that stored ratings of a dataset belong to, without
+    repeats, ordered by aspect. Ratings of captions that were not drawn to settle a question do not count.
+    """
     question, seed = rating.c.extra[DRAW_FIELD]["question"].astext, rating.c.extra["seed"].astext
     query = (
         sa.select(question, seed, rating.c.aspect)

@@ -11,8 +11,9 @@ from db.schema import ingest_reject
 
 
 class RejectRow(NamedTuple):
-    """A refused row of a manifest: file, line, code, reason and raw text. It may stand for `n_rows` rows that are not
-    listed one by one.
+    """A row of a manifest that was refused. source: the file. raw: the beginning of the row's text, without
+    credentials. n_rows: how many refused rows with this code it stands for; more than 1 if some are not listed one by
+    one.
     """
 
     source: str
@@ -24,7 +25,9 @@ class RejectRow(NamedTuple):
 
 
 def list_rejects(connection: Connection, dataset_id: int) -> list[dict[str, Any]]:
-    """List the refused rows of a dataset as dicts {source, line, code, n_rows, reason}, ordered by file and line."""
+    """List the refused rows of a dataset as dicts with source (the file), line, code, n_rows and reason, ordered by
+    file and line. n_rows: how many rows an entry stands for.
+    """
     columns = [ingest_reject.c[name] for name in ("source", "line", "code", "n_rows", "reason")]
     query = sa.select(*columns).where(ingest_reject.c.dataset_id == dataset_id).order_by(*columns[:2])
     return [dict(row) for row in connection.execute(query).mappings()]

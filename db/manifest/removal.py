@@ -53,16 +53,15 @@ _PARENT_TABLES: dict[str, sa.Table] = {
 
 
 class DatasetNameTaken(ValueError):
-    """Raised when a dataset would get the name of another one."""
+    """Raised when a dataset would get the name of one that exists."""
 
     plain = True
 
 
 def count_contents(connection: Connection, target: Dataset, scorers: Collection[int] | None = None) -> dict[str, int]:
-    """Count a dataset's rows in its main tables, as {"videos": 7, "references": 9} and so on; tables without rows are
-    left out.
-
-    scorers: count only scores and verdicts of these scorers.
+    """Count the rows of a dataset in the tables of TABLE_WORDS, as {"videos": 7, "references": 9} and so on; tables
+    without rows are left out. scorers: count only rows made by scorers with these ids, such as scores and verdicts;
+    None for all rows.
     """
     counts = {words: count_dataset_rows(connection, target, name, scorers) for name, words in TABLE_WORDS.items()}
     return {words: n for words, n in counts.items() if n}
@@ -71,9 +70,8 @@ def count_contents(connection: Connection, target: Dataset, scorers: Collection[
 def count_dataset_rows(
     connection: Connection, target: Dataset, name: str, scorers: Collection[int] | None = None
 ) -> int:
-    """Return the number of rows of one table that belong to a dataset, also through other tables.
-
-    name: of the table. scorers: count only rows made by these; then 0 for a table without scorers.
+    """Return the number of rows of one table that belong to a dataset, by their own column or through other tables.
+    name: of the table. scorers: count only rows made by scorers with these ids; then 0 for a table without scorers.
     """
     table = METADATA.tables[name]
     if scorers is not None and not _is_of_scorer(table):
@@ -91,11 +89,12 @@ def count_selections(connection: Connection, target: Dataset) -> int:
 
 
 def drop_dataset(connection: Connection, target: Dataset) -> None:
-    """Delete a dataset and all its rows, scores and evidence. Its selections stay, without a dataset. Waits for an
-    ingest in progress.
+    """Delete a dataset and all its rows, scores and evidence; its frozen selections stay. Vectors and entailments of
+    texts and replies of model servers stay too, since several datasets may share them. Waits for an ingest in progress,
+    and does not commit.
 
-    Vectors and entailments of texts and replies of model servers stay too: they belong to texts, not to a dataset.
-    Imported scorers without any other score are deleted.
+    Imported scorers without any other score are deleted. If a metric of these then has no active scorer, its newest one
+    with a score becomes active.
     """
     _lock(connection, target)
     imported = list_imported_scorers(connection, target.dataset_id)
@@ -108,8 +107,11 @@ def drop_dataset(connection: Connection, target: Dataset) -> None:
 
 
 def drop_imported_scores(connection: Connection, target: Dataset, scorers: Collection[int]) -> None:
-    """Delete all scores by these imported scorers in a dataset, and the scorers that then have no score in any
-    dataset.
+    """Delete all that these imported scorers have in a dataset: scores, replaced scores, thresholds and the like.
+    Scorers that then have no score in any dataset are deleted too. Waits for an ingest in progress, and does not
+    commit. scorers: their ids.
+
+    If a metric of the deleted scorers then has no active one, its newest scorer with a score becomes active.
     """
     _lock(connection, target)
     for table in reversed(METADATA.sorted_tables):
@@ -123,8 +125,8 @@ def drop_imported_scores(connection: Connection, target: Dataset, scorers: Colle
 
 
 def rename_dataset(connection: Connection, target: Dataset, name: str) -> Dataset:
-    """Rename a dataset and return it with the new name; its selections follow. Raises DatasetNameTaken if another one
-    has that name.
+    """Rename a dataset and return it with the new name; its selections show the new name too. Raises DatasetNameTaken
+    if a dataset has that name already, also if it is this one. Waits for an ingest in progress.
     """
     _lock(connection, target)
     check_name_is_free(connection, name)

@@ -25,8 +25,8 @@ _OF_THE_ROW = ("22", "23", "54")
 
 
 class StoreResult(NamedTuple):
-    """How many rows were inserted, updated and unchanged, and the database's reason for each refused row by its
-    position.
+    """The outcome of storing rows. counts: how many were inserted, updated and unchanged. refused: by position in the
+    rows given, from 0, the database's reason for not storing a row.
     """
 
     counts: UpsertCounts
@@ -36,11 +36,12 @@ class StoreResult(NamedTuple):
 def store_rows(
     connection: psycopg.Connection[Any], name: str, rows: Sequence[Mapping[str, Any]], *, may_exist: bool
 ) -> StoreResult:
-    """Insert or update rows of the table of this name; return the counts, and the reasons of rows that the database
-    refused.
+    """Insert or update rows of a manifest table such as "video", and return counts and refused rows. A row that the
+    database refuses does not stop the others. rows: values by column; all must have the same columns. may_exist: False
+    if no row with these keys is stored yet. Needs a transaction.
 
-    All rows must have the same columns. Needs a transaction. Errors that no row causes, such as a lost connection or a
-    full disk, are raised. may_exist: False if no row with these keys is stored yet.
+    A stored row counts as changed by some of its columns, such as its hash. Errors that no row causes, such as a lost
+    connection or a full disk, are raised.
     """
     if not rows:
         return StoreResult(UpsertCounts(0, 0, 0), {})

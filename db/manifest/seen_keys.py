@@ -27,26 +27,30 @@ _N_PLACES = 4
 
 
 class KeyFilter:
-    """A Bloom filter of ids by kind of row, 16 MB large: it can rule out that an id was added, but not confirm it."""
+    """A Bloom filter of ids by kind of manifest row, 16 MB large. It can rule out that an id was added, but not confirm
+    it.
+    """
 
     def __init__(self) -> None:
         self._bits = np.zeros(_N_BITS // 8, np.uint8)
 
     def list_possible(self, kind: str, keys: Sequence[str]) -> list[str]:
-        """Return the given ids that may have been added, in their order; the others certainly were not."""
+        """Return those of the given ids that may have been added for this kind of row, in their order. The ids left out
+        were certainly not added.
+        """
         places = _compute_places(kind, keys)
         may_hold = (self._bits[places >> 3] >> (places & 7) & 1).all(axis=1)
         return [key for key, may in zip(keys, may_hold, strict=True) if may]
 
     def add(self, kind: str, keys: Sequence[str]) -> None:
-        """Add ids of this kind of row to the filter."""
+        """Add ids of this kind of manifest row, such as "caption", to the filter."""
         places = _compute_places(kind, keys).ravel()
         np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
 
 
 class SeenKeys:
-    """The ids that one ingest has accepted, by kind of row, with the hash of their row, in a temporary table of the
-    connection.
+    """The ids that one ingest has accepted, by kind of manifest row, with the hash of their row. It creates a temporary
+    table on its connection and keeps them there.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -55,7 +59,9 @@ class SeenKeys:
         connection.execute(_TABLE)
 
     def load_digests(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the row hash of every given id that was added before, by id; others are left out."""
+        """Return {id: row hash} of those of the given ids that were added before for this kind of row; others are left
+        out. The first call builds the index of the temporary table.
+        """
         if not self._is_indexed:
             self._connection.execute(_INDEX)
             self._is_indexed = True
@@ -64,7 +70,9 @@ class SeenKeys:
             return {key: bytes(digest) for key, digest in cursor.execute(query, [kind, keys], prepare=False)}
 
     def add(self, kind: str, rows: Mapping[str, bytes]) -> None:
-        """Add ids with their row hashes. They must not have been added before."""
+        """Insert ids with their row hashes into the temporary table. kind: of manifest row, such as "caption". No id
+        may be added twice for one kind.
+        """
         copy_rows(self._connection, sql.Identifier("ingest_seen"), _COLUMNS, [(kind, k, h) for k, h in rows.items()])
 
 

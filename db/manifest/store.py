@@ -21,8 +21,8 @@ from db.server.bulk import upsert
 
 
 class IngestedTable(NamedTuple):
-    """A table of a manifest as it was last ingested: digest (32 bytes) of all that its rows depend on, and counts of
-    stored and refused rows.
+    """The record of a manifest's table as it was last ingested. kind: of its rows, such as "video". content_sha256:
+    digest (32 bytes) of all that its rows depend on. n_rows, n_rejected: how many rows were stored and refused.
     """
 
     kind: str
@@ -50,8 +50,8 @@ _STORED = {
 
 
 class IngestStore:
-    """One ingest into a dataset, on a database connection of its own. Ids accepted so far are kept in a temporary
-    table.
+    """The database as one ingest into a dataset reads and writes it, on a connection of its own. Ids accepted by this
+    ingest are kept in a temporary table.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], dataset: Dataset) -> None:
@@ -65,11 +65,15 @@ class IngestStore:
         }
 
     def open_transaction(self) -> Any:
-        """Return a context manager for a transaction: it commits at the end, and rolls back on an error."""
+        """Return a context manager that opens a transaction on the store's connection: it commits at the end, and rolls
+        back on an error. In a trial store it is a savepoint, and nothing is committed.
+        """
         return self._connection.transaction()
 
     def load_ingested_tables(self) -> dict[str, IngestedTable]:
-        """Return by kind the manifest tables whose rows the dataset holds unchanged. Needs a transaction."""
+        """Return {kind: record} of the manifest tables whose rows the dataset still holds as they were ingested; {}
+        before the first ingest. Needs a transaction.
+        """
         query = "SELECT kind, content_sha256, n_rows, n_rejected FROM ingested_table WHERE dataset_id = %s"
         with self._connection.cursor(row_factory=class_row(IngestedTable)) as cursor:
             return {table.kind: table for table in cursor.execute(query, [self.dataset.dataset_id])}
@@ -87,8 +91,8 @@ class IngestStore:
             )
 
     def load_video_files(self) -> Iterator[Any]:
-        """Yield uri, status, size_bytes, mtime_ns, ctime_ns, inode and etag of every video with a file, in bounded
-        memory. Needs a transaction.
+        """Yield a row with uri, status, size_bytes, mtime_ns, ctime_ns, inode and etag of every video of the dataset
+        with a file, in bounded memory. Needs a transaction.
         """
         columns = b"uri, status, size_bytes, mtime_ns, ctime_ns, inode, etag"
         query = b"SELECT " + columns + b" FROM video WHERE dataset_id = %s AND uri IS NOT NULL"
@@ -97,15 +101,15 @@ class IngestStore:
             yield from cursor.execute(query, [self.dataset.dataset_id])
 
     def delete_rejects(self, sources: Sequence[str]) -> None:
-        """Delete the rejects that earlier ingests stored for these files."""
+        """Delete the rejects that are stored for these files of the dataset's manifest."""
         self._connection.execute(
             "DELETE FROM ingest_reject WHERE dataset_id = %s AND source = ANY(%s)",
             [self.dataset.dataset_id, list(sources)],
         )
 
     def list_rejects(self, sources: Sequence[str]) -> list[dict[str, Any]]:
-        """List the refused rows of these files as dicts {source, line, code, n_rows, reason}, ordered by file
-        and line.
+        """List the stored rejects of these files as dicts with source (the file), line, code, n_rows and reason,
+        ordered by file and line. n_rows: how many refused rows an entry stands for.
         """
         query = (
             "SELECT source, line, code, n_rows, reason FROM ingest_reject "
@@ -114,13 +118,16 @@ class IngestStore:
         return [row._asdict() for row in self._rows(query, [self.dataset.dataset_id, list(sources)])]
 
     def store_rejects(self, rows: Sequence[RejectRow]) -> None:
-        """Insert refused rows, or update those of the same file and line."""
+        """Insert refused rows into table `ingest_reject`, or update those of the same file and line."""
         columns = ["dataset_id", *RejectRow._fields]
         values = [(self.dataset.dataset_id, *row) for row in rows]
         upsert(self._connection, ingest_reject, columns, values, compare=["code", "reason", "raw", "n_rows"])
 
     def load_seen_digests(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        """Return the row hash of every given id that this ingest has already accepted, by id; others are left out."""
+        """Return {id: row hash} of those of the given ids that this ingest has already accepted; others are left out.
+        kind: of manifest row, such as "caption". If the dataset had no rows of this kind before, accepted ids count
+        once their rows are stored.
+        """
         possible = self._filter.list_possible(kind, keys)
         if not possible:
             return {}
@@ -131,21 +138,23 @@ class IngestStore:
         return {row.key: bytes(row.row_sha256) for row in self._rows(query, values)}
 
     def mark_seen(self, kind: str, rows: Mapping[str, bytes]) -> None:
-        """Remember these accepted ids and row hashes until this ingest ends."""
+        """Remember these accepted ids and row hashes until this ingest ends. kind: of manifest row, such as "caption".
+        Call it once for every id.
+        """
         self._filter.add(kind, list(rows))
         if kind not in self._first_kinds:
             self._seen_keys.add(kind, rows)
 
     def load_videos(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the stored videos with these keys, by key, as rows with video_id, shard and duration_s; unknown keys
-        are left out.
+        """Return the stored videos with these keys as {key: row with video_id, shard and duration_s}; unknown keys are
+        left out.
         """
         query = "SELECT key, video_id, shard, duration_s FROM video WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(set(keys))])}
 
     def load_earlier_videos(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the videos with these keys that the dataset had before this ingest, by key, with all columns of table
-        `video`.
+        """Return the stored videos with these keys as {key: row with all columns of table `video`}; unknown keys are
+        left out. {} if the dataset had no video before this ingest.
         """
         if not self._has_earlier["video"]:
             return {}
@@ -153,8 +162,8 @@ class IngestStore:
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
     def count_segments(self, video_ids: Sequence[int]) -> dict[int, int]:
-        """Return the largest number of timed segments in a reference of each video, by video id; videos without any are
-        left out.
+        """Return {video id: largest number of timed segments in a reference of the video}. Videos without a reference
+        that has segments are left out.
         """
         query = (
             "SELECT video_id, max(jsonb_array_length(segments)) AS n_segments FROM reference "
@@ -163,8 +172,8 @@ class IngestStore:
         return {row.video_id: row.n_segments for row in self._rows(query, [list(video_ids)])}
 
     def load_earlier_reference_keys(self, keys: Sequence[str]) -> set[str]:
-        """Return the given keys that references of this dataset have; empty if it had no reference before this
-        ingest.
+        """Return those of the given keys that stored references of this dataset have. Empty if the dataset had no
+        reference before this ingest.
         """
         if not self._has_earlier["reference"]:
             return set()
@@ -172,25 +181,28 @@ class IngestStore:
         return {row.key for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
     def load_earlier_caption_keys(self, keys: Sequence[str]) -> set[str]:
-        """Return the given keys that captions of this dataset have; empty if it had no sample before this ingest."""
+        """Return those of the given keys that stored captions of this dataset have. Empty if the dataset had no sample
+        before this ingest.
+        """
         return set(self.load_samples("caption", keys)) if self._has_earlier["sample"] else set()
 
     def load_samples(self, kind: str, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the stored samples of a kind ("caption" or "qa") with these keys, by key, as rows with sample_id and
-        video_id.
+        """Return the stored samples of one kind with these keys as {key: row with sample_id and video_id}; unknown keys
+        are left out. kind: "caption" or "qa".
         """
         query = "SELECT key, sample_id, video_id FROM sample WHERE dataset_id = %s AND kind = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, kind, list(keys)])}
 
     def load_keypoints(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the stored keypoints with these keys, by key, as rows with keypoint_id and video_id; unknown keys are
+        """Return the stored keypoints with these keys as {key: row with keypoint_id and video_id}; unknown keys are
         left out.
         """
         query = "SELECT key, keypoint_id, video_id FROM keypoint WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
     def store_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> StoreResult:
-        """Insert or update rows of one table, and return counts and refused rows. Needs a transaction.
+        """Insert or update rows of a manifest table such as "video", and return counts and the rows that the database
+        refused, with reasons. rows: values by column; all must have the same columns. Needs a transaction.
 
         See `db.manifest.rows.store_rows`.
         """
@@ -211,8 +223,8 @@ class IngestStore:
 
 @contextmanager
 def open_ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
-    """Yield a store for an ingest into a dataset. It first waits until no other ingest into the same dataset is
-    running.
+    """Yield a store for an ingest into a dataset, on a connection that is closed at the end. It first waits until no
+    other ingest into the same dataset is running, and keeps later ones waiting.
     """
     with _hold_dataset(engine, dataset), _open_own_connection(engine) as connection:
         with connection.transaction():
@@ -222,8 +234,8 @@ def open_ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]
 
 @contextmanager
 def open_trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStore]:
-    """Yield a store for an ingest that is rolled back at the end in any case. A missing dataset is created
-    within it.
+    """Yield a store for an ingest whose changes are rolled back at the end in any case. A missing dataset is created
+    within it, with `n_shards` shards; a dataset that exists keeps its own number.
     """
     with _open_own_connection(engine) as connection, connection.transaction(force_rollback=True):
         connection.execute(

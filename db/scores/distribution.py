@@ -23,10 +23,9 @@ _COLLECTED = sa.text(
 
 
 class ShardThreshold(NamedTuple):
-    """The threshold that keeps a share of one shard's `n` defined scores: `value` is the lowest score among the best
-    ones.
-
-    `n_kept`: how many of the scores are at least `value`; more than the share if several equal it.
+    """The threshold that keeps a share, from 0 to 1, of the `n` defined scores in one shard. value: the lowest of the
+    best floor(share * n) scores, at least one. n_kept: how many scores are at least `value`; more than that if several
+    equal it.
     """
 
     shard: int
@@ -38,11 +37,12 @@ class ShardThreshold(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Extremes, histogram and thresholds of the `n` defined scores of a dataset's samples of one kind.
+    """Histogram, extremes and thresholds of the `n` defined scores of samples of one kind in a dataset. counts: the
+    scores in equal bins from `low` to `high`. thresholds: by share, the lowest of the best floor(share * n) scores, at
+    least one. n_kept: by share, how many scores are at least as high as its threshold.
 
-    counts: the scores in equal bins from low to high; a score on a limit is in the bin above it, and high is in the
-    last one. If all scores are equal, all are in the first bin. thresholds: by share, the lowest of the best scores,
-    `count_in_share(share, n)` of them. n_kept: by share, how many scores are at least as high.
+    A score on a limit is in the bin above it, and `high` is in the last one. If all scores are equal, all are in the
+    first bin. `count_in_share(share, n)` computes how many scores a share is.
     """
 
     n: int
@@ -55,9 +55,10 @@ class Distribution:
 
 def create_defined_table(connection: Connection, dataset: Dataset, scorer_id: int) -> list[str]:
     """Create the temporary table `defined` with a scorer's defined scores on a dataset, and return the kinds of samples
-    in it, sorted.
+    in it ("caption", "qa"), sorted. A stale score is not defined. The table is gone with the transaction, and the other
+    functions of this module read it.
 
-    The other functions of this module read the table; it is gone with the transaction. A stale score is not defined.
+    It also changes settings of Postgres's planner until the transaction ends, see `prepare_for_joins`.
     """
     prepare_for_joins(connection)
     connection.exec_driver_sql(_DEFINED)
@@ -69,7 +70,8 @@ def create_defined_table(connection: Connection, dataset: Dataset, scorer_id: in
 def compute_distribution(
     connection: Connection, kind: str, shares: Sequence[float] = (), bins: int = 30
 ) -> Distribution | None:
-    """Return the distribution of a kind's scores in table `defined`; None if it has no score. Needs
+    """Return the distribution of the scores of samples of one kind in table `defined`; None if there is no such score.
+    shares: from 0 to 1, for which thresholds are computed. bins: the number of equal bins of the histogram. Needs
     `create_defined_table` first.
     """
     statement = sa.text(read_sql("distribution"))
@@ -85,15 +87,17 @@ def compute_distribution(
 
 
 def load_shard_thresholds(connection: Connection, kind: str, shares: Sequence[float]) -> list[ShardThreshold]:
-    """Return one threshold per shard and share of a kind's scores in table `defined`, ordered by shard and share."""
+    """Return the thresholds that keep these shares, from 0 to 1, of every shard's scores of one kind, ordered by shard
+    and share. Shards without such a score are left out. Reads table `defined`; needs `create_defined_table` first.
+    """
     statement = sa.text(read_sql("shard_cutoffs"))
     rows = connection.execute(statement, {"kind": kind, "shares": [str(share) for share in shares]})
     return [ShardThreshold(row.shard, row.n, float(row.share), row.value, row.n_kept) for row in rows]
 
 
 def compute_video_means(connection: Connection, kind: str) -> tuple[list[float], list[int]]:
-    """Return two lists in the same order: the mean score of every video with a score of this kind in table `defined`,
-    and the shard of that video.
+    """Return two lists with an entry for every video that has a score of this kind: its mean score, and its shard. Both
+    lists have one order, which may differ from call to call. Reads table `defined`; needs `create_defined_table` first.
     """
     query = sa.text("SELECT avg(value), shard FROM defined WHERE kind = :kind GROUP BY video_id, shard")
     rows = connection.execute(query, {"kind": kind}).all()

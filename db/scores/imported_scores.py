@@ -28,7 +28,7 @@ RESERVED_NAMES = ("chance", "score", "value", "video_id")
 
 
 class KeyedSample(NamedTuple):
-    """A sample with its id, kind, key and text, and the key of its video."""
+    """A sample with its id, kind ("caption" or "qa"), key and text, and the key of its video."""
 
     sample_id: int
     kind: str
@@ -38,8 +38,8 @@ class KeyedSample(NamedTuple):
 
 
 def add_imported_metrics(connection: Connection, metrics: MetricInputs) -> MetricInputs:
-    """Return these metrics with their inputs, followed by the imported metrics in the database that have
-    another name.
+    """Return a dict {metric: its inputs} of the given metrics, followed by the imported metrics of the database,
+    sorted, that have another name. The input of an imported metric is the sample's text only.
     """
     query = (
         sa.select(scorer.c.metric).where(scorer.c.code_version == IMPORTED_VERSION).distinct().order_by(scorer.c.metric)
@@ -48,7 +48,7 @@ def add_imported_metrics(connection: Connection, metrics: MetricInputs) -> Metri
 
 
 def load_imported_scorers(connection: Connection) -> dict[str, list[int]]:
-    """Return the ids of all imported scorers by metric, ascending."""
+    """Return {metric: ids of its imported scorers, ascending} for all imported scorers, active or not."""
     query = sa.select(scorer.c.metric, scorer.c.scorer_id).where(scorer.c.code_version == IMPORTED_VERSION)
     scorers: dict[str, list[int]] = {}
     for row in connection.execute(query.order_by(scorer.c.metric, scorer.c.scorer_id)):
@@ -57,7 +57,7 @@ def load_imported_scorers(connection: Connection) -> dict[str, list[int]]:
 
 
 def list_imported_scorers(connection: Connection, dataset_id: int) -> list[int]:
-    """List the ids of imported scorers, active or not, that have a score in this dataset."""
+    """List the ids of imported scorers, active or not, that have a score in this dataset, in no fixed order."""
     has_scores = shard_count.select().where(_build_has_scores(dataset_id)).exists()
     return list(
         connection.scalars(sa.select(scorer.c.scorer_id).where(scorer.c.code_version == IMPORTED_VERSION, has_scores))
@@ -65,7 +65,7 @@ def list_imported_scorers(connection: Connection, dataset_id: int) -> list[int]:
 
 
 def list_metrics_imported_elsewhere(connection: Connection, dataset_id: int) -> set[str]:
-    """Return the metrics whose scorers are all imported and none of which has a score in this dataset."""
+    """Return the metrics that have only imported scorers, none of which has a score in this dataset."""
     has_scores = shard_count.select().where(_build_has_scores(dataset_id)).exists()
     is_of_others = sa.and_(scorer.c.code_version == IMPORTED_VERSION, sa.not_(has_scores))
     query = sa.select(scorer.c.metric).group_by(scorer.c.metric).having(sa.func.bool_and(is_of_others))
@@ -78,7 +78,8 @@ def _build_has_scores(dataset_id: int) -> sa.ColumnElement[bool]:
 
 
 def explain_refused_name(connection: Connection, name: str) -> str | None:
-    """Return why an imported metric cannot have this name, as the end of a sentence; None if it can.
+    """Return why an imported metric cannot have this name, as the end of a sentence such as "is a reserved word of
+    SQL"; None if it can. A name that an imported metric has already is allowed.
 
     The name becomes a column of view sample_scores, so it must be no other column of it and no reserved word of SQL.
     """
@@ -92,7 +93,9 @@ def explain_refused_name(connection: Connection, name: str) -> str | None:
 
 
 def load_samples_by_key(connection: Connection, dataset_id: int, keys: Sequence[str]) -> list[KeyedSample]:
-    """Load the samples of a dataset with these keys, captions and question-answer pairs; unknown keys are left out."""
+    """Load the samples of a dataset with these keys, captions and question-answer pairs, in no fixed order. A key that
+    both have gives two samples; unknown keys are left out.
+    """
     query = (
         sa.select(sample.c.sample_id, sample.c.kind, sample.c.key, video.c.key, sample.c.text)
         .join(video, video.c.video_id == sample.c.video_id)

@@ -13,11 +13,9 @@ from db.sql import read_sql
 
 @dataclass(frozen=True, slots=True)
 class KeypointDecision:
-    """A scorer's decision whether a caption covers a keypoint, with the label that a person gave.
-
-    group: the key of the source video, or of the video. covered: None without a decision, or for a text that has
-    changed (is_stale). chosen_on: which videos' labels the threshold was chosen on: "calibration", "all", or None if it
-    was not chosen on labels.
+    """A scorer's decision whether a caption covers a keypoint, with the label that a person gave. covered: None without
+    a decision, as for a text that has changed (is_stale). group: field group_id of the video, else its key. chosen_on:
+    the videos whose labels the threshold was chosen on, "calibration" or "all"; None if it was not chosen on labels.
     """
 
     metric: str
@@ -31,8 +29,9 @@ class KeypointDecision:
 
 
 def load_keypoint_decisions(connection: Connection, dataset_id: int) -> list[KeypointDecision]:
-    """Load the active scorers' decisions on all labelled keypoints of a dataset, ordered by the keys of caption and
-    keypoint.
+    """Load the decisions of all active scorers on the keypoints of a dataset that people labelled, ordered by the keys
+    of caption and keypoint. Labelled keypoints without a verdict are left out, and so are labels on texts that have
+    changed.
     """
     statement = sa.text(read_sql("decided_keypoints"))
     values = {"dataset_id": dataset_id, "method_labels": LABEL_METHOD, "source": MANIFEST_LABEL_SOURCE}

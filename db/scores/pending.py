@@ -24,8 +24,8 @@ PENDING_STATUSES = ("unscored", "stale", "failed")
 @dataclass(frozen=True, slots=True)
 class PendingSample:
     """A sample to be scored, with the inputs that were loaded for it: `sample[REFERENCES]` returns its references.
-
-    input_sha256: the digest of those inputs. input_marks: a few digits of the digest of every single input.
+    question, answer: None for a caption. input_sha256: the digest of those inputs. input_marks: by input name, a few
+    digits of its own digest.
     """
 
     sample_id: int
@@ -47,10 +47,8 @@ class PendingSample:
 
 
 def list_pending_samples(connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int) -> list[int]:
-    """List the ids of a shard's samples without a score by this scorer, with a stale score or with a failed one,
-    ascending.
-
-    scorer_id: None for a scorer that is not registered yet; then all samples are pending.
+    """List the ids, ascending, of a shard's samples without a score by this scorer, with a stale score, or with one of
+    status "failed". scorer_id: None for a scorer that is not registered yet; then all samples are pending.
     """
     statement = sa.text(read_sql("pending_samples"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
@@ -64,7 +62,9 @@ def list_shard_samples(connection: Connection, dataset_id: int, shard: int) -> l
 
 
 def list_samples_of_first_videos(connection: Connection, dataset_id: int, n_videos: int) -> list[int]:
-    """List the ids, ascending, of all samples of a dataset's first `n_videos` videos, ordered by key in code points."""
+    """List the ids, ascending, of all samples of a dataset's first `n_videos` videos. Videos are ordered by the code
+    points of their keys.
+    """
     first = sa.select(video.c.video_id).where(video.c.dataset_id == dataset_id)
     first = first.order_by(video.c.key.collate("C")).limit(n_videos)
     query = sa.select(sample.c.sample_id).where(sample.c.video_id.in_(first))
@@ -72,8 +72,8 @@ def list_samples_of_first_videos(connection: Connection, dataset_id: int, n_vide
 
 
 def compute_shard_digest(connection: Connection, dataset_id: int, shard: int) -> str | None:
-    """Return an MD5 digest that changes with any sample of a shard and any input of its video; None if the shard has no
-    samples.
+    """Return an MD5 digest, as 32 hexadecimal digits, that changes with any sample of a shard and any input of its
+    video. None if the shard has no samples.
     """
     query = sa.text(
         "SELECT md5(string_agg(md5(CAST((s.sample_id, s.row_sha256, s.video_id, v.content_sha256, v.references_sha256, "
@@ -87,9 +87,9 @@ def compute_shard_digest(connection: Connection, dataset_id: int, shard: int) ->
 def load_samples(
     connection: Connection, sample_ids: list[int], inputs: Collection[Input[Any]], scorer_id: int | None = None
 ) -> list[PendingSample]:
-    """Load samples with these inputs and a digest of them, all read at one moment; unknown ids are left out.
-
-    scorer_id: the scorer whose thresholds are read; None reads none.
+    """Load samples with these inputs and a digest of them, ordered by id, all read at one moment; unknown ids are left
+    out. scorer_id: the scorer whose keypoint thresholds are read as input THRESHOLDS; None reads none. Raises
+    ValueError if `inputs` is empty.
     """
     chosen = sort_inputs(inputs)
     statement = sa.text(build_statement("samples_with_inputs", chosen))
@@ -98,7 +98,9 @@ def load_samples(
 
 
 def split_ids(sample_ids: list[int], size: int) -> Iterator[list[int]]:
-    """Yield consecutive parts of the list with at most `size` ids."""
+    """Yield consecutive parts of the list with `size` ids; the last one may be shorter. Yields nothing for an empty
+    list.
+    """
     for start in range(0, len(sample_ids), size):
         yield sample_ids[start : start + size]
 
@@ -110,10 +112,9 @@ def _build_pending(row: dict[str, Any], inputs: Collection[Input[Any]]) -> Pendi
 
 
 def load_shard_counts(connection: Connection, scorer_id: int | None, dataset_ids: Iterable[int]) -> ShardCounts:
-    """Return {(dataset id, shard): {status: number of samples}} for the shards of these datasets that have samples.
-
-    A status is "unscored", "stale", or that of a present score; those with no samples are left out. scorer_id: None for
-    a scorer that is not registered yet; then all samples are unscored.
+    """Return {(dataset id, shard): {status: number of samples}} for the shards of these datasets. A status is
+    "unscored", "stale", or that of a present score; statuses and shards without samples are left out. scorer_id: None
+    for a scorer that is not registered yet; then all samples are unscored.
     """
     is_by_scorer = sa.and_(
         *(shard_count.c[name] == shard.c[name] for name in ("dataset_id", "shard")),

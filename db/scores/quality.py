@@ -13,9 +13,11 @@ from db.sql import read_sql
 
 @dataclass(frozen=True, slots=True)
 class ShardQuality:
-    """Counts of one shard's scores by a scorer, and the least and greatest value; both are None if no score is defined.
+    """Counts of one shard's samples by the status of their score. n_qa: question-answer pairs without those that the
+    metric does not apply to. n_not_applicable: samples that it does not apply to. n_distinct: distinct values. minimum,
+    maximum: of all defined values; None without any.
 
-    n_qa: question-answer pairs that the metric applies to. n_not_applicable: those that it does not apply to.
+    A stale score has no value and counts only as stale.
     """
 
     n_samples: int
@@ -32,7 +34,9 @@ class ShardQuality:
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many samples of a kind have a status, and the commonest reason among those without a value."""
+    """How many samples of a kind ("caption" or "qa") have a status. reason: the commonest reason among those without a
+    value; None if they have none, as for status "ok".
+    """
 
     kind: str
     status: str
@@ -42,10 +46,11 @@ class StatusCount:
 
 @dataclass(frozen=True, slots=True)
 class MeanScore:
-    """Mean of the `n` defined scores of samples of one kind, from `n_videos` videos, with a standard error.
+    """Mean of the `n` defined scores of samples of one kind ("caption" or "qa"), from `n_videos` videos. varies:
+    whether any two of the scores differ. standard_error: of the mean, where all samples of a video form one cluster;
+    None for a single video.
 
-    varies: whether two of the scores differ. standard_error: cluster-robust, with videos as clusters and the factor
-    n_videos / (n_videos - 1); None for a single video.
+    It is cluster-robust and has the factor n_videos / (n_videos - 1).
     """
 
     kind: str
@@ -57,8 +62,8 @@ class MeanScore:
 
 
 def count_shard_scores(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
-    """Count a shard's scores by status; a stale score counts only as stale. scorer_id: None for a scorer that is not
-    registered.
+    """Count a shard's samples by the status of their score by this scorer; a stale score counts only as stale.
+    scorer_id: None for a scorer that is not registered yet; then all samples are unscored.
     """
     statement = sa.text(read_sql("shard_quality"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
@@ -68,7 +73,9 @@ def count_shard_scores(connection: Connection, scorer_id: int | None, dataset_id
 def count_statuses_with_reasons(
     connection: Connection, scorer_id: int, dataset_id: int, shard: int
 ) -> list[StatusCount]:
-    """Count a shard's samples by kind and status, the most frequent first; a sample without a score is "unscored"."""
+    """Count a shard's samples by kind and status of their score, the most frequent first, with the commonest reason. A
+    sample without a score is "unscored"; combinations without samples are left out.
+    """
     statement = sa.text(read_sql("reasons_by_status"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return [StatusCount(*row) for row in connection.execute(statement, values)]
@@ -77,8 +84,8 @@ def count_statuses_with_reasons(
 def compute_mean_scores(
     connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
 ) -> list[MeanScore]:
-    """Return the mean score of a shard, or of the dataset without `shard`: one per kind of sample that has a defined
-    score.
+    """Return the mean of a scorer's defined scores, one entry per kind of sample that has any, ordered by kind. shard:
+    None for the whole dataset.
     """
     statement = sa.text(read_sql("mean_scores"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
@@ -86,7 +93,9 @@ def compute_mean_scores(
 
 
 def has_good_score(connection: Connection, dataset_id: int) -> bool:
-    """Whether any sample of the dataset has a value by an active scorer."""
+    """Whether any sample of the dataset has a score of status ok by an active scorer. A score that has become stale
+    counts too.
+    """
     query = (
         sa.select(sa.literal(1))
         .select_from(score.join(scorer).join(sample))
@@ -98,7 +107,9 @@ def has_good_score(connection: Connection, dataset_id: int) -> bool:
 def find_first_failure(
     connection: Connection, scorer_id: int | None, dataset_id: int, shard: int
 ) -> tuple[str, str] | None:
-    """Return key and error of the first sample, by id, of a shard whose score failed; None if none did."""
+    """Return (key, error) of the first sample, by id, of a shard whose score by this scorer has status "failed"; None
+    if there is none. scorer_id: None for a scorer that is not registered yet.
+    """
     query = (
         sa.select(sample.c.key, score.c.error)
         .join(score, score.c.sample_id == sample.c.sample_id)

@@ -50,12 +50,13 @@ _FROZEN_TOO: dict[str, Column] = {
 
 
 def is_number_column(column: Column) -> bool:
-    """Whether the values of an SQL column are numbers."""
+    """Whether an SQL column has type double precision or integer."""
     return isinstance(column.type, sa.Double | sa.Integer)
 
 
 def format_column_names(columns: Iterable[str]) -> str:
-    """Return column names, sorted and joined by commas, with one phrase in place of all facts.
+    """Return column names, sorted and joined by commas. All facts among them are replaced by one phrase at the end,
+    "and the facts of docs/facts.md".
 
     >>> format_column_names(["vcs", "motion", "shard", "words"])
     'shard, vcs, and the facts of docs/facts.md'
@@ -66,17 +67,18 @@ def format_column_names(columns: Iterable[str]) -> str:
 
 
 def list_columns_without_metrics() -> frozenset[str]:
-    """Return the columns of view sample_scores that belong to no metric; no metric can have one of these names."""
+    """Return the columns of view sample_scores that belong to no metric or simple score; no metric can have one of
+    these names.
+    """
     return frozenset(
         {*_SAMPLE_COLUMNS, *FACT_COLUMNS, "dataset", "sample_id", "n_references", "mean_ratings", "own_fields"}
     )
 
 
 class ActiveScorer(NamedTuple):
-    """A metric's active scorer: id, fingerprint, names of its models, and how many samples of one dataset have a value
-    now.
-
-    is_in_one_dataset: whether no other dataset has a value by this scorer.
+    """A metric's active scorer. models: the names of its models, joined by commas; None without models. n_defined: how
+    many samples of one dataset have a value by it now. is_in_one_dataset: whether no other dataset has a value by this
+    scorer.
     """
 
     metric: str
@@ -89,12 +91,12 @@ class ActiveScorer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SampleScores:
-    """The joined tables and columns from which a query reads a dataset's samples with their present scores.
+    """The parts of an SQL query that reads a dataset's samples with their present scores. from_clause: the joined
+    tables. dataset_condition: that a row is a sample of the dataset. view_columns: by name, the columns of view
+    sample_scores that a recipe may name. columns: these, and sample_id, question, answer, uri and content_sha256.
 
-    from_clause: the joined tables. dataset_condition: the condition that a row is a sample of the dataset.
-    view_columns: by name, the columns of view sample_scores that a recipe may name. columns: these, and sample_id,
-    question, answer, uri and content_sha256. is_scored: by metric, whether the sample has a row of scores. components:
-    by metric, the parts of the score; NULL for a stale score.
+    is_scored: by metric, whether the sample has a stored score. components: by metric, the parts of the score; NULL for
+    a stale score.
     """
 
     from_clause: sa.FromClause
@@ -106,17 +108,15 @@ class SampleScores:
 
 
 def list_dataset_metrics(connection: Connection, dataset: Dataset) -> list[str]:
-    """List the metrics, without simple scores, that a dataset has scores by or can be given, in the order of
-    sample_scores.
+    """List the metrics, without simple scores, that a dataset has scores by or can be given, in the order of view
+    sample_scores. Metrics imported only into other datasets are left out.
     """
     return [name for name in list_dataset_scores(connection, dataset) if name not in SIMPLE_SCORES]
 
 
 def list_dataset_scores(connection: Connection, dataset: Dataset) -> list[str]:
     """List the metrics and simple scores that a dataset has scores by or can be given, in the order of view
-    sample_scores.
-
-    Metrics imported only into other datasets are left out.
+    sample_scores. Metrics imported only into other datasets are left out.
     """
     query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') ORDER BY attnum"
     names = list(connection.exec_driver_sql(query).scalars())
@@ -125,17 +125,20 @@ def list_dataset_scores(connection: Connection, dataset: Dataset) -> list[str]:
 
 
 def load_active_scorers(connection: Connection, dataset: Dataset) -> dict[str, ActiveScorer]:
-    """Load the active scorer of every metric, by metric, with the number of its values in this dataset."""
+    """Load {metric: its active scorer} of all metrics that have one, with the number of values that the scorer has in
+    this dataset.
+    """
     rows = connection.execute(_ACTIVE_SCORERS, {"dataset_id": dataset.dataset_id})
     return {row.metric: ActiveScorer(*row) for row in rows}
 
 
 def prepare_for_joins(connection: Connection) -> None:
-    """Set Postgres's planner for queries that join many tables, until the transaction ends.
+    """Change settings of Postgres's planner for queries that join many tables, until the transaction ends. It may
+    reorder up to 20 tables and use 64 MB per sort or hash; just-in-time compilation and memoize are off.
 
-    It may then reorder all tables of a statement. Compiling such a statement would take longer than running it, and
-    what is ranked is in memory. Rows are looked up by key, which needs no memory of earlier ones: setting up these
-    caches would take the first page of a million scores ten times as long as its rows.
+    Compiling such a statement would take longer than running it, and what is ranked is in memory. Rows are looked up by
+    key, which needs no memory of earlier ones: setting up these caches would take the first page of a million scores
+    ten times as long as its rows.
     """
     settings = ("join_collapse_limit = 20", "from_collapse_limit = 20", "work_mem = '64MB'", "jit = off")
     for setting in (*settings, "enable_memoize = off"):
@@ -146,10 +149,11 @@ def build_sample_scores(
     dataset: Dataset, metrics: Sequence[str], scorers: Mapping[str, ActiveScorer], by: str | None = None
 ) -> SampleScores:
     """Build the tables and columns of a query for a dataset's samples with their scores by these metrics. Runs no
-    statement.
+    statement. scorers: the active scorer by metric; the columns of a metric without one are NULL. by: a metric; if it
+    has a scorer, the query covers only samples with a value by it.
 
-    by: a metric; if it has a scorer, the query covers only samples with a value by it, which an index has in order. All
-    other tables are outer joins, so Postgres skips a table of which no column is asked.
+    An index has the values of `by` in order. All other tables are outer joins, so Postgres skips a table of which no
+    column is asked.
     """
     scores = {metric: score.alias(f"{metric}_score") for metric in metrics if metric in scorers}
     sample_id: Column
@@ -196,12 +200,13 @@ def list_scores(
     kind: str | None = None,
     components: bool = False,
 ) -> list[dict[str, Any]]:
-    """List samples as dicts with key, video, kind, system, and value, status and models of every metric, by metric `by`
-    best first.
+    """List samples as dicts with sample (its key), video, kind, system, and value, status and models of every metric,
+    the best by metric `by` first. Samples without a value by this metric come last. [] if no dataset has this name.
+    limit: None for all samples. kind: "caption" or "qa"; None for both.
 
-    Samples without a value by this metric come last, with None. Empty if no dataset has this name. limit: None for all
-    samples. kind: "caption" or "qa"; None for both. components: also add the parts of each score as
-    `<metric>_components`, None for a stale score.
+    The columns of a metric are `<metric>`, `<metric>_status` and `<metric>_models`. components: also add the parts of
+    the score as `<metric>_components`, None for a stale score. Changes settings of the transaction, see
+    `prepare_for_joins`.
     """
     stored = find_dataset(connection, dataset)
     if stored is None:
@@ -231,8 +236,8 @@ def _build_table_query(
 
 
 def find_sample_id(connection: Connection, dataset_id: int, key: str) -> int | None:
-    """Return the id of the dataset's sample with this key, the caption if a question-answer pair has the same key; None
-    if there is none.
+    """Return the id of the dataset's sample with this key; None if there is none. If a caption and a question-answer
+    pair have the key, the caption's is returned.
     """
     query = sa.text("SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND key = :key ORDER BY kind LIMIT 1")
     sample_id: int | None = connection.scalar(query, {"dataset_id": dataset_id, "key": key})
@@ -242,11 +247,11 @@ def find_sample_id(connection: Connection, dataset_id: int, key: str) -> int | N
 def find_sample_score(
     connection: Connection, dataset_id: int, key: str, metric: str, kind: str | None = None
 ) -> RowMapping | None:
-    """Return a sample's texts and its score by the metric's active scorer, as a row; the score's columns are None if it
-    has none.
+    """Return a row with a sample's key, kind, system, video and text, and its score by the metric's active scorer. The
+    columns of the score are None if it has none; a stale score has components but no value. None if the dataset has no
+    sample of this key and kind.
 
-    None if the dataset has no sample of this key, and of this kind if one is given; without a kind a caption comes
-    before a question-answer pair of the same key.
+    kind: None takes the caption before a question-answer pair of the same key.
     """
     query = sa.text(
         "SELECT s.sample_id, s.key AS sample, s.kind, s.system, v.key AS video, s.text, c.value, c.status, c.error, "

@@ -21,9 +21,8 @@ UNSCORED = "not scored"
 
 @dataclass(frozen=True, slots=True)
 class StoredScorer:
-    """A row of table `scorer`: a metric with its models, parameters, code version and status.
-
-    status: active (the metric's own columns show it), candidate or retired.
+    """A row of table `scorer`: a metric with its models, parameters and code version. models: by role, the identity of
+    the model. status: "active" (the metric's own columns show its scores), "candidate" or "retired".
     """
 
     scorer_id: int
@@ -42,7 +41,7 @@ class StoredScorer:
 
 @dataclass(frozen=True, slots=True)
 class SampleIds:
-    """Ids of a sample and of its video."""
+    """The id of a sample and the id of its video."""
 
     sample_id: int
     video_id: int
@@ -50,7 +49,7 @@ class SampleIds:
 
 @dataclass(frozen=True, slots=True)
 class NamedSample:
-    """Key, kind, system and text of a sample."""
+    """A sample of any dataset by its key, kind ("caption" or "qa"), system and text."""
 
     key: str
     kind: str
@@ -59,7 +58,7 @@ class NamedSample:
 
 
 def list_scorers(connection: Connection) -> list[StoredScorer]:
-    """List all scorers of the database, ordered by metric and id."""
+    """List all scorers of the database, active or not, ordered by metric and id."""
     columns = [scorer.c[name] for name in StoredScorer.__dataclass_fields__]
     query = sa.select(*columns).order_by(scorer.c.metric, scorer.c.scorer_id)
     return [StoredScorer(*row) for row in connection.execute(query)]
@@ -72,7 +71,7 @@ def load_scorer(connection: Connection, scorer_id: int) -> StoredScorer:
 
 
 def list_scored_datasets(connection: Connection, scorer_id: int) -> list[str]:
-    """List the names of the datasets in which a scorer has scored a sample, sorted."""
+    """List the names, sorted, of the datasets with at least one score by this scorer, of any status."""
     dataset_sample_ids = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.c.dataset_id)
     has_score = sa.exists(dataset_sample_ids.join(score, score.c.sample_id == sample.c.sample_id)).where(
         score.c.scorer_id == scorer_id
@@ -81,7 +80,9 @@ def list_scored_datasets(connection: Connection, scorer_id: int) -> list[str]:
 
 
 def list_dataset_samples(connection: Connection, dataset_id: int) -> list[SampleIds]:
-    """List the ids of all samples of a dataset with those of their videos, ordered by sample id."""
+    """List the ids of all samples of a dataset with those of their videos, ordered by sample id. These are captions and
+    question-answer pairs.
+    """
     columns = (sample.c.sample_id, sample.c.video_id)
     query = sa.select(*columns).where(sample.c.dataset_id == dataset_id).order_by(sample.c.sample_id)
     return [SampleIds(*row) for row in connection.execute(query)]
@@ -90,9 +91,8 @@ def list_dataset_samples(connection: Connection, dataset_id: int) -> list[Sample
 def load_scorer_values(
     connection: Connection, scorer_id: int, dataset_id: int, sample_ids: Sequence[int] | None = None
 ) -> dict[int, tuple[float | None, str]]:
-    """Load value and status of a scorer's scores on a dataset, by sample id; samples that it never scored are left out.
-
-    A stale score has the value None. sample_ids: None for all samples.
+    """Load a scorer's scores on a dataset as {sample id: (value, status)}. A stale score has the value None and the
+    status "stale"; samples without a score are left out. sample_ids: None for all samples.
     """
     view = current_score.c
     condition = (
@@ -106,7 +106,7 @@ def load_scorer_values(
 
 def load_value_arrays(connection: Connection, scorer_id: int, dataset_id: int) -> list[npt.NDArray[Any]]:
     """Load two arrays (n,) in the same order: ids of the samples of a dataset with a value by this scorer, and these
-    values.
+    values. A stale score has no value. The order may differ from call to call.
     """
     query = (
         "SELECT sample_id, value FROM current_score "
@@ -117,7 +117,7 @@ def load_value_arrays(connection: Connection, scorer_id: int, dataset_id: int) -
 
 
 def load_named_samples(connection: Connection, sample_ids: Sequence[int]) -> dict[int, NamedSample]:
-    """Load key, kind, system and text of samples, by id; unknown ids are left out."""
+    """Load {sample id: key, kind, system and text of the sample}; unknown ids are left out."""
     columns = [sample.c[name] for name in NamedSample.__dataclass_fields__]
     query = sa.select(sample.c.sample_id, *columns).where(sample.c.sample_id.in_(sample_ids))
     return {row[0]: NamedSample(*row[1:]) for row in connection.execute(query)}

@@ -29,9 +29,9 @@ current_score = sa.table(
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A score as table `score` stores it. `value` is None unless the status is "ok", and `error` is None only then.
-
-    input_marks: by input, a few digits of its digest, by which view score_history names the inputs that changed.
+    """A score as table `score` stores it. value: None unless the status is "ok". error: the reason for another status;
+    None only for "ok". components: the parts of the score. input_sha256: digest of the inputs it was computed from.
+    input_marks: by input, a few digits of its own digest, by which view score_history names the inputs that changed.
     """
 
     sample_id: int
@@ -45,7 +45,7 @@ class ScoreRow:
 
 @dataclass(frozen=True, slots=True)
 class ScoredSample:
-    """A sample with a defined score: key, system, value and text."""
+    """A sample with a defined score: its key, system and text, and the value of the score."""
 
     key: str
     system: str
@@ -56,8 +56,8 @@ class ScoredSample:
 def register_scorer(
     connection: Connection, *, metric: str, models: Mapping[str, Any], params: Mapping[str, Any], code_version: str
 ) -> int:
-    """Return the id of the scorer with exactly these models, parameters and code version; insert it as a candidate when
-    it is new.
+    """Return the id of the scorer with exactly these models, parameters and code version. If it is new, insert it with
+    status "candidate". models: by role, the identity of the model.
     """
     identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
     digest = compute_fingerprint(identity)
@@ -72,11 +72,12 @@ def register_scorer(
 
 
 def activate_scorer(connection: Connection, scorer_id: int, dataset_ids: Sequence[int]) -> None:
-    """Make a scorer its metric's active one, and retire the present one, if it has a score of status ok in one of these
-    datasets.
+    """Make a scorer its metric's active one and retire the present one, if the new one has a score of status ok in one
+    of these datasets. Any score will do if the present one has no score of status ok, so that people see why samples
+    have no value. Otherwise nothing changes.
 
-    If the present one has no score of status ok, any score of the new one will do, so that people see why samples have
-    no value. Scores of a retired scorer stay in view score_history.
+    Scores of a retired scorer stay in view score_history. Raises sqlalchemy.exc.NoResultFound if there is no scorer
+    with this id.
     """
     is_this = scorer.c.scorer_id == scorer_id
     row = connection.execute(sa.select(scorer.c.metric, scorer.c.status).where(is_this)).one()
@@ -99,7 +100,7 @@ def find_scorer(
     connection: Connection, *, metric: str, models: Mapping[str, Any], params: Mapping[str, Any], code_version: str
 ) -> int | None:
     """Return the id of the scorer with exactly these models, parameters and code version; None if it was never
-    registered.
+    registered. models: by role, the identity of the model.
     """
     identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
     return connection.scalar(sa.select(scorer.c.scorer_id).where(scorer.c.fingerprint == compute_fingerprint(identity)))
@@ -112,17 +113,16 @@ def find_active_scorer(connection: Connection, metric: str) -> int | None:
 
 
 def list_active_models(connection: Connection, metric: str) -> list[str]:
-    """List the names of the models behind the metric's active scorer; empty if it has none."""
+    """List the names of the models that the metric's active scorer uses; empty if the metric has no active scorer."""
     used = connection.scalar(sa.select(scorer.c.models).where(scorer.c.metric == metric, scorer.c.status == "active"))
     return [model["model_id"] for model in (used or {}).values()]
 
 
 @retry_conflicts
 def store_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[ScoreRow]) -> UpsertCounts:
-    """Store a batch of scores in one transaction, in place of older ones, and return the counts of changes.
-
-    A score whose sample was deleted in the meantime is left out; one whose inputs changed since they were loaded is
-    stored as stale. Tried again after a conflict with another transaction.
+    """Store a batch of a scorer's scores in one transaction, in place of older ones, and return the counts of changes.
+    A score whose sample was deleted in the meantime is left out. One whose inputs changed since they were loaded is
+    stored as stale. Tried again, up to three times, after a conflict with another transaction.
     """
     compared = ["input_sha256", "value", "components", "status", "error"]
     with open_psycopg_transaction(engine) as connection:
@@ -149,7 +149,9 @@ def store_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
 
 
 def count_statuses(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> dict[str, int]:
-    """Return the number of samples of a dataset or a shard by score status; a sample without a score is "unscored"."""
+    """Return {status: number of samples} for a scorer's scores on a dataset. A sample without a score is "unscored",
+    and statuses without samples are left out. shard: None for the whole dataset.
+    """
     statement = sa.text(read_sql("status_counts"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return {row.status: row.n for row in connection.execute(statement, values)}
@@ -158,8 +160,8 @@ def count_statuses(connection: Connection, scorer_id: int, dataset_id: int, shar
 def list_best_and_worst(
     connection: Connection, scorer_id: int, dataset_id: int, kind: str, n: int, shard: int | None = None
 ) -> list[ScoredSample]:
-    """List the n best and the n worst samples of a kind with a defined score, without repeats, best first, ties
-    by key.
+    """List the n samples with the highest defined score and the n with the lowest, without repeats, best first, ties by
+    key. kind: "caption" or "qa". shard: None for the whole dataset.
     """
     scores = current_score.c
     order = (scores.value.desc(), sa.collate(scores.key, "C"))
@@ -178,14 +180,18 @@ def list_best_and_worst(
 def load_values_by_kind(
     connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
 ) -> dict[str, list[float]]:
-    """Load a scorer's defined scores on a dataset or a shard as {kind of sample: values, highest first}."""
+    """Load a scorer's defined scores on a dataset as {kind of sample: values, highest first}. Kinds without a defined
+    score are left out. shard: None for the whole dataset.
+    """
     return _group_values(
         connection, _select_defined(scorer_id, dataset_id, shard, current_score.c.kind, current_score.c.value)
     )
 
 
 def load_values_by_system(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, list[float]]:
-    """Load a scorer's defined scores of a dataset's captions as {system: values, highest first}."""
+    """Load a scorer's defined scores on a dataset's captions as {system: values, highest first}. Systems without a
+    defined score are left out.
+    """
     query = _select_defined(scorer_id, dataset_id, None, current_score.c.system, current_score.c.value)
     return _group_values(connection, query.where(current_score.c.kind == "caption"))
 

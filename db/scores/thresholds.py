@@ -15,10 +15,9 @@ from db.scores.keypoint_decisions import LABEL_METHOD
 
 @dataclass(frozen=True, slots=True)
 class LabelThreshold:
-    """A probability threshold for keypoints of one dimension: `value` is best for `objective` on `n` labels, of which
-    `n_positive` are yes.
-
-    shard: None for scope "dataset". details: plain data about how the value was chosen.
+    """A probability from which keypoints of one dimension count as covered. `value` is the best for `objective` on `n`
+    labels, of which `n_positive` are yes. shard: None for scope "dataset". details: plain data about how the value was
+    chosen.
     """
 
     scope: Literal["dataset", "shard"]
@@ -33,11 +32,12 @@ class LabelThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ScoreThreshold:
-    """A threshold on the scores of one kind of sample, in a dataset or a shard: `at_least` is the lowest score that
-    passes.
+    """A threshold on the scores of one kind of sample: `at_least` is the lowest score that passes. objective: what it
+    is for, such as "keep 0.125". shard: None for the whole dataset. n: the number of scores it was computed from;
+    n_kept: how many of these pass. low, high: its 95 % interval, and n_good: how many samples people find good; all
+    None for a share.
 
-    n: the number of scores it was computed from, of which it keeps `n_kept`. low, high: its 95 % interval, and n_good:
-    the number of samples that people find good; all None for a share. details: plain data about how it was chosen.
+    details: plain data about how it was chosen.
     """
 
     shard: int | None
@@ -55,7 +55,9 @@ class ScoreThreshold:
 def store_score_thresholds(
     connection: Connection, scorer_id: int, dataset_id: int, method: str, thresholds: Sequence[ScoreThreshold]
 ) -> None:
-    """Store score thresholds of a scorer on a dataset, in place of all earlier ones by the same method."""
+    """Store thresholds on a scorer's scores in a dataset, in place of all earlier ones by the same method for this
+    scorer and dataset. method: column `method`, which names how they were chosen. Does not commit.
+    """
     conditions = (
         score_threshold.c.scorer_id == scorer_id,
         score_threshold.c.dataset_id == dataset_id,
@@ -79,7 +81,9 @@ def store_score_thresholds(
 
 
 def list_score_thresholds(connection: Connection, dataset_id: int, method: str) -> list[tuple[str, ScoreThreshold]]:
-    """List (metric, threshold) of all thresholds by one method on the active scorers' scores of a whole dataset."""
+    """List (metric, threshold) of all thresholds by one method on the active scorers' scores of a whole dataset, in no
+    fixed order. Thresholds within a shard are left out.
+    """
     columns = [score_threshold.c[name] for name in ScoreThreshold.__dataclass_fields__]
     query = (
         sa.select(scorer.c.metric, *columns)
@@ -91,7 +95,9 @@ def list_score_thresholds(connection: Connection, dataset_id: int, method: str) 
 
 
 def list_metrics_with_thresholds(connection: Connection, dataset_id: int) -> set[str]:
-    """Return the metrics whose active scorer has a stored threshold on its scores of the whole dataset."""
+    """Return the metrics whose active scorer has a stored threshold on its scores of the whole dataset, by any method;
+    thresholds within a shard do not count.
+    """
     query = sa.text("SELECT metric FROM dataset_thresholds WHERE dataset_id = :dataset_id")
     return set(connection.scalars(query, {"dataset_id": dataset_id}))
 
@@ -99,9 +105,9 @@ def list_metrics_with_thresholds(connection: Connection, dataset_id: int) -> set
 def store_label_thresholds(
     connection: Connection, scorer_id: int, dataset_id: int, rows: Sequence[LabelThreshold]
 ) -> None:
-    """Store keypoint thresholds chosen on labels, in place of all earlier ones of this scorer on this dataset.
-
-    Those of scope "dataset" are then in force. Raises ValueError if a dimension has two thresholds in one scope.
+    """Store keypoint thresholds that were chosen on labels, in place of all earlier ones of this scorer on this
+    dataset. Those of scope "dataset" are in force from then on. Raises ValueError if a dimension has two thresholds in
+    one scope and shard. Does not commit.
     """
     places = [(row.scope, row.shard, row.dimension) for row in rows]
     if repeated := next((place for place in places if places.count(place) > 1), None):
@@ -121,8 +127,8 @@ def store_label_thresholds(
 
 
 def load_label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, float]:
-    """Load the keypoint thresholds in force for a scorer on a dataset, by dimension; {} if none was chosen on
-    labels.
+    """Load the keypoint thresholds in force for a scorer on a dataset as {dimension: probability}, sorted by dimension;
+    {} if none was chosen on labels.
     """
     query = sa.text(
         "SELECT dimension, threshold FROM threshold_in_force WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id "

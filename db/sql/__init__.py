@@ -8,5 +8,5 @@ FOLDER = Path(__file__).parent
 
 
 def read_sql(name: str) -> str:
-    """Read the statement in the file `NAME.sql` of this folder."""
+    """Return the text of the file `NAME.sql` of this folder. Raises FileNotFoundError if there is none."""
     return (FOLDER / f"{name}.sql").read_text()
