@@ -33,8 +33,8 @@ class Histogram(NamedTuple):
 
 
 class ValueCount(NamedTuple):
-    """A value of a column with two numbers of samples that have it. `kept` counts those that meet all conditions of the
-    query, and `n` ignores the conditions on this column only.
+    """A value of a column, with the number of samples that have it. `n` counts those that meet the query's conditions
+    on other columns, and `kept` those that meet all its conditions. `value` is None for samples without a value.
     """
 
     value: str | bool | None
@@ -50,10 +50,12 @@ def has_number_values(context: QueryContext, name: str) -> bool:
 
 
 def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCount]:
-    """Return a histogram if the column `name` holds numbers, else the 24 most frequent values with counts, most
-    frequent first. The samples are those that meet the query's conditions; both results also count without the
-    conditions on this column only. Raises FilterError for an unknown column, and for one whose values are unique, such
-    as `sample`.
+    """Return how often the values of column `name` occur: a histogram of numbers, or the 24 most frequent other values,
+    most frequent first. One count is of the samples that meet the query's conditions on other columns, and `kept` of
+    those that meet all. Raises FilterError for an unknown column, and for one whose values are unique, such as
+    `sample`.
+
+    Raises SelectionError for an unknown own field.
     """
     by = next((metric for metric in context.scorers if metric == name.lower()), None)
     scores, columns = context.select_scores(by, name)

@@ -80,7 +80,8 @@ class QueryContext:
 
 def prepare_query(connection: Connection, query: SampleQuery) -> QueryContext:
     """Load the metrics and active scorers that the statements of a query need, and return them with the query. Limits
-    every later statement of the transaction to TIMEOUT_S seconds, and sets Postgres's planner for joins of many tables.
+    every later statement of the transaction to 30 seconds (TIMEOUT_S), and sets Postgres's planner for joins of many
+    tables.
     """
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{TIMEOUT_S}s'")
     prepare_for_joins(connection)
@@ -90,8 +91,8 @@ def prepare_query(connection: Connection, query: SampleQuery) -> QueryContext:
 
 def list_suggested_columns(context: QueryContext) -> list[str]:
     """List the names of columns that conditions may use, sorted: columns of view sample_scores, own fields as
-    `extra_NAME`, and aspects that people rated as `rating_NAME`. Own fields come from only 1,000 samples of the
-    dataset.
+    `extra_NAME`, and aspects that people rated as `rating_NAME`. Own fields come from at most 1,000 samples of the
+    dataset, so rare ones may be missing.
     """
     _, columns = context.select_scores()
     values = {"dataset_id": context.query.dataset.dataset_id, "most": _LOOKED_THROUGH}
@@ -106,8 +107,8 @@ def list_suggested_columns(context: QueryContext) -> list[str]:
 
 
 def collate_column(value: Column) -> Column:
-    """Return a text column with the order of its bytes, which is the same in every database; a column of another type
-    is returned unchanged.
+    """Return a text column so that it sorts and compares by bytes (collation "C"), which is the same in every database.
+    A column of another type is returned unchanged.
     """
     return sa.collate(value, "C") if isinstance(value.type, sa.Text) else value
 

@@ -111,7 +111,9 @@ def revoke_public_access(connection: Connection, dagster: str) -> None:
 
 
 def check_tables_match(connection: Connection) -> None:
-    """Compare the tables of the database with those of db.schema; raise alembic.util.exc.CommandError if they differ."""
+    """Compare the tables of the database with those of db.schema; raises alembic.util.exc.CommandError if they differ.
+    Views are not compared.
+    """
     from alembic import command
 
     command.check(_make_config(connection))

@@ -68,7 +68,7 @@ class QueryError(ValueError):
 
 def compute_reader_password(url: URL) -> str | None:
     """Return the password of the read-only role, derived from the owner's password in `url`, so that it is stored
-    nowhere. None if the owner has no password: from none anyone could derive the reader's.
+    nowhere. None if the URL has no password, since then anyone could derive the other one.
     """
     if not url.password:
         return None

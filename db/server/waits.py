@@ -63,8 +63,8 @@ WHERE w.wait_event_type = 'Lock' AND (w.application_name = ANY(%(own)s)
 
 
 class LockWatch:
-    """A watch for sessions that wait for locks: it reports every wait that lasts for two looks, once. It ends a session
-    of the read-only role that blocks others for PATIENCE looks.
+    """A watch for sessions that wait for locks: it calls `tell` once for every wait that lasts for two looks. It ends a
+    session of the read-only role that blocks others for 5 looks (PATIENCE).
     """
 
     def __init__(self, reader: str, tell: Callable[[str], None]) -> None:
@@ -92,8 +92,8 @@ class LockWatch:
 
     def report_waits(self, connection: psycopg.Connection[Any]) -> None:
         """Look for waits once: report those seen for the second time, and end a session of the read-only role that has
-        blocked others for PATIENCE looks. Waits of this process count, and waits of other Reelsieve processes for the
-        read-only role or for other programs. Raises psycopg.Error.
+        blocked others for 5 looks (PATIENCE). Waits of this process count, and waits of other Reelsieve processes for
+        the read-only role or for other programs. Raises psycopg.Error.
         """
         before, self._looks = self._looks, {}
         for is_own, *columns in connection.execute(_WAITS.encode(), self._names).fetchall():
