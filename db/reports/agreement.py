@@ -25,8 +25,8 @@ ROWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class JudgedSample:
-    """A sample that people rated, labelled or compared. `covered`: the share of its labelled keypoints that it covers,
-    or None.
+    """A sample that people rated, labelled or compared, with its present text. `covered` is the share of its labelled
+    keypoints that it covers, by people's labels; None without such labels. `kind` is "caption" or "qa".
     """
 
     sample_id: int
@@ -39,9 +39,9 @@ class JudgedSample:
 
 
 def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample]:
-    """List the samples of a dataset with a rating, a preference or a person's label, ordered by id.
-
-    Labels by chat models do not count.
+    """List the samples of a dataset that have a rating, a preference or a person's label, ordered by id. Only ratings
+    that statistics may use and labels of present texts by people count. A preference counts even if a text has changed
+    since.
     """
     covered = (
         sa.select(
@@ -71,10 +71,9 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
 
 
 def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
-    """Yield sample id, rater, aspect and value of all ratings of a dataset that statistics may use, sorted by the first
-    three.
-
-    Ratings of older texts are left out, and so are those drawn to settle a question unless they are a random sample.
+    """Yield (sample id, rater, aspect, value) of all ratings of a dataset that statistics may use, sorted by the first
+    three. Ratings of older texts are left out. So are ratings drawn by `rate --to-settle`, unless they are a random
+    sample.
     """
     columns = tuple(random_rating.c)
     query = (
@@ -88,8 +87,8 @@ def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int,
 
 
 class Preference(NamedTuple):
-    """A rater's preference between two captions of a video for one aspect: 1 for the first, -1 for the other, 0 for
-    neither.
+    """A rater's preference between two captions of a video for one aspect. `better` is 1 for the caption `sample_id`,
+    -1 for the caption `other_id`, and 0 if the rater prefers neither.
     """
 
     sample_id: int
@@ -100,8 +99,8 @@ class Preference(NamedTuple):
 
 
 def list_preferences(connection: Connection, dataset_id: int) -> list[Preference]:
-    """List the preferences between captions of a dataset whose texts are still those that were compared, by aspect and
-    ids.
+    """List the preferences between captions of a dataset, ordered by aspect, the two sample ids and rater. A preference
+    is left out if one of its captions has another text now.
     """
     columns, other = preference.c, sample.alias("other")
     query = (
@@ -116,6 +115,11 @@ def list_preferences(connection: Connection, dataset_id: int) -> list[Preference
 
 class RaterAnswer(NamedTuple):
     """A rater's answer for one aspect: a rating, or with `is_comparison` a preference between two captions.
+    `first_value` is the earlier value if the rater was asked a second time, else None. `is_timed` is whether the answer
+    was given in the rating page, so that its place among the rater's answers is known.
+
+    value: as it is stored; for a pair 1 for the caption with the lower id, -1 for the other one, 0 for neither. shown:
+    the same as the page showed it; for a pair 1 for A and -1 for B.
 
     value: as it is stored; for a pair 1 for the caption with the lower id, -1 for the other one, 0 for neither. shown:
     the same as the page showed it; for a pair 1 for A and -1 for B. is_timed: whether it was given in a browser, so
@@ -133,10 +137,9 @@ class RaterAnswer(NamedTuple):
 
 
 def list_answers(connection: Connection, dataset_id: int) -> list[RaterAnswer]:
-    """List all answers of the raters of a dataset, repeats included: ratings, then preferences, both ordered by rater,
-    aspect and time.
-
-    Answers without a known time come after the others of their rater and aspect.
+    """List all answers of the raters of a dataset: ratings, then preferences, both ordered by rater, aspect and time. A
+    repeated question gives two answers, and answers about older texts are included. Answers without a known time come
+    after the others of their rater and aspect.
     """
     answers = []
     for table in (rating, preference):
@@ -168,7 +171,7 @@ _SIDES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 
 
 def count_references(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, int]:
-    """Return the number of references by video id; a video without references is left out."""
+    """Return the number of references of the given videos, by video id; a video without references is left out."""
     query = (
         sa.select(reference.c.video_id, sa.func.count())
         .where(reference.c.dataset_id == dataset_id, reference.c.video_id == sa.any_(sa.bindparam("ids")))
@@ -184,7 +187,9 @@ def list_agreement(connection: Connection, dataset_id: int) -> list[Mapping[str,
 
 
 def find_newest_score_time(connection: Connection, sample_ids: Sequence[int]) -> datetime | None:
-    """Return the time of the newest score by an active scorer on these samples; None if they have none."""
+    """Return when the newest score by an active scorer on these samples was stored, stale scores included; None if they
+    have no such score.
+    """
     query = (
         sa.select(sa.func.max(score.c.scored_at))
         .join(scorer, (scorer.c.scorer_id == score.c.scorer_id) & (scorer.c.status == "active"))
@@ -195,7 +200,9 @@ def find_newest_score_time(connection: Connection, sample_ids: Sequence[int]) ->
 
 
 def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Store rows in table `agreement` in place of all earlier rows of a dataset. rows: values by column."""
+    """Replace all rows of a dataset in table `agreement` by the given ones, dicts of values by column without
+    `dataset_id`. Waits while another process replaces them.
+    """
     # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.
     is_this = dataset.c.dataset_id == dataset_id
     connection.execute(sa.select(dataset.c.dataset_id).where(is_this).with_for_update(key_share=True))

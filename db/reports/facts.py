@@ -25,7 +25,9 @@ VIDEO_FACT_NAMES = frozenset(VIDEO_FACTS)
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The least or greatest value of a fact, with key and id of its video or caption, the first by key of several."""
+    """The least or greatest value of a fact, with key and id (`row_id`) of the video or caption that has it. If several
+    have this value, it is the one with the first key.
+    """
 
     value: float
     key: str
@@ -34,7 +36,9 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class FactSummary:
-    """Median, extremes and histogram of a fact with numbers, over the `n` videos or captions that have it."""
+    """Median, least and greatest value and histogram of one fact whose values are numbers. `n` is the number of videos
+    or captions that have the fact.
+    """
 
     n: int
     median: float
@@ -44,10 +48,9 @@ class FactSummary:
 
 
 def create_fact_tables(connection: Connection, dataset: Dataset) -> dict[FactSubject, int]:
-    """Create temporary tables of a dataset's videos and captions with their facts, and return their numbers of rows.
-
-    The tables `described_videos` and `described_captions` hold those with facts of their present content, and are gone
-    with the transaction.
+    """Create the temporary tables `described_videos` and `described_captions`, and return {"video": number of rows,
+    "caption": number of rows}. They hold the videos and captions of a dataset that have facts of their present content,
+    with these facts. Postgres drops the tables when the transaction ends.
     """
     is_present = sa.and_(
         video_fact.c.video_id == video.c.video_id, video_fact.c.content_sha256 == video.c.content_sha256
@@ -84,8 +87,8 @@ def create_fact_tables(connection: Connection, dataset: Dataset) -> dict[FactSub
 
 
 def compute_fact_summary(connection: Connection, fact: str) -> FactSummary | None:
-    """Return median, extremes and histogram of a fact with numbers, from the tables of `create_fact_tables`; None if no
-    video or caption has it.
+    """Return median, extremes and histogram of a fact whose values are numbers; None if no video or caption has it.
+    Reads the tables that `create_fact_tables` made in this transaction.
     """
     table = _describe_table("video" if fact in VIDEO_FACT_NAMES else "caption")
     value = table.c[fact]
@@ -106,10 +109,9 @@ def compute_fact_summary(connection: Connection, fact: str) -> FactSummary | Non
 
 
 def list_matches(connection: Connection, subject: FactSubject, condition: str, limit: int) -> tuple[int, list[str]]:
-    """Return how many videos or captions in the tables of `create_fact_tables` meet a condition on facts, and the first
-    `limit` of their keys, sorted.
-
-    condition: in the filter language; FilterError if it is wrong or names anything but facts.
+    """Return (number, keys) of the videos or captions whose facts meet a condition: how many there are, and the first
+    `limit` of their keys, sorted. `condition` is text in the filter language; raises FilterError if it is wrong or
+    names anything but facts of the subject. Reads the tables that `create_fact_tables` made in this transaction.
     """
     table = _describe_table(subject)
     columns = {name: table.c[name] for name in _list_names(subject)}
@@ -117,10 +119,9 @@ def list_matches(connection: Connection, subject: FactSubject, condition: str, l
 
 
 def count_matching_captions(connection: Connection, condition: str) -> int:
-    """Return how many captions meet a condition of the filter language on their facts and on those of their videos.
-
-    As with `select --where`, a caption without one of the facts does not meet it. `create_fact_tables` must have run.
-    Raises FilterError for a condition on anything else.
+    """Return how many captions meet a condition of the filter language on their facts and on those of their videos. As
+    with `select --where`, a comparison with a missing fact is not met. Reads the tables that `create_fact_tables` made
+    in this transaction; raises FilterError for a condition on anything but facts.
     """
     captions, videos = _describe_table("caption"), _describe_table("video")
     columns = {name: (videos if name in VIDEO_FACT_NAMES else captions).c[name] for name in FACT_COLUMNS}
@@ -130,8 +131,9 @@ def count_matching_captions(connection: Connection, condition: str) -> int:
 
 
 def list_repeated_texts(connection: Connection, limit: int) -> tuple[int, list[str]]:
-    """Return how many captions in the table of `create_fact_tables` share their text with another one, and the first
-    `limit` of their keys, sorted.
+    """Return (number, keys) of the captions that share their text with another caption of the dataset: how many there
+    are, and the first `limit` of their keys, sorted. Reads the tables that `create_fact_tables` made in this
+    transaction.
     """
     table = _describe_table("caption")
     n = sa.func.count().over(partition_by=table.c.text_sha256)
@@ -140,8 +142,8 @@ def list_repeated_texts(connection: Connection, limit: int) -> tuple[int, list[s
 
 
 def load_signatures(connection: Connection) -> tuple[list[str], list[bytes]]:
-    """Return keys and signatures of the videos that have a signature, as two lists ordered by key, from the table of
-    `create_fact_tables`.
+    """Return two lists, keys and signatures of the videos that have a signature, both ordered by key. Reads the table
+    that `create_fact_tables` made in this transaction.
     """
     table = _describe_table("video")
     query = sa.select(table.c.key, table.c.signature).where(table.c.signature.is_not(None))
@@ -150,13 +152,17 @@ def load_signatures(connection: Connection) -> tuple[list[str], list[bytes]]:
 
 
 def find_commonest_language(connection: Connection) -> str | None:
-    """Return the language code of most captions; None if no caption has one. `create_fact_tables` must have run."""
+    """Return the language code that most captions have; None if no caption has one. Reads the table that
+    `create_fact_tables` made in this transaction.
+    """
     language = _describe_table("caption").c.language
     return connection.scalar(sa.select(sa.func.mode().within_group(language)))
 
 
 def load_first_captions(connection: Connection, video_ids: Sequence[int]) -> dict[int, int]:
-    """Return the id of the first caption of each video, by video id; a video without a caption is left out."""
+    """Return by video id the id of the video's caption that was stored first, the one with the lowest sample id; a
+    video without a caption is left out.
+    """
     query = sa.select(sample.c.video_id, sa.func.min(sample.c.sample_id))
     query = query.where(sample.c.kind == "caption", sample.c.video_id.in_(list(video_ids)))
     return {row[0]: row[1] for row in connection.execute(query.group_by(sample.c.video_id))}

@@ -19,10 +19,9 @@ _BINS = 24
 
 
 class Histogram(NamedTuple):
-    """Counts of values in bins of equal width: bin i holds those from (first + i) * step to below (first + i + 1) *
-    step.
-
-    counts: without the conditions on the column itself. kept: with them. low, high: the extremes.
+    """Counts of numbers in bins of equal width `step`: bin i begins at (first + i) * step, and a value on a limit is in
+    the bin above. `counts` has all rows, and `kept` only those that the caller counts as kept. `low` and `high` are the
+    least and the greatest value.
     """
 
     low: float
@@ -34,8 +33,8 @@ class Histogram(NamedTuple):
 
 
 class ValueCount(NamedTuple):
-    """A value of a column, the number of samples with it without the conditions on this column (`n`), and with them
-    (`kept`).
+    """A value of a column, with the number of samples that have it. `n` counts those that meet the query's conditions
+    on other columns, and `kept` those that meet all its conditions. `value` is None for samples without a value.
     """
 
     value: str | bool | None
@@ -44,16 +43,19 @@ class ValueCount(NamedTuple):
 
 
 def has_number_values(context: QueryContext, name: str) -> bool:
-    """Whether the values of the column of this name are numbers. Raises FilterError if there is no such column."""
+    """Whether the column `name` holds numbers; upper and lower case count as equal. Raises FilterError if there is no
+    such column, and SelectionError for an unknown own field.
+    """
     return is_number_column(require_column(name, context.select_scores(None, name)[1]).expression)
 
 
 def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCount]:
-    """Return a histogram of a column with numbers, or the commonest values of another column with counts, most frequent
-    first.
+    """Return how often the values of column `name` occur: a histogram of numbers, or the 24 most frequent other values,
+    most frequent first. One count is of the samples that meet the query's conditions on other columns, and `kept` of
+    those that meet all. Raises FilterError for an unknown column, and for one whose values are unique, such as
+    `sample`.
 
-    The samples are those that meet the query's conditions on other columns. Raises FilterError for an unknown column,
-    and for one whose values are unique, such as the key of a sample.
+    Raises SelectionError for an unknown own field.
     """
     by = next((metric for metric in context.scorers if metric == name.lower()), None)
     scores, columns = context.select_scores(by, name)
@@ -74,11 +76,11 @@ def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCoun
 
 
 def compute_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
-    """Return counts of the values of a query in at most 25 bins with round limits; empty counts and NaN limits without
-    values.
+    """Return counts of the numbers that a query gives, in at most 25 bins with round limits. Without values the counts
+    are empty and the limits NaN. `shown` is a query with the columns `value` and `kept`, a boolean; `is_whole` is
+    whether the values are whole numbers, so that no bin is narrower than 1.
 
-    shown: a query for numbers as column `value`, and as `kept` whether a row also counts as kept. is_whole: whether the
-    values are whole numbers. The database computes the limits while it counts, so it reads the values once.
+    The database computes the limits while it counts, so it reads the values once.
     """
     values = shown.where(shown.selected_columns.value.is_not(None)).cte("values")
     low, high = sa.func.min(values.c.value), sa.func.max(values.c.value)

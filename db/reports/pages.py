@@ -20,18 +20,20 @@ _ALWAYS = ("sample", "kind", "system", "video", "text", "question", "answer", "v
 
 
 class PageEnd(NamedTuple):
-    """The last sample of a page: its value in the column that orders the samples, and its id."""
+    """The last sample of a page, after which the next page begins: its id, and its value in the column that orders the
+    samples. The value is None without such a column, or if the sample has none in it.
+    """
 
     value: Any
     sample_id: int
 
 
 def load_page(context: QueryContext, after: PageEnd | None, n: int) -> tuple[list[dict[str, Any]], PageEnd | None]:
-    """Load the next n samples after the end of a page as dicts, and return them with the new end, or with None on the
-    last page.
+    """Load the next `n` samples after the end of a page, and return (rows as from `load_rows`, new end); the new end is
+    None on the last page. `after` is None for the first page. Samples without a value in the ordering column come last.
 
-    after: None for the first page. Samples without a value in the ordering column come last. Raises FilterError for a
-    condition that is not allowed, and SelectionError for an unknown own field.
+    Raises FilterError for a condition that is not allowed and for an `after` of another type than the column, and
+    SelectionError for an unknown own field.
     """
     places = _list_places(context, after, n + 1)
     rows = load_rows(context, [place.sample_id for place in places[:n]])
@@ -109,9 +111,9 @@ def _list_without_value(context: QueryContext, sort: str | None, after: PageEnd 
 
 
 def load_rows(context: QueryContext, sample_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """Load samples by id, in the order given, as dicts with id, key, texts, video and the columns that the query shows.
-
-    An id that is no sample of the dataset is left out.
+    """Load samples of the query's dataset by id, in the order given, as dicts by column. They have ids, key, kind,
+    system, texts, video, its SHA-256, and the columns that the query shows; a metric shown adds `<metric>_status`. An
+    id that is no sample of the dataset is left out, and the query's conditions are ignored.
     """
     scores, columns = context.select_scores()
     expressions: dict[str, Any] = {name: scores.columns[name] for name in ("sample_id", *_ALWAYS)}
@@ -130,14 +132,18 @@ def load_rows(context: QueryContext, sample_ids: Sequence[int]) -> list[dict[str
 
 
 def list_video_samples(context: QueryContext, video_id: int) -> list[int]:
-    """List the ids of a video's samples, ordered by kind and system."""
+    """List the ids of all samples of a video in the query's dataset, ordered by kind, system and id; [] for an unknown
+    video. The query's conditions are ignored.
+    """
     in_video = sa.and_(sample.c.dataset_id == context.query.dataset.dataset_id, sample.c.video_id == video_id)
     query = sa.select(sample.c.sample_id).where(in_video).order_by(sample.c.kind, sample.c.system, sample.c.sample_id)
     return list(context.connection.scalars(query))
 
 
 def count_samples(context: QueryContext) -> int:
-    """Return the number of samples of a query; with conditions counting stops at MOST_COUNTED + 1."""
+    """Return how many samples meet the conditions of the query, counting to 10,001 (MOST_COUNTED + 1) at most. Without
+    conditions it is the exact number of samples in the dataset.
+    """
     query = context.query
     if not query.conditions:
         in_dataset = shard.c.dataset_id == query.dataset.dataset_id

@@ -30,10 +30,9 @@ _LOOKED_THROUGH = 1000
 
 @dataclass(frozen=True, slots=True)
 class SampleQuery:
-    """A query for samples on a page: those of a dataset that meet all conditions of the filter language, ordered by
-    `sort`.
-
-    sort: a column; None for the order of ingest. shown: further columns to load.
+    """A query for those samples of a dataset that meet all conditions, texts in the filter language. `sort` is the
+    column that orders them, the greatest value first if `descending`; None means the order of ingest. `shown` names
+    further columns to load.
     """
 
     dataset: Dataset
@@ -44,15 +43,15 @@ class SampleQuery:
 
     @property
     def column_names(self) -> set[str]:
-        """All columns that conditions, order and shown columns name."""
+        """All columns that the query names in `shown`, `sort` and its conditions; those of conditions in lower case."""
         sort = [self.sort] if self.sort else []
         return {*self.shown, *sort, *(name for text in self.conditions for name in list_column_names(text))}
 
 
 @dataclass(frozen=True, slots=True)
 class QueryContext:
-    """A prepared query: its connection with an open transaction, the dataset's metrics and simple scores, and active
-    scorers.
+    """A query with all that its statements need: a connection with an open transaction, the names of the dataset's
+    metrics and simple scores (`metrics`), and the active scorer by metric (`scorers`).
     """
 
     connection: Connection
@@ -62,10 +61,12 @@ class QueryContext:
     _known: dict[Any, tuple[SampleScores, dict[str, Column]]] = field(default_factory=dict, compare=False)
 
     def select_scores(self, by: str | None = None, *also: str) -> tuple[SampleScores, dict[str, Column]]:
-        """Return the tables that a statement reads, and all columns by name, own fields and ratings included.
+        """Return (joined tables to select from, all columns by name) for statements of this query. Columns include the
+        own fields (`extra_...`) and mean ratings (`rating_...`) that the query names, and those named in `also`. With
+        `by`, a metric that has a scorer, the tables hold only samples with a value by it.
 
-        by: a metric; if it has a scorer, only samples with a value by it. also: own fields and ratings to add to those
-        of the query. Reads the types of own fields from all samples, once per arguments.
+        Reads the types of own fields from all samples of the dataset, once for the same arguments. Raises
+        SelectionError for an unknown own field or aspect.
         """
         # To know the types of own fields costs a look at all samples.
         if (by, also) not in self._known:
@@ -78,8 +79,9 @@ class QueryContext:
 
 
 def prepare_query(connection: Connection, query: SampleQuery) -> QueryContext:
-    """Load the metrics and scorers that a query's statements need. Limits later statements of the transaction to
-    TIMEOUT_S seconds.
+    """Load the metrics and active scorers that the statements of a query need, and return them with the query. Limits
+    every later statement of the transaction to 30 seconds (TIMEOUT_S), and sets Postgres's planner for joins of many
+    tables.
     """
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{TIMEOUT_S}s'")
     prepare_for_joins(connection)
@@ -88,7 +90,10 @@ def prepare_query(connection: Connection, query: SampleQuery) -> QueryContext:
 
 
 def list_suggested_columns(context: QueryContext) -> list[str]:
-    """List the columns that conditions may name, sorted; of own fields only those of the first 1,000 samples."""
+    """List the names of columns that conditions may use, sorted: columns of view sample_scores, own fields as
+    `extra_NAME`, and aspects that people rated as `rating_NAME`. Own fields come from at most 1,000 samples of the
+    dataset, so rare ones may be missing.
+    """
     _, columns = context.select_scores()
     values = {"dataset_id": context.query.dataset.dataset_id, "most": _LOOKED_THROUGH}
     fields = sa.text(
@@ -102,12 +107,17 @@ def list_suggested_columns(context: QueryContext) -> list[str]:
 
 
 def collate_column(value: Column) -> Column:
-    """Return the column ordered by bytes if it is text, as `<` compares in every database; else unchanged."""
+    """Return a text column so that it sorts and compares by bytes (collation "C"), which is the same in every database.
+    A column of another type is returned unchanged.
+    """
     return sa.collate(value, "C") if isinstance(value.type, sa.Text) else value
 
 
 def parse_conditions(
     query: SampleQuery, columns: Mapping[str, Column], but: str | None = None
 ) -> list[sa.ColumnElement[bool]]:
-    """Return the query's conditions as SQL, without those that name only the column `but`. Raises FilterError."""
+    """Return the query's conditions as a list of SQL conditions, made from `columns` (SQL columns by name). Conditions
+    that name only the column `but` (in lower case) are left out. Raises FilterError for a condition that is not
+    allowed.
+    """
     return [parse_filter(text, columns) for text in query.conditions if but is None or list_column_names(text) != {but}]

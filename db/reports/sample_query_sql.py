@@ -13,8 +13,9 @@ from db.selection.conditions import require_column
 
 
 def build_sql(context: QueryContext) -> str:
-    """Return an SQL statement on view sample_scores that gives the query's samples in the same order, without
-    parameters.
+    """Return an SQL statement, without parameters, that selects the query's samples from view sample_scores in the same
+    order. It gives key and system, the columns that the query shows, and the one that orders it. Raises FilterError for
+    an unknown column.
     """
     _, columns = context.select_scores()
     view_columns = {name: _build_view_column(name, column) for name, column in columns.items()}

@@ -16,10 +16,9 @@ ROWS = 50
 
 
 def list_extreme_samples(connection: Connection, kind: str, metric: str, n: int, *, best: bool) -> list[int]:
-    """List the ids of the n best or worst samples by a metric in table `reported`, at most one per video; among equal
-    ones the choice is random.
-
-    Fewer if fewer videos have a value. `db.reports.values.create_reported_table` must have run.
+    """List the ids of the `n` best samples of a kind by a metric, the best first, or of the worst, the worst first.
+    There is at most one per video, so fewer if fewer videos have a value; among equal values chance decides, always in
+    the same way. Reads table `reported` of `db.reports.values.create_reported_table`.
     """
     query = sa.text(
         f"SELECT sample_id, video_id FROM reported WHERE kind = :kind AND {metric} IS NOT NULL "
@@ -39,11 +38,9 @@ def list_extreme_samples(connection: Connection, kind: str, metric: str, n: int,
 def load_values_and_ranks(
     connection: Connection, sample_ids: Sequence[int], metrics: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
-    """Load from table `reported`, by sample id, the kind and every metric's value, status and rank: `<metric>`,
-    `<metric>_status`, `<metric>_rank`.
-
-    A rank is in (0, 1): the share of the samples of its kind with a lower value, equal ones counted half; None without
-    a value. `create_reported_table` must have run.
+    """Load by sample id a dict with `kind`, and for every metric `<metric>` (the value), `<metric>_status` and
+    `<metric>_rank`. The rank is the share of samples of its kind with a lower value, with equal ones counted half; None
+    without a value. Reads table `reported` of `db.reports.values.create_reported_table`; other ids are left out.
     """
     columns = "".join(f", {m}, {m}_status" for m in metrics)
     query = sa.text(f"SELECT sample_id, kind{columns} FROM reported WHERE sample_id = ANY(:ids)")
@@ -76,9 +73,9 @@ def _compute_ranks(connection: Connection, metric: str, values: Sequence[float])
 
 
 def load_texts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Load by sample id the key, kind, system, text, question and answer, with the columns of its video.
-
-    references: [key, text] of the video's references, in order of the key, equal texts once; None without references.
+    """Load by sample id a dict with key, kind, system, text, question and answer, and the columns of its video.
+    `references` is a list of [key, text] of the video's references, ordered by key, equal texts once; None without
+    references.
     """
     query = sa.text(
         "SELECT s.sample_id, s.key, s.kind, s.system, s.text, s.question, s.answer, v.video_id, v.key AS video, v.uri, "
@@ -108,8 +105,8 @@ def load_ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) ->
 
 
 def find_video(connection: Connection, dataset_id: int, video_id: int) -> dict[str, Any] | None:
-    """Return a video as a dict: file, status, size, duration, codec, and its key as "video"; None if the dataset has no
-    such video.
+    """Return a video as a dict with key (as "video"), file (`uri`), status, error, hash, size, frames, duration and
+    codec; None if the dataset has no such video.
     """
     query = sa.text(
         "SELECT video_id, key AS video, uri, status, error, content_sha256, size_bytes, mtime_ns, ctime_ns, inode, "
@@ -127,8 +124,9 @@ def load_references(connection: Connection, video_id: int) -> list[tuple[str, st
 
 
 def load_score_history(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
-    """Load all scores that a sample has or had as dicts, newest first: metric, scorer, value, status, times, and why it
-    was replaced.
+    """Load all scores that a sample has or had, by any scorer, as dicts, newest first. Keys are metric, scorer_id,
+    value, status, scored_at, replaced_at (None for a present one) and changed_because: the reason why the value no
+    longer counts, else None.
     """
     query = sa.text(
         "SELECT metric, scorer_id, value, status, scored_at, replaced_at, changed_because FROM score_history "
@@ -138,11 +136,12 @@ def load_score_history(connection: Connection, sample_id: int) -> list[dict[str,
 
 
 def load_judgements(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
-    """Load all ratings and comparisons of a sample as dicts: aspect, rater, value, answer, and the time if given in a
-    browser.
+    """Load all ratings and comparisons of a sample as dicts with aspect, rater, value, answer, rated_at and is_old,
+    ordered by aspect and rater. A rating has a value. A comparison has value None and an answer such as "better than
+    KEY", and is left out if one of the texts has changed.
 
-    value: a rating from 1 to 5; None for a comparison of two present texts, whose answer names the other sample.
-    is_old: whether the sample had another text when it was rated, so that the rating does not count.
+    rated_at: the time as text, None if it was not recorded. is_old: whether the sample had another text when it was
+    rated, so that the rating does not count.
     """
     query = sa.text(
         "SELECT g.aspect, g.rater, g.value, g.extra->>'answer' AS answer, g.extra->>'rated_at' AS rated_at, "

@@ -14,15 +14,17 @@ from db.schema import ingest_reject, rating, sample, video
 
 
 def load_dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
-    """Load the row of view dataset_summary for the dataset of this name. Raises sqlalchemy.exc.NoResultFound if there
-    is none.
+    """Load the row of view dataset_summary for the dataset of this name as a dict: its numbers of shards, videos,
+    texts, judgements, rejects and scores. Raises sqlalchemy.exc.NoResultFound if there is no such dataset.
     """
     row = connection.execute(sa.text("SELECT * FROM dataset_summary WHERE dataset = :name"), {"name": name})
     return dict(row.mappings().one())
 
 
 def count_labelled_samples(connection: Connection, dataset_id: int) -> int:
-    """Return the number of samples with a person's label on a keypoint; labels by chat models do not count."""
+    """Return the number of a dataset's samples with a person's label on a keypoint. Labels by chat models, and labels
+    of texts that have changed since, do not count.
+    """
     query = (
         sa.select(sa.func.count(current_label.c.sample_id.distinct()))
         .join(sample, sample.c.sample_id == current_label.c.sample_id)
@@ -32,7 +34,7 @@ def count_labelled_samples(connection: Connection, dataset_id: int) -> int:
 
 
 def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
-    """Whether any rating of the dataset is marked as made by a program (`synthetic` in its own fields)."""
+    """Whether any rating of the dataset is marked as made by a program, by the own field `synthetic: true`."""
     query = (
         sa.select(sa.literal(1))
         .select_from(rating.join(sample, sample.c.sample_id == rating.c.sample_id))
@@ -43,8 +45,8 @@ def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
 
 
 def count_excluded_ratings(connection: Connection, dataset_id: int) -> int:
-    """Return the number of ratings that statistics leave out, since they were drawn to settle a question and are no
-    random sample.
+    """Return the number of ratings of present texts that statistics leave out. `rate --to-settle` drew their captions
+    with different chances, so they are no random sample.
     """
     counts = (
         sa.select(sa.func.count())
@@ -58,34 +60,42 @@ def count_excluded_ratings(connection: Connection, dataset_id: int) -> int:
 
 
 def count_old_ratings(connection: Connection, dataset_id: int) -> int:
-    """Return the number of ratings of texts that have changed since; they count nowhere."""
+    """Return the number of a dataset's ratings whose text has changed since; statistics leave these out."""
     in_dataset = sa.and_(sample.c.sample_id == rating.c.sample_id, sample.c.dataset_id == dataset_id)
     query = sa.select(sa.func.count()).select_from(rating.join(sample, in_dataset))
     return connection.execute(query.where(rating.c.text_sha256 != sample.c.text_sha256)).scalar_one()
 
 
 def count_video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """Return the number of a dataset's videos by status, such as ok or damaged, sorted by status."""
+    """Return the number of a dataset's videos by status (ok, damaged, undecodable or text_only), sorted by status; a
+    status that no video has is left out.
+    """
     query = sa.select(video.c.status, sa.func.count()).where(video.c.dataset_id == dataset_id)
     rows = connection.execute(query.group_by(video.c.status).order_by(video.c.status))
     return {row[0]: row[1] for row in rows}
 
 
 def count_readable_videos(connection: Connection, dataset_id: int) -> int:
-    """Return the number of a dataset's videos with a file that decodes, damaged ones included."""
+    """Return the number of a dataset's videos with a file that decodes at least in part: those with status ok or
+    damaged.
+    """
     is_readable = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["ok", "damaged"]))
     return connection.scalar(sa.select(sa.func.count()).where(is_readable)) or 0
 
 
 def list_unreadable_videos(connection: Connection, dataset_id: int) -> list[tuple[str, str]]:
-    """List (key, reason) of the videos that do not decode from end to end, damaged ones included, ordered by key."""
+    """List (key, reason) of a dataset's videos that do not decode from end to end, with status damaged or undecodable,
+    ordered by key. Videos without a file are left out.
+    """
     is_bad = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["damaged", "undecodable"]))
     rows = connection.execute(sa.select(video.c.key, video.c.error).where(is_bad).order_by(video.c.key))
     return [(row.key, row.error) for row in rows]
 
 
 def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
-    """Return the quantiles of the videos' durations in seconds; None if no duration is known."""
+    """Return quantiles of the durations of a dataset's videos in seconds, as one group "videos"; None if no duration is
+    known.
+    """
     query = sa.text(
         "SELECT count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY duration_s) FROM video "
         "WHERE dataset_id = :dataset_id AND duration_s IS NOT NULL"
@@ -95,7 +105,9 @@ def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread |
 
 
 def compute_word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
-    """Return one spread per system, sorted by name: the quantiles of its captions' lengths in words between spaces."""
+    """Return quantiles of the lengths of captions in words, one `Spread` for every system, sorted by system. The number
+    of words is the number of spaces within the text plus 1, or 0 for a blank text.
+    """
     query = sa.text(
         "SELECT system, count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY words) "
         "FROM (SELECT system, CASE WHEN btrim(text) = '' THEN 0 "
@@ -117,7 +129,10 @@ def count_ratings_by_aspect(connection: Connection, dataset_id: int) -> dict[str
 
 
 def find_rating_days(connection: Connection, dataset_id: int) -> tuple[str, str] | None:
-    """Return the dates (YYYY-MM-DD) of the first and last answer given in a browser; None if there is none."""
+    """Return (first day, last day) on which ratings of present texts or preferences were given, as YYYY-MM-DD; None
+    without a recorded time. The days come from the own field `rated_at`, which the rating page fills and imported
+    ratings may have.
+    """
     query = sa.text(
         "SELECT min(day), max(day) FROM (SELECT sample_id, left(extra->>'rated_at', 10) AS day FROM current_rating "
         "UNION ALL SELECT sample_id, left(extra->>'rated_at', 10) FROM preference) AS given "
@@ -128,7 +143,7 @@ def find_rating_days(connection: Connection, dataset_id: int) -> tuple[str, str]
 
 
 def count_rejects_by_code(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """Return the number of rows that ingest refused, by the code of the reason, most frequent first."""
+    """Return the number of rows that `ingest` refused for a dataset, by reject code, most frequent first."""
     n = sa.func.sum(ingest_reject.c.n_rows)
     query = sa.select(ingest_reject.c.code, n).where(ingest_reject.c.dataset_id == dataset_id)
     return {

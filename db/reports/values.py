@@ -21,7 +21,9 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Quantiles, at the fractions of QUANTILES, of the `n` defined values of a group such as a system or a shard."""
+    """Quantiles of the `n` defined values of one group, such as a system or a shard. They are the 5, 25, 50, 75 and 95
+    % quantiles (QUANTILES), in this order.
+    """
 
     group: str
     n: int
@@ -29,8 +31,8 @@ class Spread:
 
 
 class StatusTally(NamedTuple):
-    """How many samples of a kind have a status by one metric; low, high: extremes of their values, None without a
-    value.
+    """The number `n` of samples of a kind that have a status by one metric. `low` and `high` are the least and the
+    greatest of their values, None if they have no values.
     """
 
     kind: str
@@ -40,7 +42,9 @@ class StatusTally(NamedTuple):
     high: float | None
 
     def merge(self, other: StatusTally) -> StatusTally:
-        """Return the tally of both sets of samples: the sum of the counts, and the extremes of all values."""
+        """Return a tally of the samples of both: the sum of the counts, and the extremes of all values. Kind and status
+        are those of this tally, and the other one must have the same.
+        """
         low, high = (
             [value for value in pair if value is not None] for pair in ((self.low, other.low), (self.high, other.high))
         )
@@ -48,11 +52,11 @@ class StatusTally(NamedTuple):
 
 
 def create_reported_table(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> None:
-    """Create the temporary table `reported`: a row per sample of the dataset with value and status by every given
-    metric.
+    """Create the temporary table `reported` with a row for every sample of the dataset, with its value and status by
+    every given metric (`<metric>`, `<metric>_status`). A stale score has status "stale" and no value; a sample without
+    a score has status "unscored". Postgres drops the table when the transaction ends.
 
-    The table is gone with the transaction. metrics: columns of view sample_scores. A metric without a scorer is
-    "unscored".
+    metrics: names of metrics or simple scores that view sample_scores has.
     """
     scorers = {metric: scorer.scorer_id for metric, scorer in load_active_scorers(connection, dataset).items()}
     columns = joins = ""
@@ -80,10 +84,8 @@ def create_reported_table(connection: Connection, dataset: Dataset, metrics: Seq
 
 
 def tally_statuses(connection: Connection, metrics: Sequence[str]) -> dict[str, list[StatusTally]]:
-    """Count the samples in table `reported` by kind and status, for every metric; ordered by kind, then the most
-    frequent status first.
-
-    `create_reported_table` must have run with these metrics.
+    """Count the samples in table `reported` by kind and status, and return a list of tallies by metric. The list is
+    ordered by kind, then the most frequent status first. `create_reported_table` must have run with these metrics.
     """
     columns = "".join(f", {m}_status, min({m}), max({m})" for m in metrics)
     groups = ", ".join(["kind", *(f"{m}_status" for m in metrics)])
@@ -101,7 +103,9 @@ def tally_statuses(connection: Connection, metrics: Sequence[str]) -> dict[str, 
 
 
 def load_commonest_reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, str]:
-    """Return the commonest reason of every status but ok and stale, by status, among samples of table `reported`."""
+    """Return by status the commonest reason why samples in table `reported` have no value by a metric. Statuses without
+    a stored reason, such as ok, stale and unscored, are left out. `scorer_id` is the metric's active scorer.
+    """
     query = sa.text(
         f"SELECT r.{metric}_status, mode() WITHIN GROUP (ORDER BY c.error) FROM reported r JOIN score c "
         f"ON c.sample_id = r.sample_id AND c.scorer_id = :scorer_id WHERE r.{metric}_status NOT IN ('ok', 'stale') "
@@ -111,8 +115,8 @@ def load_commonest_reasons(connection: Connection, metric: str, scorer_id: int) 
 
 
 def list_systems(connection: Connection) -> list[tuple[str, str, int, int]]:
-    """List (kind, system, number of samples, number of videos) of table `reported`, by kind, then most samples
-    first.
+    """List (kind, system, number of samples, number of videos) of table `reported`, ordered by kind, then the most
+    samples first.
     """
     query = (
         "SELECT kind, system, CAST(sum(n) AS bigint), count(*) "
@@ -123,9 +127,9 @@ def list_systems(connection: Connection) -> list[tuple[str, str, int, int]]:
 
 
 def compute_spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spread]:
-    """Return the quantiles of a metric for every group of table `reported`; groups without a value are left out.
-
-    by: the column of the groups, system or shard; they come in its order.
+    """Return quantiles of a metric's values, one `Spread` for every group of samples of a kind in table `reported`.
+    `by` is the column that groups them, "system" or "shard"; the groups are in its order. A group without a value is
+    left out.
     """
     query = sa.text(
         f"SELECT CAST({by} AS text), count({metric}), "
@@ -139,8 +143,9 @@ def compute_spreads(connection: Connection, kind: str, metric: str, by: str) -> 
 def count_values_in_bins(
     connection: Connection, kind: str, metric: str, low: float, high: float, bins: int
 ) -> list[int]:
-    """Count the values of a metric in table `reported` in equal bins from low to high, which must enclose all values;
-    high is in the last bin.
+    """Count the values of a metric in `bins` equal bins from `low` to `high`, and return the counts in order. The
+    samples are those of a kind in table `reported`. `low` must be below `high`, and both must enclose all values;
+    `high` itself is in the last bin.
     """
     counts = [0] * bins
     query = (
@@ -153,8 +158,8 @@ def count_values_in_bins(
 
 
 def load_values_at_ranks(connection: Connection, kind: str, metric: str, ranks: Sequence[int], n: int) -> list[float]:
-    """Return the values of a metric in table `reported` at these ranks, counted from 1 for the best, among all `n`
-    samples of a kind with a value.
+    """Return the values of a metric that the samples of a kind in table `reported` have at these ranks, in the same
+    order. Rank 1 is the greatest value. `n` must be the number of these samples that have a value.
     """
     # The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
     query = sa.text(
@@ -167,8 +172,8 @@ def load_values_at_ranks(connection: Connection, kind: str, metric: str, ranks: 
 
 
 def count_equal(connection: Connection, kind: str, metric: str, values: Sequence[float]) -> list[int]:
-    """Return for every given value how many samples of a kind in table `reported` have exactly this value by a metric,
-    in the same order.
+    """Return for every given value the number of samples of a kind in table `reported` that have exactly this value by
+    a metric, in the same order. `values` must not be empty.
     """
     names = {f"value_{place}": value for place, value in enumerate(values)}
     counts = ", ".join(f"count(*) FILTER (WHERE {metric} = :{name})" for name in names)
@@ -179,10 +184,9 @@ def count_equal(connection: Connection, kind: str, metric: str, values: Sequence
 def count_kept_by_system(
     connection: Connection, kind: str, thresholds: Mapping[str, Sequence[float]]
 ) -> dict[str, list[SystemKept]]:
-    """Return by metric a list of (system, number of samples with a value, numbers at or above each threshold), from
-    table `reported`, ordered by system.
-
-    thresholds: by metric. A system without a value by the metric is left out.
+    """Return by metric a list of (system, number of samples with a value, numbers at or above each threshold), ordered
+    by system. The samples are those of a kind in table `reported`, and `thresholds` has a list for every metric. A
+    system without a value by the metric is left out.
     """
     values: dict[str, float | str] = {"kind": kind}
     columns = ""
@@ -202,10 +206,9 @@ def count_kept_by_system(
 def compare_ratings_by_threshold(
     connection: Connection, kind: str, metric: str, threshold: float
 ) -> list[RatingsByThreshold]:
-    """Return (aspect, mean rating at or above a threshold, mean rating below it, number of ratings) for every aspect,
-    over samples of table `reported`.
-
-    Only samples with a value by the metric count. A mean is None if no sample is on that side.
+    """Return (aspect, mean rating of samples at or above a threshold, mean rating of those below, number of ratings)
+    for every rated aspect, sorted by aspect. A mean is None if no rated sample is on that side. It covers samples of a
+    kind in table `reported` with a value by the metric, and the ratings that statistics may use.
     """
     query = sa.text(
         f"SELECT g.aspect, avg(g.value) FILTER (WHERE {metric} >= :cut), avg(g.value) FILTER (WHERE {metric} < :cut), "
@@ -219,8 +222,9 @@ def compare_ratings_by_threshold(
 def draw_values(
     connection: Connection, kind: str, metrics: Sequence[str], limit: int
 ) -> list[tuple[int, list[float | None]]]:
-    """Draw at most `limit` samples of a kind from table `reported`, at random but always the same ones: (id, values by
-    every metric) in order of the draw.
+    """Draw at most `limit` samples of a kind from table `reported`, and return (sample id, values by the metrics in
+    their order) in the order of the draw. A missing value is None. The draw depends on the samples' keys only, so it is
+    the same every time.
     """
     columns = "".join(f", {metric}" for metric in metrics)
     query = f"SELECT sample_id{columns} FROM reported WHERE kind = :kind ORDER BY chance, sample_id LIMIT :most"

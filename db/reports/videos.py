@@ -19,10 +19,8 @@ _BATCH = 1 << 18
 
 
 def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
-    """Return the number of videos in table `reported` with samples of a kind, or with `judged` only those with rated or
-    labelled samples.
-
-    `db.reports.values.create_reported_table` must have run.
+    """Return the number of videos that have a sample of a kind in table `reported`. With `judged`, only samples that
+    people rated or labelled count. `db.reports.values.create_reported_table` must have run.
     """
     table = "(SELECT * FROM reported r WHERE EXISTS (SELECT 1 FROM random_rating g WHERE g.sample_id = r.sample_id) OR "
     table += "EXISTS (SELECT 1 FROM current_label l WHERE l.sample_id = r.sample_id AND l.source = :source)) AS judged"
@@ -32,10 +30,9 @@ def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
 
 
 class SampleBatch(NamedTuple):
-    """Samples of some whole videos as arrays in the same order, the samples of a video next to one another.
-
-    video_ids (n,). system_places (n,): index of the sample's system in the list that was asked for, or -1. values (n,
-    columns): NaN for none.
+    """Samples of some videos as arrays in the same order, with the samples of a video next to one another. `values` has
+    shape (number of samples, columns), with NaN for a missing value. `system_places` has the index of every sample's
+    system in the list that was asked for, or -1 for a system that is not in it.
     """
 
     video_ids: npt.NDArray[np.int64]
@@ -46,10 +43,9 @@ class SampleBatch(NamedTuple):
 def load_values_by_video(
     connection: Connection, kind: str, metrics: Sequence[str], systems: Sequence[str]
 ) -> Iterator[SampleBatch]:
-    """Yield batches of the samples of a kind in table `reported` with their values by metrics; every batch ends with a
-    whole video.
-
-    `db.reports.values.create_reported_table` must have run.
+    """Yield batches of all samples of a kind in table `reported`, with their values by `metrics` as columns, ordered by
+    video id. No video is divided over two batches. `systems` is the list in which the batches give the place of a
+    sample's system; `db.reports.values.create_reported_table` must have run.
     """
     columns = [sql.Identifier(metric) for metric in metrics]
     query = sql.SQL("SELECT video_id, system, {} FROM reported WHERE kind = {}")
@@ -59,11 +55,12 @@ def load_values_by_video(
 def load_judgements_by_video(
     connection: Connection, kind: str, aspects: Sequence[str], labels: str, systems: Sequence[str]
 ) -> Iterator[SampleBatch]:
-    """Yield batches of the judged samples of a kind in table `reported` with their mean ratings by aspect; every batch
-    ends with a whole video.
+    """Yield batches of the samples of a kind in table `reported` that people judged, with their mean ratings by
+    `aspects` as columns, ordered by video id. In the column of the aspect named by `labels` the value is the share of
+    labelled keypoints that the sample covers. No video is divided over two batches.
 
-    For the aspect named `labels` the value is the share of a sample's keypoints that people labelled as covered.
-    `db.reports.values.create_reported_table` must have run.
+    systems: the list in which the batches give the place of a sample's system. Only ratings that statistics may use and
+    labels by people count. `db.reports.values.create_reported_table` must have run.
     """
     columns = [sql.SQL("avg(value) FILTER (WHERE aspect = {})").format(sql.Literal(aspect)) for aspect in aspects]
     query = sql.SQL(

@@ -17,13 +17,13 @@ METADATA = sa.MetaData(
 
 
 def id_column(name: str) -> sa.Column[int]:
-    """Return a primary-key column whose number Postgres assigns to every new row."""
+    """Return a primary-key column of this name, a bigint that Postgres assigns to every new row."""
     return sa.Column(name, sa.BigInteger, sa.Identity(), primary_key=True)
 
 
 def parent_column(column: str, *, primary_key: bool = False) -> sa.Column[int]:
-    """Return a foreign-key column for a target such as "video.video_id", under the target's name; deleting the target
-    deletes the row.
+    """Return a foreign-key column for a target such as "video.video_id", under the name of the target's column, here
+    video_id. It is NOT NULL, and deleting the target's row deletes the rows that point to it.
     """
     name = column.split(".")[1]
     key = sa.ForeignKey(column, ondelete="CASCADE")
@@ -36,9 +36,8 @@ def text_column(name: str, *, nullable: bool = False) -> sa.Column[str]:
 
 
 def key_copy_column(name: str) -> sa.Column[str]:
-    """Return a column that repeats column `key` under another name, such as "video", the name that views use.
-
-    Without it that name would be the whole row in SQL.
+    """Return a text column that Postgres fills with a copy of column `key`. `name` is the name that views use, such as
+    "video"; without such a column, this name would mean the whole row in SQL.
     """
     return sa.Column(name, sa.Text, sa.Computed("key", persisted=True))
 
@@ -49,7 +48,9 @@ def digest_column(name: str, *, nullable: bool = False) -> sa.Column[bytes]:
 
 
 def time_column(name: str) -> sa.Column[object]:
-    """Return a column for a time with its zone; without a value it is the time of the insert."""
+    """Return a NOT NULL column for a time with its zone; a row inserted without a value gets the time at which its
+    transaction began.
+    """
     return sa.Column(name, sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
 
 

@@ -35,8 +35,9 @@ ORDER BY 1
 
 @lru_cache(maxsize=1)
 def read_sections() -> Sections:
-    """Return all comments as {table or view: {column: comment}}; the comment on the table itself has the key None. Read
-    once.
+    """Return the comments in db/sql/comments.txt as {table or view: {column: comment}}; key None has the comment on the
+    table itself. Section "*" has columns that mean the same in all tables, and a name such as "<metric>_status" is for
+    every metric. The file is read once per process.
     """
     comments: dict[str, dict[str | None, str]] = {}
     relation = ""
@@ -53,9 +54,9 @@ def read_sections() -> Sections:
 
 
 def find_comment(relation: str, column: str | None = None, metrics: Iterable[str] = ()) -> str | None:
-    """Return the comment on a table or view, or on one of its columns; None if the file has none.
-
-    metrics: names that columns such as <metric>_status may begin with.
+    """Return the comment on a table or view (`relation`), or on one of its columns; None if db/sql/comments.txt has
+    none. A column without a comment of its own gets the one of section "*". `metrics` are names that may replace
+    "<metric>" in the names of columns.
 
     >>> find_comment("sample", "shard") == find_comment("video", "shard")
     True
@@ -74,8 +75,9 @@ def find_comment(relation: str, column: str | None = None, metrics: Iterable[str
 
 
 def set_comments(metadata: sa.MetaData) -> None:
-    """Set the `comment` of every SQLAlchemy table and column in the metadata, so that migrations are compared with it;
-    no database is touched.
+    """Set the attribute `comment` of every SQLAlchemy table and column in the metadata to its comment in
+    db/sql/comments.txt, or None. No database is touched; a comparison of a database with the metadata then covers
+    comments.
     """
     for table in metadata.tables.values():
         table.comment = find_comment(table.name)
@@ -84,7 +86,9 @@ def set_comments(metadata: sa.MetaData) -> None:
 
 
 def store_comments(connection: Connection, metrics: Iterable[str]) -> None:
-    """Write the comments on all tables and views of this database to Postgres; tables of other programs keep theirs."""
+    """Write the comments of db/sql/comments.txt on tables, views and columns to the database. Tables that the file does
+    not name keep theirs. `metrics` are the names that replace "<metric>" in the names of columns.
+    """
     chosen = list(metrics)
     statements = []
     for row in connection.exec_driver_sql(_RELATIONS):

@@ -17,7 +17,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class TimedText:
-    """A part of a caption with its start and end in seconds; `text` is None if only the times are known."""
+    """A part of a caption with its start and end in seconds from the beginning of the video; `text` is None if only the
+    times are known.
+    """
 
     start_s: float
     end_s: float
@@ -34,7 +36,9 @@ class ReferenceText:
 
 @dataclass(frozen=True, slots=True)
 class VideoState:
-    """The status that ingest gave a video's file; `error` is the reason if the file does not decode, else None."""
+    """The status that ingest gave a sample's video: ok, damaged, undecodable or text_only. `error` is the reason if the
+    file does not decode from end to end, else None.
+    """
 
     status: str
     error: str | None = None
@@ -42,9 +46,9 @@ class VideoState:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The timed parts of a caption and of its video's references, ordered by the references' keys.
-
-    parse_error: why the caption has no times although its system was asked for them; else None.
+    """The timed parts of a caption, and those of the references of its video, a tuple for every reference, ordered by
+    the references' keys. A text without times has an empty tuple. `parse_error` is why the caption has no times
+    although its system was asked for them; else None.
     """
 
     caption: tuple[TimedText, ...] = ()
@@ -54,7 +58,9 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class KeypointText:
-    """A keypoint of a sample's video; `segment_index` is its segment of the reference, from 0, or None."""
+    """A keypoint of a sample's video. `dimension` is the group of keypoints that it belongs to; `segment_index` is its
+    timed segment of the reference, from 0, or None.
+    """
 
     keypoint_id: int
     key: str
@@ -65,14 +71,14 @@ class KeypointText:
 
 @dataclass(frozen=True, eq=False)
 class Input(Generic[T_co]):
-    """Something that a score can depend on, such as the references: SQL that digests it, SQL that reads it, and a
-    decoder.
+    """A kind of data that scores can depend on, such as the references. `digest` is an SQL expression that changes with
+    the data, `value` an SQL expression that reads it, and `decode` makes Python objects of that value. `label` is the
+    input's name in sentences.
 
-    label: the input's name in sentences. digest: an SQL expression of 32 bytes over sample s and video v that changes
-    with the input. value: an SQL expression of type jsonb over s and v; `decode` makes Python objects of it. In both
-    expressions `{scorer_id}` is replaced by the scorer. tables: what the digest reads in addition to columns of s and v
-    and the thresholds in force; triggers on them then notice a change. Rows of a table with a column sample_id,
-    video_id or dataset_id concern these samples, and rows of another table concern all.
+    digest: 32 bytes, over sample s and video v. value: of type jsonb, over s and v. In both expressions `{scorer_id}`
+    is replaced by the scorer. tables: what the digest reads in addition to columns of s and v and the thresholds in
+    force; triggers on them then notice a change. Rows of a table with a column sample_id, video_id or dataset_id
+    concern these samples, and rows of another table concern all.
     """
 
     name: str
@@ -150,8 +156,8 @@ THRESHOLDS: Input[dict[str, float]] = Input(
 
 
 def sort_inputs(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
-    """Return the inputs sorted by name, as digests need them. Raises ValueError without an input, or if two have the
-    same name.
+    """Return the inputs sorted by name, the order in which digests combine them. Raises ValueError if there are none,
+    or if two have the same name.
     """
     ordered = sorted(inputs, key=lambda item: item.name)
     names = [item.name for item in ordered]
@@ -161,18 +167,20 @@ def sort_inputs(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
 
 
 def build_digest_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
-    """Return the SQL expression of the digest (32 bytes) over all inputs, for sample s and video v.
+    """Return an SQL expression that computes one digest of 32 bytes over all inputs of sample s and its video v.
+    `scorer_id` is an SQL expression for the scorer's id. Raises ValueError without an input, or if two have the same
+    name.
 
-    Every part has 32 bytes, so that bytes never move from one part to the next unnoticed. scorer_id: an SQL expression.
+    Every part has 32 bytes, so that bytes never move from one part to the next unnoticed.
     """
     parts = " || ".join(item.digest.replace("{scorer_id}", scorer_id) for item in sort_inputs(inputs))
     return f"sha256({parts})"
 
 
 def build_marks_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
-    """Return the SQL expression of a jsonb object with the first 8 hexadecimal digits of every input's digest, by name.
-
-    The marks show which input changed; the expression of `build_digest_sql` shows that some input changed.
+    """Return an SQL expression that computes a jsonb object: by name of an input of sample s and video v, the first 8
+    hexadecimal digits of its digest. Comparing two such objects shows which input changed. `scorer_id` is an SQL
+    expression for the scorer's id.
     """
     pairs = ", ".join(
         f"'{item.name}', left(encode({item.digest.replace('{scorer_id}', scorer_id)}, 'hex'), 8)"
@@ -182,10 +190,11 @@ def build_marks_sql(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scor
 
 
 def build_statement(name: str, inputs: Collection[Input[Any]]) -> str:
-    """Read the statement of db/sql/NAME.sql over samples s and videos v, and return it with its placeholders filled for
-    these inputs.
+    """Read the statement in db/sql/NAME.sql, and return it with its placeholders filled for these inputs.
+    {input_sha256} becomes their digest, {input_marks} their marks, and {values} a column `input_NAME` for every input.
+    The statement must call samples s and videos v.
 
-    Placeholders are {input_sha256}, {input_marks} and {values}; the text put in is ours, never user input.
+    The text put in is ours, never user input.
     """
     values = "".join(
         f",\n       {item.value.replace('{scorer_id}', 'CAST(:scorer_id AS bigint)')} AS input_{item.name}"

@@ -32,9 +32,9 @@ _PREFIX = "reelsieve_marks"
 
 
 def build_mark_functions(metrics: MetricInputs) -> dict[str, str]:
-    """Return the SQL that creates the functions `compare_scores` and `mark_scores`, by name.
-
-    Scores of other metrics than these are never compared.
+    """Return {name: SQL} of the statements that create the functions `compare_scores` and `mark_scores`, which update
+    the mark of stale scores. `metrics` has the inputs of every metric's scores, by metric. Scores of other metrics
+    never become stale.
     """
     return {
         COMPARE: read_sql("compare_scores").format(digest_by_metric=build_case_by_metric(build_digest_rules(metrics))),
@@ -43,14 +43,16 @@ def build_mark_functions(metrics: MetricInputs) -> dict[str, str]:
 
 
 def build_digest_rules(metrics: MetricInputs) -> dict[str, str]:
-    """Return by metric the SQL expression that digests the inputs of its scores, by which stale scores are
-    recognised.
+    """Return by metric an SQL expression that digests the present inputs of a score. The score is stale if its stored
+    digest differs from it.
     """
     return {metric: build_digest_sql(inputs, "r.scorer_id") for metric, inputs in metrics.items()}
 
 
 def find_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
-    """Return the metrics whose inputs Postgres cannot compute, with the server's reason; {} if it can compute all."""
+    """Return the metrics whose inputs Postgres cannot compute, with the first line of the server's error, by metric; {}
+    if it can compute all. Runs a query without rows for every metric, and undoes those that fail.
+    """
     refused = {}
     for metric, inputs in metrics.items():
         values = "".join(f", {item.value} AS input_{item.name}" for item in inputs).replace(
@@ -71,21 +73,23 @@ def find_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[
 
 
 def has_scores(connection: Connection, metrics: Collection[str]) -> bool:
-    """Whether any scorer of these metrics, active or not, has stored a score."""
+    """Whether the database holds a score by any scorer of these metrics, active or not, in any dataset."""
     query = "SELECT EXISTS (SELECT 1 FROM shard_count JOIN scorer USING (scorer_id) WHERE metric = ANY(:metrics))"
     return bool(connection.scalar(sa.text(query), {"metrics": list(metrics)}))
 
 
 def lock_shards(connection: Connection) -> None:
-    """Wait until nobody writes scores, and keep others from writing any until the transaction ends.
-
-    Call it before the transaction locks a view: a process that writes scores locks a shard first, and then reads views.
+    """Lock the rows of all shards, so that no other process writes scores until the transaction ends; waits for those
+    that are writing. Call it before the transaction locks a view: a process that writes scores locks a shard first, and
+    then reads views.
     """
     connection.exec_driver_sql("SELECT 1 FROM shard ORDER BY dataset_id, shard FOR UPDATE")
 
 
 def mark_stale_scores(connection: Connection, metrics: Collection[str]) -> None:
-    """Compare all scores of these metrics with the present inputs of their samples, and update their stale marks."""
+    """Compare all scores of these metrics with the present inputs of their samples, and set or clear their marks as
+    stale. The database must have the function `compare_scores`.
+    """
     connection.execute(
         sa.text(
             f"SELECT {COMPARE}(ARRAY(SELECT DISTINCT sample_id FROM score JOIN scorer USING (scorer_id) "
@@ -96,8 +100,8 @@ def mark_stale_scores(connection: Connection, metrics: Collection[str]) -> None:
 
 
 def build_case_by_metric(expressions: Mapping[str, str], otherwise: str = "c.input_sha256") -> str:
-    """Return an SQL expression that has the given expression for each metric of scorer r, and `otherwise` for any other
-    metric.
+    """Return an SQL expression that has the value of `expressions[metric]` for a scorer r of that metric, and of
+    `otherwise` for any other metric. Without expressions it is `otherwise`.
     """
     if not expressions:
         return otherwise
@@ -106,10 +110,8 @@ def build_case_by_metric(expressions: Mapping[str, str], otherwise: str = "c.inp
 
 
 def create_mark_triggers(connection: Connection, metrics: MetricInputs) -> None:
-    """Create triggers on all tables that inputs of these metrics read, in place of earlier ones, so that changes mark
-    scores as stale.
-
-    Raises ValueError for a table that does not exist.
+    """Create triggers on all tables that inputs of these metrics read (`Input.tables`), so that changes mark scores as
+    stale. Earlier triggers of this kind are dropped first. Raises ValueError for a table that does not exist.
     """
     query = sa.text("SELECT tgname, CAST(tgrelid AS regclass) AS relation FROM pg_trigger WHERE tgname LIKE :prefix")
     for name, relation in connection.execute(query, {"prefix": f"{_PREFIX}%"}).all():

@@ -29,12 +29,13 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 @retry_conflicts
 def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
-    """Create missing databases and tables, upgrade the schema to the newest revision, and return that revision.
+    """Create the missing databases and tables, upgrade the schema to the newest revision, and return that revision.
+    Also updates views, comments, triggers and the reader role. Several processes may call it at once: they wait for
+    each other, and a conflict is tried again.
 
     metrics: the inputs of every metric's scores, by the metric's name, which becomes a column of view sample_scores.
-    tables: the tables of installed sources outside this schema. Several processes may call it at once. Raises
-    DatabaseUnavailable if a database cannot be created or is of another version, or pgvector is not installed on the
-    server.
+    tables: the tables of installed sources outside this schema. Raises DatabaseUnavailable if a database cannot be
+    created or is of another version, or pgvector is not installed on the server.
     """
     for name in (url.database or CURATION, DAGSTER):
         _create_database(url, name)
@@ -49,8 +50,9 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 
 
 def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
-    """Bring the tables of an open database to the newest revision, and update its views and the reader role; see
-    `migrate`.
+    """Create or upgrade the tables of an existing database, in the connection's transaction, and update its views and
+    the reader role. `metrics` has the inputs of every metric's scores; `tables` are those of installed sources. Raises
+    DatabaseUnavailable if another version made the database, or pgvector is missing.
     """
     revision = _find_revision(connection)
     if revision is None:
@@ -64,7 +66,9 @@ def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tabl
 
 
 def create_tables(connection: Connection, url: URL, revision: str = REVISION) -> None:
-    """Create all tables of a revision, without views, in an empty database."""
+    """Create all tables of a schema revision in an empty database, and the extension pgvector if it is missing; no
+    views. Raises DatabaseUnavailable if pgvector cannot be created.
+    """
     from alembic import command
 
     _create_extension(connection, url)
@@ -98,10 +102,8 @@ def list_revisions() -> list[str]:
 
 
 def revoke_public_access(connection: Connection, dagster: str) -> None:
-    """Revoke the right of all roles to enter Dagster's database, since its locks are our leases, see
-    `db.server.leases`.
-
-    Does nothing if the database belongs to another user: its owner must do it.
+    """Revoke the right of all roles but the owner to enter Dagster's database, named by `dagster`. Leases are locks in
+    it, see `db.server.leases`. Does nothing if the database belongs to another user: its owner must do it.
     """
     name = connection.dialect.identifier_preparer.quote(dagster)
     with suppress(sa.exc.ProgrammingError), connection.begin_nested():
@@ -109,14 +111,18 @@ def revoke_public_access(connection: Connection, dagster: str) -> None:
 
 
 def check_tables_match(connection: Connection) -> None:
-    """Raise alembic.util.exc.CommandError if the tables of the database differ from those of db.schema."""
+    """Compare the tables of the database with those of db.schema; raises alembic.util.exc.CommandError if they differ.
+    Views are not compared.
+    """
     from alembic import command
 
     command.check(_make_config(connection))
 
 
 def is_schema_current(connection: Connection) -> bool:
-    """Whether the database's schema is at its newest revision."""
+    """Whether the tables of the database are at the newest revision; False for an empty database. Views are not
+    checked.
+    """
     return _find_revision(connection) == REVISION
 
 

@@ -62,12 +62,14 @@ _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def create_views(connection: Connection, metrics: MetricInputs) -> None:
-    """Drop and create all views, trigger functions and comments, unless those of the database are up to date.
+    """Drop and create all views, trigger functions, triggers and comments, unless those of the database are up to date.
+    If the rule for stale scores of a metric has changed, its scores are compared again. A metric whose inputs Postgres
+    cannot compute is left out.
 
-    sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for all metrics,
-    also imported ones. If a metric's rule for stale scores differs from before, its scores are compared again. A metric
-    whose inputs Postgres refuses is left out, as one that is not installed. Raises ValueError for a metric whose name
-    is no plain lower-case identifier, and for an input that reads a table that does not exist.
+    `metrics` has the inputs of every metric's scores; imported metrics in the database are added to it. sample_scores
+    has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for all of them. Raises
+    ValueError for a metric whose name is no plain lower-case identifier, and for an input that reads a table that does
+    not exist.
     """
     _make_base_views(connection)
     metrics = add_imported_metrics(connection, _drop_refused(metrics, find_refused_metrics(connection, metrics)))
@@ -102,15 +104,15 @@ def _make_base_views(connection: Connection) -> None:
 
 
 def drop_views(connection: Connection) -> None:
-    """Drop all views of this schema that exist; they hold no data."""
+    """Drop all views that `create_views` makes, if they exist; no data is lost. The trigger functions stay."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
 def has_current_views(connection: Connection, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> bool:
-    """Whether all views and functions exist in the database with the definition that they would get now.
-
-    tables: those of installed sources, which inputs may read; False if one is missing.
+    """Whether all views and functions exist in the database with the definition that `create_views` would give them
+    now. `tables` are those of installed sources, which inputs may read. False if one of these is missing and the
+    definitions differ.
     """
     if _matches_definitions(connection, metrics):
         return True
@@ -121,7 +123,8 @@ def has_current_views(connection: Connection, metrics: MetricInputs, tables: Seq
 
 
 def explain_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
-    """Return the metrics that the views were created without, with the reason why Postgres cannot compute their inputs.
+    """Return the metrics that the views were created without, each with the error by which Postgres refuses to compute
+    its inputs; {} if the views have all. A metric that Postgres can compute by now is left out.
 
     If all metrics are in the views, only one statement is run.
     """

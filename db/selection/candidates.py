@@ -25,12 +25,20 @@ WHOLE_STRATUM = "all"
 
 
 class NothingToSelect(SelectionError):
-    """Raised when no sample has a value that a selection could rank it by."""
+    """Raised when a recipe selects no sample, mostly because no sample has a value to rank it by; the message gives the
+    reason and the remedy.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The samples that a recipe chooses from, as arrays in the same, arbitrary order.
+    """The samples that a recipe chooses from, as arrays in the same, arbitrary order; n is their number. `values` has
+    the numbers that rank them, with a column for every column of the recipe's `by`. `stratum_places` has every sample's
+    stratum as its index in `strata`, the sorted names.
+
+    values: (n, columns), all finite. sample_ids: (n,). draws: (n,), random numbers that depend only on seed, kind and
+    key; empty unless the recipe draws. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe compares texts.
+    video_ids: (n,); signatures: by video, of those that have one; both empty unless the recipe compares videos.
 
     values: (n, m), the columns of `by` in their order, all finite. strata: names of the strata, sorted; stratum_places:
     (n,), the index of each sample's stratum in them. sample_ids: (n,). draws: (n,), random numbers that depend only on
@@ -58,10 +66,9 @@ class _PackedColumn(NamedTuple):
 
 
 def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candidates:
-    """Load all eligible samples as arrays, at least one.
-
-    Raises NothingToSelect if there is none, and SelectionError if the recipe compares videos and one of them was never
-    measured.
+    """Load all samples that a recipe may choose from as arrays, at least one. Raises NothingToSelect if there is none.
+    Raises SelectionError if the recipe compares videos and one of them that decodes was never measured by `reelsieve
+    facts`.
     """
     recipe = eligible.recipe
     by = {
@@ -89,8 +96,8 @@ def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candid
 
 
 def compute_key_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the place (n,), from 0, that every one of n distinct samples would have if they were sorted by kind and
-    key.
+    """Return for n distinct samples the place (n,), from 0, that every sample would have if they were sorted by kind
+    and key. The result is in the order of `sample_ids`; kinds and keys are read from the database.
     """
     if not len(sample_ids):
         return np.empty(0, dtype=np.intp)
@@ -104,9 +111,9 @@ def compute_key_places(connection: Connection, sample_ids: npt.NDArray[np.int64]
 
 
 def list_texts_without_vector(connection: Connection, eligible: EligibleSamples, model_id: int | None) -> list[str]:
-    """List the distinct texts of eligible samples without a vector of this encoder, in the order of their hashes.
-
-    model_id: None for an encoder that is not registered yet; then all texts are listed.
+    """List the distinct texts of eligible samples for which the encoder `model_id` has no stored vector, in the order
+    of their hashes. `model_id` None stands for an encoder that the database does not know yet; then all texts are
+    listed.
     """
     query = sa.select(sample.c.text_sha256, sample.c.text).select_from(eligible.scores.from_clause)
     query = query.where(*eligible.conditions).distinct().order_by(sample.c.text_sha256)

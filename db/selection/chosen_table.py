@@ -36,12 +36,13 @@ _PICKED_TABLE = sa.Table(
 
 @dataclass(frozen=True, slots=True)
 class PickedSamples:
-    """The samples that a recipe takes, best first, with the values that ranked them and counts of those left out.
+    """The samples that a recipe takes, in order of rank, with the values that ranked them (`values`) and counts of
+    those left out. `n_eligible` is how many samples there were to choose from. `n_duplicates` is how many were left out
+    because they are near-duplicates of better ones.
 
-    sample_ids, values: (n,). n_eligible: how many samples there were to choose from. n_tied: how many of those taken
-    have the value at which the size asked for ends, summed over the strata; n_tied_left: how many with this value are
-    left out. Both are None if no value decides, as in a random draw. n_duplicates: how many were left out as
-    near-duplicates of better ones. encoder: the identity of the model whose vectors compared texts, None without one.
+    sample_ids, values: (n,). n_tied: how many of those taken have exactly the value at which the size asked for ends,
+    summed over the strata; n_tied_left: how many with this value are left out. Both are None if no value decides, as in
+    a random draw. encoder: the identity of the model whose vectors compared texts, None without one.
     """
 
     sample_ids: npt.NDArray[np.int64]
@@ -54,8 +55,8 @@ class PickedSamples:
 
 
 def create_chosen_table(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> None:
-    """Create the temporary table `chosen` with a row per picked sample, ranked from 1. It is gone with the
-    transaction.
+    """Create the temporary table `chosen` with a row for every picked sample: its rank from 1, texts, video, and scores
+    by every metric. Postgres drops the table when the transaction ends.
     """
     scores, columns = eligible.scores, eligible.scores.columns
     _PICKED_TABLE.create(connection)

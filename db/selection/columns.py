@@ -31,8 +31,12 @@ _FIELDS = sa.text(
 def build_own_columns(
     connection: Connection, dataset: Dataset, names: Iterable[str], scores: SampleScores
 ) -> dict[str, Column]:
-    """Return by name the column n_characters (length of the text) and those columns extra_FIELD and rating_ASPECT that
-    `names` lists.
+    """Return by name the SQL columns that view sample_scores does not have: `n_characters` (always), and those
+    `extra_FIELD` and `rating_ASPECT` that `names` lists. `extra_FIELD` is an own field of the sample, or else of its
+    video. `rating_ASPECT` is the mean of the ratings of the sample's present text, NULL without ratings.
+
+    Reads the names and types of fields, and the aspects, from the database. Raises SelectionError for a field or aspect
+    that is unknown or equals another one except for upper and lower case, and for a field with values of several types.
 
     extra_FIELD is the field of the sample or, if the sample has none or null, of its video. rating_ASPECT is the mean
     over the raters. Reads fields and aspects from the database. Raises SelectionError for a field that is unknown, that

@@ -41,8 +41,7 @@ NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 class FilterError(ValueError):
     """Raised for a text that is no condition of the filter language; the message is one sentence about what is wrong.
-
-    brief: the message without the list of possible names.
+    `brief` is the message without the list of possible column names.
     """
 
     plain = True
@@ -54,7 +53,9 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True)
 class Operand:
-    """One side of a comparison, a column, a literal, or minus one of these: its SQL, type, and name for messages."""
+    """One side of a comparison in a filter: a column, a literal, or minus one of these. It has the SQL expression, the
+    kind of its values ("number", "text", "boolean", "untyped" or "other"), and a name for error messages.
+    """
 
     expression: sa.ColumnElement[Any]
     kind: OperandKind
@@ -63,8 +64,9 @@ class Operand:
 
 
 def build_condition(node: exp.Expr, columns: Columns) -> Condition:
-    """Return the SQL condition of a checked syntax tree. Raises FilterError if it compares values of different
-    types.
+    """Return the SQL condition for a syntax tree that `parse_filter` has checked; `columns` has the SQL columns by
+    name. Raises FilterError for an unknown column, for a comparison of values of different types, and for a tree that
+    is a value instead of a condition.
     """
     if isinstance(node, exp.Paren):
         return build_condition(node.this, columns)
@@ -146,8 +148,8 @@ def _build_operand(node: exp.Expr, columns: Columns) -> Operand:
 
 
 def require_column(name: str, columns: Columns) -> Operand:
-    """Return the column of this name, in upper or lower case. Raises FilterError if there is none, with the most
-    similar name.
+    """Return the column of this name with the kind of its values; upper and lower case count as equal. Raises
+    FilterError if there is none; the message suggests the most similar name and lists all.
     """
     by_lower_name = {key.lower(): column for key, column in columns.items()}
     column = by_lower_name.get(name.lower())

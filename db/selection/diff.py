@@ -20,10 +20,9 @@ _STATEMENT = read_sql("selection_diff")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A sample that only one of two selections holds, with its rank and value there, and the reason why the other one
-    does not hold it.
-
-    change: "came in" if the second selection holds it, else "went out".
+    """A sample that only one of two selections holds, with its rank and value there. `change` is "came in" if the
+    second selection holds it, and "went out" if the first one does. `reason` is why the other one does not hold it, as
+    part of a sentence.
     """
 
     change: Literal["came in", "went out"]
@@ -36,9 +35,8 @@ class Difference:
 
 
 def compare_selections(connection: Connection, first: int, second: int) -> Iterator[Difference]:
-    """Yield the samples that only the first of two selections holds, then those only in the second, ordered by rank.
-
-    Raises SelectionError for an unknown selection.
+    """Yield the samples that only the first of two selections holds, by rank, then those that only the second holds, by
+    rank. `first` and `second` are numbers of selections. Raises SelectionError for an unknown number.
     """
     old, new = require_selection(connection, first), require_selection(connection, second)
     yield from _list_only_in(connection, old, new, "went out")

@@ -35,15 +35,15 @@ NO_STRATUM = "none"
 
 @dataclass(frozen=True, slots=True)
 class EligibleSamples:
-    """The samples of a dataset that a recipe may take, as SQL: those with a value in all `rank_columns` that pass all
-    `filters`.
+    """The samples of a dataset that a recipe may choose from, as SQL: those with a value in all `rank_columns` that
+    pass all `filters`. `stratum` is the name of each row's stratum, None for a recipe without strata. `kind` is
+    "caption", "qa" or "all".
 
-    rank_columns: the columns that rank them. stratum: the name of each row's stratum, None for a recipe without strata.
-    columns: all that the recipe may name. cuts: the stored thresholds that it names, as they are now, by metric. kind:
-    which samples they are, "caption", "qa" or "all". n_others: how many samples of the other kind could be taken as
-    well, if the recipe names no kind. metrics: those whose scores a frozen row keeps. scorers: all active ones, by
-    metric. deciding_metrics: the metrics that the recipe names and that have a scorer. unjudged: how many samples of
-    the dataset have no value by these, by metric and status.
+    columns: all that the recipe may name. cuts: the stored thresholds that it names, as they are now, by metric.
+    n_others: how many samples of the other kind could be taken as well, if the recipe names no kind. metrics: those
+    whose scores a frozen row keeps. scorers: all active ones, by metric. deciding_metrics: the metrics that the recipe
+    names and that have a scorer. unjudged: how many samples of the dataset have no value by these, by metric and
+    status.
     """
 
     dataset: Dataset
@@ -70,12 +70,12 @@ class EligibleSamples:
 
 
 def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> EligibleSamples:
-    """Return the samples that a recipe may choose from now. Must be the first statement of a transaction, which then
-    sees one snapshot.
+    """Return the samples that a recipe may choose from now, as SQL with the scorers and thresholds that decide. It must
+    be the first statement of a transaction, which then sees one snapshot of the data. With `lock`, other processes that
+    would freeze a selection wait until this transaction ends.
 
-    lock: whether other processes that would freeze a selection wait until the transaction ends. Raises SelectionError
-    for an unknown column, one without numbers, a threshold that is not stored, and stale scores that the recipe
-    refuses; FilterError for a condition that is not allowed.
+    Raises SelectionError for an unknown column, one without numbers, a threshold that is not stored, and stale scores
+    that the recipe refuses; FilterError for a condition that is not allowed.
     """
     # The lock comes before the snapshot: of two processes that freeze at once the second one waits here, then finds
     # the selection of the first.

@@ -21,8 +21,8 @@ _FOLDERS = re.compile(r"(^|[\s:,])/(?:[^/,]+/)*([^/,]+)")
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn:
-    """A column of an export: name, type and meaning. kind: `texts` is a list of texts, `json` any value as JSON text.
-    Any value may be missing.
+    """A column of an export: its name, the kind of its values, and a sentence about its meaning. Kind "texts" is a list
+    of texts, "json" any value as JSON text. Any value may be missing.
     """
 
     name: str
@@ -32,10 +32,9 @@ class ExportColumn:
 
 @dataclass(frozen=True, slots=True)
 class FrozenSelection:
-    """A stored selection with its row of table `selection` (`record`) and the names of models by metric, without local
-    folders.
-
-    dataset_id: None if the dataset was dropped.
+    """A stored selection of `n` rows. `dataset` is the name of its dataset, and `dataset_id` None if that was dropped.
+    `record` is its row of table `selection`, and `models` has by metric the names of the models behind the scores,
+    without local folders, or None.
     """
 
     selection_id: int
@@ -64,7 +63,8 @@ _ABOUT: tuple[tuple[str, ExportKind, str], ...] = (
 
 
 def strip_folders(models: str) -> str:
-    """Return names of models, separated by commas, without the folders of local ones; other addresses stay.
+    """Return a list of model names, one text with commas, without the folders of local models; web addresses and names
+    such as BAAI/bge-m3 stay.
 
     >>> strip_folders("BAAI/bge-m3, sat:/home/ann/models/sat-12l"), strip_folders("https://models.example/a/b")
     ('BAAI/bge-m3, sat:sat-12l', 'https://models.example/a/b')
@@ -84,8 +84,8 @@ def find_frozen_selection(connection: Connection, selection_id: int) -> FrozenSe
 
 
 def find_media_root(connection: Connection, frozen: FrozenSelection) -> str | None:
-    """Return the deepest folder that holds all local video files of the dataset and of the selection; None without
-    local files.
+    """Return the path of the deepest folder that contains all local video files of the selection and of its dataset;
+    None if no video has a local file. Only paths in the database are compared.
     """
     bounds: list[str] = []
     for uri, condition in (
@@ -100,7 +100,9 @@ def find_media_root(connection: Connection, frozen: FrozenSelection) -> str | No
 
 
 def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.ColumnElement[Any]]:
-    """Return the columns of an export in their order, each with its SQL expression; `media` is the stored address."""
+    """Return the columns of an export in their order, each with the SQL expression for its value. Column `media` has
+    the stored path or address of the video. Every metric has two columns, its score and `<metric>_models`.
+    """
     # Without a type: the driver makes a list of an array, and SQLAlchemy would make it anew.
     texts: sa.ColumnElement[Any] = sa.literal_column("texts.texts")
     item = dict(_ITEM.items())
@@ -130,9 +132,9 @@ def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.Colum
 
 
 def build_export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[Any]:
-    """Return a query for the rows of an export by rank, in the columns of `build_export_columns`.
-
-    root: the folder that addresses of local files become relative to; None leaves them.
+    """Return a query for the rows of a frozen selection, best rank first, in the columns of `build_export_columns`.
+    Only column `media` differs: paths of local files in the folder `root` become relative to it. With `root` None they
+    stay as stored.
     """
     # Equal references are one.
     distinct = (
@@ -157,7 +159,8 @@ def build_export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[A
 
 
 def load_export_batches(connection: Connection, query: sa.Select[Any]) -> Iterator[list[sa.Row[Any]]]:
-    """Yield the rows of an export query by rank, in lists of up to 2,000.
+    """Yield the rows of a query of `build_export_query`, best rank first, in lists of up to 2,000 rows; nothing for a
+    selection without rows.
 
     Each list comes from a statement of its own: one statement for all rows would sort them on the server's disk.
     """
@@ -168,7 +171,9 @@ def load_export_batches(connection: Connection, query: sa.Select[Any]) -> Iterat
 
 
 def load_export_batch(connection: Connection, query: sa.Select[Any], after: int) -> list[sa.Row[Any]]:
-    """Load up to 2,000 rows of an export query after this rank; [] after the last one."""
+    """Load the next rows of a query of `build_export_query`, those with a rank greater than `after`, at most 2,000; []
+    after the last one.
+    """
     # Between two ranks: Postgres has no statistics of rows frozen a moment ago, and would join and sort all the rest
     # for each batch. Ranks follow one another unless someone deleted rows.
     rows = list(connection.execute(query.where(_ITEM.rank > after, _ITEM.rank <= after + ROWS_AT_A_TIME)).all())
@@ -182,8 +187,8 @@ def load_export_batch(connection: Connection, query: sa.Select[Any], after: int)
 def load_current_videos(
     connection: Connection, dataset_id: int | None, keys: Collection[str]
 ) -> dict[str, sa.Row[Any]]:
-    """Load the videos of a dataset with these keys as they are now, by key, as rows of table `video`; others are left
-    out.
+    """Load by key the present rows of table `video` for these keys of a dataset; a key without a video is left out, and
+    all are without a dataset (`dataset_id` None).
     """
     query = sa.select(video).where(video.c.dataset_id == dataset_id, video.c.key.in_(keys))
     return {row.key: row for row in connection.execute(query)}

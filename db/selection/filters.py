@@ -40,14 +40,13 @@ TOO_DEEP = f"the filter is nested too deeply: {MAX_DEPTH} levels are allowed"
 
 
 def parse_filter(text: str, columns: Columns) -> Condition:
-    """Turn a condition such as `vcs > 0.3 and system != 'brief'` into an SQL expression with bound literals.
+    """Return the SQL expression, with bound literals, for a condition such as `vcs > 0.3 and system != 'brief'`.
+    `columns` has by name the SQL columns that the text may use. Raises FilterError for text that is no such condition,
+    is too long or too deep, names an unknown column, or compares values of different types.
 
-    The language is SQL's, with SQL's precedence and three-valued logic, cut down to comparisons, `between`,
-    `in` with a list of literals, `is [not] null`, `like` and `ilike` with a literal pattern, `and`, `or`,
-    `not` and parentheses. Column names are matched without regard to case, quoted or not.
-
-    Raises:
-        FilterError: the text is anything else, names an unknown column, or compares text with a number.
+    The language is SQL's, with SQL's precedence and three-valued logic, cut down to comparisons, `between`, `in` with a
+    list of literals, `is [not] null`, `like` and `ilike` with a literal pattern, `and`, `or`, `not` and parentheses.
+    Column names are matched without regard to case, quoted or not.
 
     >>> import sqlalchemy as sa
     >>> columns = {"vcs": sa.column("vcs", sa.Double), "system": sa.column("system", sa.Text)}
@@ -78,7 +77,8 @@ def parse_filter(text: str, columns: Columns) -> Condition:
 
 
 def list_column_names(text: str) -> set[str]:
-    """Return the names of columns in a condition, in lower case; empty for a text that is too long or not SQL at all.
+    """Return the names of columns in a condition, in lower case. Names are not checked, so any other word of a text
+    that is no condition is returned too. Empty for a text that is too long or that the SQL tokenizer refuses.
 
     >>> sorted(list_column_names('VCS > 0.3 and "extra_my year" = 2001'))
     ['extra_my year', 'vcs']

@@ -19,9 +19,11 @@ from db.selection.eligible import EligibleSamples
 
 @dataclass(frozen=True, slots=True)
 class SelectionSummary:
-    """A selection in numbers: `n` of `n_eligible` samples were taken; `cutoff` is the least value among them.
+    """A selection in numbers: `n` of `n_eligible` samples were taken, and `cutoff` is the least value among them.
+    `n_duplicates` were left out as near-duplicates. `n_tied` of those taken, and `n_tied_left` left out, have exactly
+    the value at which the size ends.
 
-    n_tied, n_tied_left, n_duplicates: as in `PickedSamples`. unjudged, kind, n_others, cuts: as in `EligibleSamples`.
+    unjudged, kind, n_others, cuts: as in `EligibleSamples`. n_tied, n_tied_left: None if no value decides.
     """
 
     n: int
@@ -38,7 +40,10 @@ class SelectionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Selection(SelectionSummary):
-    """A frozen selection. is_new: False if the same rule had taken the same samples with the same values before."""
+    """A frozen selection: its numbers, its id in table `selection`, and the SHA-256 over kinds, keys and values of its
+    rows (`score_hash`). `is_new` is False if the same rule had taken the same samples with the same values before, and
+    that selection was returned.
+    """
 
     selection_id: int
     score_hash: str
@@ -47,7 +52,7 @@ class Selection(SelectionSummary):
 
 def build_summary(eligible: EligibleSamples, picked: PickedSamples) -> SelectionSummary:
     """Return the numbers of picked samples: how many were eligible, taken, tied and left out, and the least value
-    taken.
+    taken. Nothing is stored. At least one sample must be picked.
     """
     return SelectionSummary(
         n=len(picked.sample_ids),
@@ -64,10 +69,9 @@ def build_summary(eligible: EligibleSamples, picked: PickedSamples) -> Selection
 
 
 def freeze_selection(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Selection:
-    """Store the picked samples as a selection and return it. Must run in the transaction that picked them.
-
-    If the same rule took the same samples with the same values before, nothing is stored, and that selection is
-    returned.
+    """Store the picked samples as a selection, with copies of their texts and scores, and return it. If the same rule
+    took the same samples with the same values before, nothing is stored, and that selection is returned. Must run in
+    the transaction that picked them; it does not commit.
     """
     summary, rule = build_summary(eligible, picked), _build_rule(eligible, picked.encoder)
     create_chosen_table(connection, eligible, picked)

@@ -19,9 +19,9 @@ MissingScores = Mapping[str, Mapping[str, int]]
 def count_missing_scores(
     connection: Connection, dataset: Dataset, recipe: Recipe, scorers: Mapping[str, ActiveScorer]
 ) -> dict[str, dict[str, int]]:
-    """Count the samples without a value, by metric and status; a metric by which all samples have a value is left out.
-
-    scorers: by metric. Raises SelectionError if a score is stale, unless the recipe leaves such samples out.
+    """Count by metric and status the samples of a dataset that have no value; a metric by which all samples have a
+    value is left out. `scorers` has the active scorer of every metric to count. Raises SelectionError if a score is
+    stale and the recipe refuses stale scores.
     """
     counted_by: dict[str, dict[str, int]] = {}
     for name, scorer in scorers.items():
@@ -40,9 +40,8 @@ def count_missing_scores(
 
 
 def explain_no_candidates(connection: Connection, dataset: Dataset, recipe: Recipe, missing: MissingScores) -> str:
-    """Return a sentence about why a recipe finds no sample in a dataset, with the remedy.
-
-    missing: the counts of `count_missing_scores`.
+    """Return a sentence about why a recipe has no sample of a dataset to choose from, with the remedy. `missing` has
+    the counts of `count_missing_scores`. Reads the database to name the command that would score.
     """
     nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
     limits = [f"kind {recipe.kind}"] if recipe.kind in SAMPLE_KINDS else []

@@ -15,7 +15,9 @@ from db.selection.freeze import SelectionSummary, build_summary
 
 @dataclass(frozen=True, slots=True)
 class SystemShare:
-    """How many samples of a system are eligible, and how many of them the recipe takes."""
+    """One system with two numbers of its samples: how many the recipe may choose from (`eligible`), and how many of
+    these it takes (`chosen`).
+    """
 
     system: str
     eligible: int
@@ -24,11 +26,11 @@ class SystemShare:
 
 @dataclass(frozen=True, slots=True)
 class MetricShift:
-    """The mean of a metric over the chosen samples, and the mean to expect from as many eligible samples drawn at
-    random.
+    """The mean of a metric over the chosen samples (`chosen`), next to its mean over all eligible samples (`random`),
+    which a random choice would give. `n` is the number of chosen samples with a value; `chosen` is None if there are
+    none. `margin` is how far chance moves a mean of `n` eligible values, as 1.96 standard errors.
 
-    n: the chosen samples with a value. chosen, margin: None if no chosen sample has a value. margin: 1.96 standard
-    errors of the mean of n of the eligible values, drawn without replacement; also None for fewer than two of them.
+    margin: for draws without replacement; None if `n` is 0, or for fewer than two eligible values.
     """
 
     metric: str
@@ -40,8 +42,8 @@ class MetricShift:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A selection that a recipe would make now: its numbers, the share of every system, and the means of all
-    metrics.
+    """A selection that a recipe would make now: its numbers (`summary`), the share of every system with eligible
+    samples, sorted by name, and the means of every metric that an eligible sample has a value by.
     """
 
     summary: SelectionSummary
@@ -50,10 +52,9 @@ class Preview:
 
 
 def compute_preview(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Preview:
-    """Compare the picked samples with all eligible ones, by system and by metric. Must run in the transaction that
-    picked them.
-
-    Creates the temporary table `chosen`.
+    """Compare the picked samples with all eligible ones, by system and by metric, and return both with the numbers of
+    the selection. Must run in the transaction that picked them. Creates the temporary table `chosen`, and stores no
+    selection.
     """
     scores, metrics = eligible.scores, list(eligible.metrics)
     create_chosen_table(connection, eligible, picked)

@@ -27,11 +27,12 @@ _THRESHOLDS = {
 
 
 def list_frozen_scorers(connection: Connection, frozen: FrozenSelection) -> list[dict[str, Any]]:
-    """List the scorers that made a selection's scores as dicts with models, parameters and version, ordered by metric.
+    """List the scorers that may have made a selection's scores, in the order of its metrics, as dicts with id,
+    fingerprint, models, parameters, version and status. `is_certain` is false if several scorers of a metric fit. Names
+    are without local folders.
 
     A scorer whose fingerprint is in the selection's recipe is certain. Of other metrics a selection keeps only the
-    names of the models: all scorers with these models that existed then are listed, and `is_certain` is true if there
-    is only one.
+    names of the models: all scorers with these models that existed then are listed.
     """
     named = set(_list_texts(frozen.record["spec"]))
     stored = connection.execute(sa.select(scorer).order_by(scorer.c.scorer_id)).mappings().all()
@@ -50,8 +51,9 @@ def list_frozen_scorers(connection: Connection, frozen: FrozenSelection) -> list
 def load_thresholds(
     connection: Connection, frozen: FrozenSelection, scorer_ids: Sequence[int]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Load the present thresholds of these scorers on the selection's whole dataset as {"score_thresholds": rows,
-    "keypoint_thresholds": rows}.
+    """Load the present thresholds of these scorers on the whole dataset of a selection, as {"score_thresholds": rows,
+    "keypoint_thresholds": rows}. Rows are dicts by column, ordered by scorer; the lists are empty if the dataset was
+    dropped.
     """
     rows_by_table = {}
     for table, shown in _THRESHOLDS.items():
@@ -67,8 +69,9 @@ def load_thresholds(
 
 
 def count_selection_rows(connection: Connection, frozen: FrozenSelection) -> dict[str, Any]:
-    """Count a selection's rows, videos, rows by system, and the samples that were deleted or changed since it was
-    frozen.
+    """Count the rows and videos of a selection, its rows without a video file, and the samples that were deleted or
+    have another text since it was frozen. Keys: rows, videos, rows_without_media, samples_gone_since,
+    samples_changed_since, and rows_by_system (a list of dicts with kind, system and rows).
     """
     item = selection_item.c
     in_selection = item.selection_id == frozen.selection_id

@@ -51,12 +51,15 @@ class SelectionError(ValueError):
 
 
 class SizeMissing(SelectionError):
-    """Raised for a recipe without a size; the message shows how many samples each share would keep."""
+    """Raised for a recipe that does not limit how many samples it takes; the message shows how many each share would
+    keep.
+    """
 
 
 class Recipe(BaseModel):
-    """A rule for a selection: of the samples that pass `where` and `at_least`, the best by `by`, or a random or diverse
-    subset of them.
+    """A rule for a selection: which samples pass (`where`, `at_least`), by which columns they are ranked (`by`), how
+    many are taken (`keep`, `count`, `quotas`), and whether these are the best, a random draw or a diverse subset
+    (`choose`). A recipe without keep, count, quotas and at_least has no size yet, and nothing can be selected by it.
 
     by: a metric or another number column, or several with their weights. combine: what a weighted mean is taken of, the
     ranks of the values or the values themselves. kind: captions or question-answer pairs, whose values are on scales of
@@ -68,11 +71,9 @@ class Recipe(BaseModel):
     subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
     the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
     quotas: a number of samples by stratum; "*" is the most that every other stratum sends. ties: what becomes of the
-    samples that share the value at which the size ends: "refuse" stops where their keys would choose more than 5 % of
-    a stratum, "random" draws by `seed`, "include" takes all and "exclude" none of them. stale: whether samples with a
+    samples that share the value at which the size ends: "refuse" stops where their keys would choose more than 5 % of a
+    stratum, "random" draws by `seed`, "include" takes all and "exclude" none of them. stale: whether samples with a
     stale score stop the selection or are left out.
-
-    A recipe without keep, count, quotas and at_least has no size yet, and nothing can be selected by it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -123,38 +124,44 @@ class Recipe(BaseModel):
 
     @property
     def column_names(self) -> set[str]:
-        """All columns that the recipe names; those of the condition in lower case."""
+        """All columns that the recipe names in `by`, `at_least`, `per` and `where`; those of the condition `where` in
+        lower case.
+        """
         return {*self.by, *self.at_least, *list_column_names(self.where or ""), *([self.per] if self.per else [])}
 
     @property
     def has_size(self) -> bool:
-        """Whether the recipe limits what it takes, by keep, count, quotas or at_least."""
+        """Whether the recipe limits what it takes: one of keep, count, quotas and at_least is given."""
         return self.keep is not None or self.count is not None or bool(self.quotas) or bool(self.at_least)
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the result depends on a random number per sample, made from `seed`."""
+        """Whether the result depends on random numbers made from `seed`: `choose` or `ties` is "random"."""
         return "random" in (self.choose, self.ties)
 
     @property
     def needs_vectors(self) -> bool:
-        """Whether samples are compared by the vectors of their texts."""
+        """Whether samples are compared by the vectors of their texts: `dedupe` is given, or `choose` is "diverse"."""
         return self.dedupe is not None or self.choose == "diverse"
 
     @property
     def needs_order(self) -> bool:
-        """Whether samples are compared with better ones, so that samples with equal values need an order too."""
+        """Whether samples with equal values must be put in order too, since samples are compared with better ones:
+        `dedupe` or `dedupe_videos` is given, or `choose` is "diverse".
+        """
         return self.needs_vectors or self.dedupe_videos is not None
 
     @property
     def is_plain(self) -> bool:
-        """Whether the recipe takes the best share by one column and has no other field except a condition."""
+        """Whether the recipe takes a share (`keep`) of the best by one column, with the other fields at their default
+        except `where`, `stale`, `combine` and `kind`.
+        """
         default = Recipe(by=self.by, **{name: getattr(self, name) for name in _OF_PLAIN})
         return len(self.by) == 1 and self.keep is not None and self == default
 
     def spec(self) -> dict[str, Any]:
-        """Return the recipe as plain data without fields at their default; `parse_recipe` turns it back into a
-        recipe.
+        """Return the recipe as plain data without fields at their default; `by` is always there, as a name if it is one
+        column. `parse_recipe` turns the data back into a recipe, except that the weight of a single column becomes 1.
         """
         fields = self.model_dump(exclude_defaults=True)
         name, *further = self.by
@@ -163,7 +170,8 @@ class Recipe(BaseModel):
 
 
 def parse_recipe(fields: Any) -> Recipe:
-    """Return the recipe for a mapping of fields to values. Raises SelectionError with the name of the wrong field.
+    """Return the recipe for a mapping of fields to values; fields left out have their default. Raises SelectionError,
+    with the name of the field, for an unknown field or a wrong value.
 
     >>> parse_recipe({"by": {"ecs": 2, "vcs": 1}, "count": 100}).by
     {'ecs': 2.0, 'vcs': 1.0}
@@ -197,11 +205,9 @@ def _format_value(value: Any) -> str:
 
 
 def convert_rule(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the recipe, as plain data, that would make a stored selection again from the same scores.
-
-    spec: column `spec` of table `selection`. Fields that are null are left out, and a stored threshold becomes the
-    number that it was. A rule without a kind is from a version that put captions and question-answer pairs into one
-    list.
+    """Return a recipe, as plain data for `parse_recipe`, that would make a stored selection again from the same scores.
+    `spec` is column `spec` of table `selection`. A stored threshold becomes the number that it was then; a rule without
+    a kind gets kind "all", as earlier versions selected.
     """
     recipe = {name: value for name, value in spec.items() if name in Recipe.model_fields and value is not None}
     recipe.setdefault("kind", "all")

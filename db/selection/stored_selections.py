@@ -19,10 +19,8 @@ def find_selection(connection: Connection, selection_id: int) -> RowMapping | No
 
 
 def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
-    """List all selections, or those of the datasets of one name, newest first, as dicts with recipe, counts, cutoff and
-    hash.
-
-    dataset_id is None for a dropped dataset.
+    """List all selections as dicts with id, dataset, recipe, counts, cutoff, hash and time, newest first. With
+    `dataset`, only those of datasets of this name. `dataset_id` is None if the dataset was dropped.
     """
     columns = (
         *("selection_id", "dataset_id", "dataset_name", "n", "n_eligible", "cutoff"),
@@ -43,15 +41,16 @@ def require_selection(connection: Connection, selection_id: int) -> RowMapping:
 
 
 def build_id_condition(selection_id: int) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a row of table `selection` has this number, which may be too large for a bigint."""
+    """Return the SQL condition that a row of table `selection` has this number. A number too large for a bigint matches
+    no row and raises nothing.
+    """
     return selection.c.selection_id == sa.literal(selection_id, sa.Numeric)
 
 
 def load_selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) -> Iterator[list[dict[str, Any]]]:
-    """Yield the frozen rows of a selection by rank as dicts, in lists of `batch_size`; nothing for an unknown
-    selection.
-
-    Opens a connection of its own.
+    """Yield the frozen rows of a selection as dicts, best rank first, in lists of up to `batch_size`; nothing for an
+    unknown selection. A dict has rank, value, dataset, sample and video with their texts, and for every metric
+    `<metric>` and `<metric>_models`. Opens a connection of its own.
     """
     columns = [selection_item.c[name] for name in ("rank", "value", *FROZEN_COLUMNS, "scores", "is_scored")]
     query = sa.select(*columns).where(selection_item.c.selection_id == selection_id).order_by(selection_item.c.rank)

@@ -30,17 +30,20 @@ _READER_LINES = f"host {CURATION} {READER_ROLE} all scram-sha-256\nhost all {REA
 
 
 class ServerInUse(RuntimeError):
-    """Raised when the server must be restarted but has other connections; the message asks to end them first."""
+    """Raised when the embedded server must be restarted but other programs are connected to it; the message gives their
+    number and asks to end them first.
+    """
 
     plain = True
 
 
 def start_listening(home: Path) -> URL:
-    """Make the embedded server of a home folder listen on 127.0.0.1, and return the curation database's URL with the
-    password.
+    """Make the embedded server of a home folder listen on a port of 127.0.0.1, and return the curation database's URL
+    with the password. The server is started if needed, and restarted unless it listens already. Port and password are
+    written to a file in the home folder.
 
-    Nothing changes if it listens already. Otherwise the server is restarted: raises ServerInUse if it has other
-    connections, and DatabaseUnavailable if it does not start.
+    Raises ServerInUse if a restart is needed while other programs are connected, and DatabaseUnavailable if the server
+    does not start.
     """
     home = home.expanduser().resolve()
     if read_listening_address(home) is not None:
@@ -59,9 +62,9 @@ def start_listening(home: Path) -> URL:
 
 
 def stop_listening(home: Path) -> URL:
-    """Make the embedded server use only its socket again, and return the curation database's URL.
-
-    A running server is stopped and started again; raises ServerInUse if it has other connections.
+    """Make the embedded server of a home folder use only its socket again, and return the curation database's URL. The
+    server runs afterwards; one that listens is restarted. Raises ServerInUse if it listens and other programs are
+    connected.
     """
     home = home.expanduser().resolve()
     if read_listening_address(home) is not None:
@@ -96,5 +99,5 @@ def _ask_for_passwords(connection: psycopg.Connection[Any], home: Path, listenin
 
 
 def format_owner_url(url: URL) -> str:
-    """Return the curation database's URL as psql takes it, with the owner's password if there is one."""
+    """Return the curation database's URL as text for psql. It shows the password in clear, if the URL has one."""
     return convert_to_psql_url(url.set(database=url.database or CURATION)).render_as_string(hide_password=False)

@@ -15,17 +15,15 @@ _HEADER = 20
 
 
 def pack_column(value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return an SQL aggregate that packs the values of all rows into bytes, for `unpack_column`.
-
-    All values must have one width, and none may be NULL. Aggregates of one SELECT pack the rows in the same order.
+    """Return an SQL aggregate that packs the values of all rows into bytes, for `unpack_column`. All values must have
+    the same width in bytes, and none may be NULL. Aggregates of one SELECT pack the rows in the same order.
     """
     return sa.func.array_send(sa.func.array_agg(value), type_=sa.LargeBinary)
 
 
 def unpack_column(packed: bytes | None, kind: str) -> npt.NDArray[Any]:
-    """Return the array (n,) of the values that `pack_column` packed; an empty one for None.
-
-    kind: the type as numpy names it: "i4", "i8", "f8", or "V32" for 32 bytes.
+    """Return the values that `pack_column` packed, as an array (n,); an empty one for None. `kind` is numpy's name of
+    the type that the values have in Postgres: "i4", "i8", "f8", or "V32" for 32 bytes.
     """
     row = np.dtype([("length", ">i4"), ("value", np.dtype(kind).newbyteorder(">"))])
     return np.frombuffer(packed or bytes(_HEADER), row, offset=_HEADER)["value"].astype(kind)
@@ -34,9 +32,8 @@ def unpack_column(packed: bytes | None, kind: str) -> npt.NDArray[Any]:
 def read_arrays(
     connection: Connection, kinds: Mapping[str, str], query: str, values: Mapping[str, Any]
 ) -> list[npt.NDArray[Any]]:
-    """Run a query and return its columns as arrays (n,), in the order of `kinds`. No value may be NULL.
-
-    kinds: numpy type by column name, as `unpack_column` takes it. values: parameters of the query.
+    """Run a query and return its columns as arrays (n,), in the order of `kinds`, which has numpy's name of the type by
+    column name, such as "f8". `values` are the parameters of the query. No value of the result may be NULL.
     """
     columns = sa.text(query).columns(*[sa.column(name) for name in kinds]).subquery("queried").c
     packed = connection.execute(sa.select(*[pack_column(columns[name]) for name in kinds]), values).one()

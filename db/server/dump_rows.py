@@ -53,12 +53,12 @@ class _TornFile(BackupError):
 def replace_rows(
     connection: psycopg.Connection[Any], file: Path, revision: str | None = None
 ) -> tuple[set[str], list[str]]:
-    """Replace the rows of all tables in schema public by those of a dump file; return the tables filled, and those of
-    the file that do not exist here.
+    """Replace the rows of all tables in schema public by those of the dump file, and return (names of the tables
+    filled, names of tables in the file that do not exist here). A table that the file does not have is emptied. No
+    trigger fires, so the rows are stored as they were.
 
-    No trigger fires, so the rows are stored as they were. revision: what the file must have in table alembic_version,
-    whose row stays as it is; None for anything. Raises BackupError, and psycopg.Error if rows do not fit into the
-    tables.
+    revision: what the file must have in table alembic_version, whose row stays as it is; None for anything. Raises
+    BackupError for a damaged or unexpected file, and psycopg.Error if rows do not fit into the tables. Does not commit.
     """
     tables: dict[str, list[str]] = dict(connection.execute(_COLUMNS.encode()).fetchall())
     filled, left_out = set[str](), list[str]()

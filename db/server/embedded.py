@@ -49,11 +49,9 @@ START_PAUSE_S = 1.0
 
 
 def find_or_start_server(home: Path, configured: str | None) -> URL:
-    """Return the curation database's URL: the configured one, else that of the home's embedded server, which is started
-    if it is not running.
-
-    configured: the value of CURATION_DB_URL or None. Raises DatabaseUnavailable for text that is no Postgres URL, and
-    if the embedded server does not start.
+    """Return the curation database's URL: `configured`, the value of CURATION_DB_URL, or without it that of the
+    embedded server in the folder `home`. The embedded server is started if it is not running. Raises
+    DatabaseUnavailable for text that is no Postgres URL, and if the embedded server does not start.
     """
     if configured:
         return parse_url(configured)
@@ -61,10 +59,9 @@ def find_or_start_server(home: Path, configured: str | None) -> URL:
 
 
 def start_embedded(home: Path) -> URL:
-    """Start the embedded server of a home folder unless it is running, and return the curation database's URL.
-
-    The URL leads to the server's socket, or after `db.server.access.start_listening` to its port, with the password.
-    Creates the home folder if it is missing. Raises DatabaseUnavailable if the server does not start.
+    """Start the embedded server of a home folder unless it is running, and return the curation database's URL. The URL
+    leads to the server's socket, or after `db.server.access.start_listening` to its port, with the password. Creates
+    missing folders and the server's data; raises DatabaseUnavailable if the server does not start.
     """
     home = home.expanduser().resolve()
     create_home(home)
@@ -194,8 +191,8 @@ def stop_embedded(home: Path) -> bool:
 
 
 def create_home(home: Path) -> None:
-    """Create a home folder that only this account may enter, if it is missing. Raises DatabaseUnavailable if that
-    fails.
+    """Create a home folder that only this account may enter; an existing folder stays as it is. Raises
+    DatabaseUnavailable if that fails.
     """
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

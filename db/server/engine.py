@@ -39,19 +39,16 @@ KEEPALIVE = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count"
 
 
 def format_application_name(work: str = "") -> str:
-    """Return the name under which this process's sessions appear in pg_stat_activity, with host and process id; 63
-    bytes at most.
-
-    work: words to put into the name, such as "lease of ".
+    """Return the name under which sessions of this process appear in pg_stat_activity, with process id and host name,
+    cut to 63 characters. `work` is text to put into the name, such as "lease of ".
     """
     return f"reelsieve {work}process {os.getpid()} on host {socket.gethostname()}"[:63]
 
 
 def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
-    """Return a connection pool after a first connection was tried, with retries for about five seconds while a server
-    starts.
-
-    Raises DatabaseUnavailable, without the password, if the server does not answer or refuses the connection.
+    """Open a pool of connections to a database, and return it after a first connection succeeded. While a server
+    starts, it tries `attempts` times, a quarter of a second apart. Raises DatabaseUnavailable, without the password, if
+    the server does not answer or refuses the connection.
     """
     arguments = {**KEEPALIVE, "application_name": format_application_name()}
     engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4, connect_args=arguments)
@@ -69,8 +66,8 @@ def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
 
 
 def open_connection(url: URL, **settings: Any) -> psycopg.Connection[Any]:
-    """Open a psycopg connection outside any pool. settings: further parameters of libpq. Raises
-    psycopg.OperationalError.
+    """Open a psycopg connection to a database, outside any pool; the caller closes it. `settings` are further arguments
+    of psycopg.connect, such as autocommit or connect_timeout. Raises psycopg.OperationalError if that fails.
     """
     # Not by the URL as text: libpq refuses some characters that SQLAlchemy leaves in it, such as a space in a password.
     _, arguments = url.get_dialect()().create_connect_args(url)
@@ -80,8 +77,8 @@ def open_connection(url: URL, **settings: Any) -> psycopg.Connection[Any]:
 
 
 def build_connection_error(url: URL, error: BaseException) -> DatabaseUnavailable:
-    """Return the exception to raise for a connection that failed with this error; its message gives the remedy and
-    holds no password.
+    """Return the exception to raise after a connection to `url` failed with this error. Its message is one sentence
+    with the reason and a remedy, without the password of the URL.
     """
     reason = str(error).strip().splitlines()[0]
     if DISK_FULL_TEXT in reason:
@@ -108,8 +105,8 @@ def build_connection_error(url: URL, error: BaseException) -> DatabaseUnavailabl
 
 @contextmanager
 def open_psycopg_transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
-    """Yield a pooled psycopg connection in a transaction, for COPY; it commits at the end and rolls back on an
-    error.
+    """Yield a psycopg connection from the pool in a transaction, for COPY. The transaction commits at the end of the
+    context, or rolls back on an error; then the connection goes back to the pool.
     """
     pooled = engine.raw_connection()
     connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg

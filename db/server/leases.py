@@ -38,18 +38,21 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_d
 
 
 def take_one(_n_left: int) -> int:
-    """Return 1, the size of a group when names are taken one at a time."""
+    """Return 1, whatever the number of names left: names are then taken one at a time."""
     return 1
 
 
 class LeaseLost(RuntimeError):
-    """Raised when the connection that held a lease was lost and another process has taken the lease since."""
+    """Raised when the connection that held leases was lost and another process has taken one of them since; the message
+    names that lease.
+    """
 
     plain = True
 
 
 class Leases:
-    """The leases that a process holds, on one connection. As a context manager it gives all of them back at the end.
+    """The leases that this process holds, on one connection to Dagster's database. A lease is a claim on a name, such
+    as a shard's. As a context manager it gives all of them back at the end.
 
     A lease has one holder, or any number that share it: while some share it nobody can hold it exclusively.
 
@@ -71,13 +74,18 @@ class Leases:
         self.close()
 
     def take(self, name: str, *, is_shared: bool = False) -> None:
-        """Take a lease, waiting while another connection holds it. is_shared: share it with others that do so too."""
+        """Take the lease of this name, waiting without a limit while another connection holds it. With `is_shared`, any
+        number of connections that also share it may hold it at once.
+        """
         kind = _SHARED if is_shared else ""
         self._connection.execute(f"SELECT pg_advisory_lock{kind}({_LOCK})".encode(), [self._format_lock_name(name)])
         self._names[name] = kind
 
     def take_if_free(self, name: str) -> bool:
-        """Take a lease unless another connection has it; return whether it is held now."""
+        """Take the lease of this name unless another connection holds it, and return whether this one holds it now.
+        First takes all earlier leases again if the connection was lost; raises LeaseLost if another process has one of
+        them.
+        """
         self.check()
         if not self._try_lock(name, ""):
             return False
@@ -85,7 +93,7 @@ class Leases:
         return True
 
     def give_back(self, name: str) -> None:
-        """Give one lease back; nothing happens if it is not held or the connection is lost."""
+        """Give the lease of this name back; nothing happens if it is not held or the connection is lost."""
         kind = self._names.pop(name, "")
         # A connection that was lost holds nothing.
         with suppress(psycopg.OperationalError):
@@ -99,11 +107,12 @@ class Leases:
         report_wait: Callable[[str], None] = lambda _: None,
         choose_group_size: Callable[[int], int] = take_one,
     ) -> Iterator[list[str]]:
-        """Yield all names once, in groups, while their leases are held: free ones first, others when their holders let
-        go.
+        """Yield all names once, in groups, and hold the leases of a group until the next one is asked for. Free names
+        come first; names that others hold come when these let go, after waiting without a limit. Raises LeaseLost as
+        `check` does.
 
-        choose_group_size: returns the greatest size of the next group, given the number of names left. report_wait:
-        called once per name that others hold when no other name is left.
+        choose_group_size: returns the greatest size of the next group, given the number of names left; by default 1.
+        report_wait: called with a name that others hold when no other name is left, once per name.
         """
         left, reported = list(names), set[str]()
         while left:
@@ -127,15 +136,15 @@ class Leases:
             left = [name for name in left if name not in group]
 
     def find_holder(self, name: str) -> str | None:
-        """Return the session that holds a lease, as text for people; None if nobody holds it."""
+        """Return a text for people about the session that holds a lease: program, host, process, role and time; None if
+        nobody holds it.
+        """
         row = self._connection.execute(_HOLDER.encode(), [self._format_lock_name(name)]).fetchone()
         return None if row is None else str(ServerSession(*row))
 
     def check(self) -> None:
-        """Take all leases again if the connection was lost, else do nothing. Raises LeaseLost if another process has
-        one of them by now.
-
-        Raises psycopg.OperationalError if no connection can be opened.
+        """Take all leases again if the connection was lost, else do nothing. Raises LeaseLost if another process holds
+        one of them by now, and psycopg.OperationalError if no connection can be opened.
         """
         with suppress(psycopg.OperationalError):
             self._connection.execute("SELECT 1")
@@ -151,8 +160,8 @@ class Leases:
                 )
 
     def renew(self) -> bool:
-        """Return whether all leases are still held, or are held again after a lost connection; if not, it may be tried
-        again later.
+        """Return whether all leases are held, after taking them again if the connection was lost. False if that fails
+        now; it may be tried again later.
         """
         try:
             self.check()
@@ -161,7 +170,7 @@ class Leases:
         return True
 
     def close(self) -> None:
-        """Give all leases back and close the connection, so that others find them free at once."""
+        """Give all leases back and close the connection, so that other processes can take them at once."""
         with suppress(psycopg.OperationalError):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
@@ -177,8 +186,9 @@ class Leases:
 
 @contextmanager
 def hold_lease(url: URL, name: str) -> Iterator[Leases]:
-    """Hold the lease of this name until the context ends; waits first while another process holds it. Yields the
-    leases.
+    """Hold the lease of this name until the context ends, and yield the `Leases` that has it. Waits first, without a
+    limit, while another process holds it. `url` is the database that the lease is about; raises
+    psycopg.OperationalError if its server cannot be reached.
     """
     with Leases(url) as leases:
         leases.take(name)
@@ -187,7 +197,8 @@ def hold_lease(url: URL, name: str) -> Iterator[Leases]:
 
 @contextmanager
 def hold_lease_if_free(url: URL, name: str) -> Iterator[bool]:
-    """Hold the lease of this name until the context ends if it is free; yields whether it was.
+    """Try once to take the lease of this name, and yield whether it was free. If so, it is held until the context ends.
+    `url` is the database that the lease is about; raises psycopg.OperationalError if its server cannot be reached.
 
     A free lease proves that its holder is gone; while it is held here, no other process can conclude the same.
     """

@@ -29,13 +29,15 @@ class ListeningAddress:
     password: str
 
     def build_url(self, database: str) -> URL:
-        """Return the URL of a database on this server, with the password."""
+        """Return the URL of the database of this name on the embedded server, as superuser, with the password."""
         query = {"require_auth": "scram-sha-256"}
         return URL.create("postgresql+psycopg", SUPERUSER, self.password, HOST, self.port, database, query)
 
 
 def choose_listening_address() -> ListeningAddress:
-    """Return the first free port from 5433 to 9998 with a new random password. Raises OSError if no port is free."""
+    """Return the first free port of 127.0.0.1 from 5433 to 9998 with a new random password; nothing is stored. Raises
+    OSError if no port is free.
+    """
     for port in PORTS:
         with socket.socket() as probe:
             try:
@@ -47,7 +49,9 @@ def choose_listening_address() -> ListeningAddress:
 
 
 def read_listening_address(home: Path) -> ListeningAddress | None:
-    """Read port and password of the home's server from its file; None if it does not listen."""
+    """Read port and password of a home's embedded server from the file listening.json in the home folder; None if there
+    is no such file, so that the server does not listen.
+    """
     try:
         return ListeningAddress(**json.loads(_file(home).read_text()))
     except FileNotFoundError:
@@ -55,7 +59,9 @@ def read_listening_address(home: Path) -> ListeningAddress | None:
 
 
 def write_listening_address(home: Path, listening: ListeningAddress | None) -> None:
-    """Write the port and password that the home's server uses from its next start on; None stops it from listening."""
+    """Write the port and password that a home's server will use from its next start on into the file listening.json,
+    which only the owner may read. With None the file is removed, and the server no longer listens.
+    """
     if listening is None:
         _file(home).unlink(missing_ok=True)
         return

@@ -12,8 +12,8 @@ from sqlalchemy.engine import Connection
 
 
 def lock_ids(connection: Connection, key: sa.Column[int], ids: Collection[int]) -> set[int]:
-    """Return those of the ids that exist, and lock their rows so that nobody deletes them until the transaction
-    ends.
+    """Return those of the ids that exist in the column `key`, and lock their rows: nobody can delete them until the
+    transaction ends. Waits while another transaction deletes one of them.
     """
     query = sa.select(key).where(key == sa.any_(sa.bindparam("ids"))).order_by(key)
     return set(connection.scalars(query.with_for_update(read=True, key_share=True), {"ids": list(ids)}))
@@ -22,8 +22,8 @@ def lock_ids(connection: Connection, key: sa.Column[int], ids: Collection[int]) 
 def lock_ids_for_copy(
     connection: psycopg.Connection[Any], key: sa.Column[int], ids: Collection[int], *, is_exclusive: bool = False
 ) -> set[int]:
-    """Lock rows and return their ids like `lock_ids`, on a psycopg connection. is_exclusive: a second caller for the
-    same rows waits.
+    """Return those of the ids that exist in the column `key`, and lock their rows against deletion, on a psycopg
+    connection. With `is_exclusive`, another caller for the same rows waits until this transaction ends.
     """
     query = sql.SQL("SELECT {key} FROM {table} WHERE {key} = ANY(%s) ORDER BY {key} FOR {strength}").format(
         key=sql.Identifier(key.name),

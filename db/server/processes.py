@@ -14,7 +14,7 @@ START_LOCK = "start.lock"
 
 
 def is_embedded_running(home: Path) -> bool:
-    """Whether a live Postgres process holds the data folder of a home's embedded server."""
+    """Whether the embedded server of a home folder runs: its lock file names the process id of a live Postgres."""
     pid = _read_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
     return pid is not None and _is_live_postgres(pid)
 
@@ -25,7 +25,7 @@ def has_embedded_data(home: Path) -> bool:
 
 
 def list_running_homes() -> list[Path]:
-    """List the home folders whose embedded server runs on this machine, sorted; those that this user may not read are
+    """List the home folders whose embedded server runs on this machine, sorted. Those that this user may not read are
     left out.
     """
     import psutil
@@ -54,7 +54,9 @@ def is_process_alive(pid: int) -> bool:
 
 
 def remove_dead_lock_files(home: Path) -> None:
-    """Remove the lock files of a home's server if it died: no live Postgres has the process id in them."""
+    """Remove the lock files that a dead server left in a home's data folder, those with the process id of no live
+    Postgres.
+    """
     for lock in (home / "postgres" / "postmaster.pid", *(home / "postgres").glob(".s.PGSQL.*.lock")):
         pid = _read_pid(lock)
         if pid is not None and not _is_live_postgres(pid):

@@ -59,16 +59,16 @@ _OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_writ
 
 
 class QueryError(ValueError):
-    """Raised when the user's SQL could not be run; the message is the server's."""
+    """Raised when the user's SQL could not be run or is not allowed; the message is a sentence of the server or of
+    Reelsieve.
+    """
 
     plain = True
 
 
 def compute_reader_password(url: URL) -> str | None:
-    """Return the reader's password, derived from the owner's, so that it is stored nowhere; None if the owner has no
-    password.
-
-    From no password anyone could derive the reader's.
+    """Return the password of the read-only role, derived from the owner's password in `url`, so that it is stored
+    nowhere. None if the URL has no password, since then anyone could derive the other one.
     """
     if not url.password:
         return None
@@ -76,10 +76,9 @@ def compute_reader_password(url: URL) -> str | None:
 
 
 def create_reader_role(connection: Connection, url: URL) -> None:
-    """Create the read-only role, or refresh its password, settings and rights. Does nothing if there is no such role
-    and this user may not create one.
-
-    `_connect_as_owner` then replaces the role.
+    """Create the read-only role, or set its password, settings and rights anew. Ends sessions of the role that are
+    changing it. Does nothing else if there is no such role and this user may not create one; the owner then runs
+    queries in its place.
     """
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
     for attempt in range(1, _ATTEMPTS + 1):
@@ -146,14 +145,16 @@ def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) 
 
 
 def format_reader_url(url: URL) -> str:
-    """Return the URL of the same database for the reader, as psql takes it, with the password if there is one."""
+    """Return the URL of the same database for the read-only role, as text for psql. It shows the password in clear, if
+    there is one.
+    """
     reader = convert_to_psql_url(url).set(username=READER_ROLE, password=compute_reader_password(url))
     return reader.render_as_string(hide_password=False)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryColumn:
-    """A column of a query's result. is_number: whether its values are numbers."""
+    """A column of a query's result: its name, and whether its values have a numeric type."""
 
     name: str
     is_number: bool
@@ -161,17 +162,18 @@ class QueryColumn:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """The columns of a query's result, and an iterator of its rows, which come from the server as they are read."""
+    """The columns of a query's result, and an iterator of its rows as tuples, which come from the server as they are
+    read. Both are empty for a statement that returns no rows.
+    """
 
     columns: tuple[QueryColumn, ...]
     rows: Iterator[tuple[Any, ...]]
 
 
 def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> list[dict[str, Any]]:
-    """Run one SQL statement as the read-only role and return all its rows as dicts. Raises QueryError and
-    DatabaseUnavailable.
-
-    tell: called with a sentence if the owner had to replace the reader.
+    """Run one SQL statement as the read-only role, and return all its rows as dicts by column. `tell` is called with a
+    sentence if the role cannot log in and the owner runs the statement in a read-only transaction. Raises QueryError
+    for a statement that fails, and DatabaseUnavailable.
     """
     with open_read_only_query(url, query, tell=tell) as answer:
         names = [column.name for column in answer.columns]
@@ -180,11 +182,12 @@ def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> lis
 
 @contextmanager
 def open_read_only_query(url: URL, query: str, *, tell: Callable[[str], object]) -> Iterator[QueryResult]:
-    """Run one SQL statement as the read-only role and yield its columns and rows; rows can be read until the context
-    ends.
+    """Run one SQL statement as the read-only role and yield its columns and rows, which can be read until the context
+    ends. `tell` is called with a sentence if the role cannot log in and the owner runs the statement in a read-only
+    transaction.
 
-    tell: called with a sentence if the owner had to replace the reader. Raises QueryError with the server's sentence,
-    also while rows are read, and DatabaseUnavailable if the database cannot be reached.
+    Raises QueryError with the server's sentence, also while rows are read, and for COPY and repeated column names;
+    DatabaseUnavailable if the database cannot be reached. A statement may take STATEMENT_TIMEOUT.
     """
     if query.lstrip()[:4].lower() == "copy":
         raise QueryError("COPY is not allowed here: write a SELECT")

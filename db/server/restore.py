@@ -39,12 +39,12 @@ def restore_backup(
     make_dagster: Callable[[URL], None],
     tell: ReportProgress,
 ) -> list[str] | None:
-    """Fill the server's databases from a back-up, and return its tables that were left out; None if this very back-up
-    was restored here before.
+    """Fill both databases of a server from the back-up in folder `source`, and return the names of its tables that were
+    left out, since nothing here creates them. None if this very back-up was restored here before. The databases must
+    not exist yet, or hold no dataset and no run; they are replaced only after all rows were restored.
 
-    The databases must not exist yet, or hold no dataset and no run. A table is left out if nothing here creates it.
     metrics, tables: as for `db.schema.migrate.migrate`. make_dagster: creates Dagster's tables in a database. tell:
-    called with progress lines. Raises BackupError.
+    called with progress lines. Raises BackupError, and DatabaseUnavailable if the server cannot be reached.
     """
     tell(f"checks {source}")
     checked = check_backup(source, list_revisions())

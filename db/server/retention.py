@@ -22,8 +22,8 @@ _BATCH = 50_000
 
 @dataclass(frozen=True, slots=True)
 class UnneededRows:
-    """How many rows of one table belong to a model that no scorer in use names, and their size in bytes without
-    indexes.
+    """How many rows of one table of evidence belong to a model that only retired scorers name, and their size in bytes
+    without indexes.
     """
 
     model_id: int
@@ -34,9 +34,10 @@ class UnneededRows:
 
 
 def list_unneeded_evidence(connection: Connection, in_use: Collection[tuple[str, str]]) -> list[UnneededRows]:
-    """List rows of evidence, by model and table, of models that retired scorers used and no other scorer names.
+    """List the rows of evidence that only retired scorers used, counted by model and table: vectors, frames and
+    entailments. `in_use` has (name, revision) of the models in the present settings, which are kept. A model that no
+    scorer ever named is kept too.
 
-    in_use: name and revision of models in the present settings; they are kept although their scorer may never have run.
     A scorer names a model by name and revision, whatever the parameters.
     """
     candidates = connection.execute(_select_retired_models().add_columns(model.c.name, model.c.revision)).all()
@@ -52,10 +53,9 @@ def list_unneeded_evidence(connection: Connection, in_use: Collection[tuple[str,
 
 
 def delete_evidence(engine: Engine, unneeded: Collection[UnneededRows]) -> int:
-    """Delete the evidence that `list_unneeded_evidence` listed, in transactions of up to 50,000 rows, and return the
-    number of deleted rows.
-
-    A model that a scorer names again by now keeps its rows.
+    """Delete the evidence of all models and tables that `list_unneeded_evidence` listed, and return the number of
+    deleted rows. A model that a scorer in use names by now keeps its rows. Every 50,000 rows are a transaction of their
+    own, so an error undoes only the last one.
     """
     freed = 0
     tables = {table.name: table for table in _EVIDENCE}

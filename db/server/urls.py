@@ -18,8 +18,8 @@ class DatabaseUnavailable(RuntimeError):
 
 
 def parse_url(text: str) -> URL:
-    """Return a Postgres URL in any common spelling as a URL with the psycopg 3 driver. Raises DatabaseUnavailable for
-    anything else.
+    """Return a Postgres URL in any common spelling as a URL for the psycopg 3 driver; without a database name it gets
+    "curation". Raises DatabaseUnavailable for any other text, and for Dagster's database.
 
     libpq also takes user, password and database from the query. They are moved to their usual places, where
     `format_url` hides the password and `build_sibling_url` exchanges the database. A server that asks for the password
@@ -59,9 +59,8 @@ def _is_socket(url: URL) -> bool:
 
 
 def convert_to_psql_url(url: URL) -> URL:
-    """Return the URL as people and psql write it, password included, without parameters that `parse_url` added.
-
-    An older psql does not know them.
+    """Return the URL as people and psql write it, password included, without the parameter `require_auth` that
+    `parse_url` added. An older psql does not know it.
     """
     # URLs of the embedded server's socket have `none`.
     is_usual = url.query.get("require_auth") in (_choose_auth(url), "none" if _is_socket(url) else None)
@@ -69,13 +68,15 @@ def convert_to_psql_url(url: URL) -> URL:
 
 
 def format_url(url: URL) -> str:
-    """Return the URL as text for people, without any password, the password of a TLS key included."""
+    """Return the URL as text for people, without any secret: the password is shown as ***, and that of a TLS key is
+    left out.
+    """
     secrets = [name for name in url.query if "password" in name]
     return convert_to_psql_url(url).difference_update_query(secrets).render_as_string(hide_password=True)
 
 
 def build_sibling_url(url: URL, database: str) -> URL:
-    """Return the URL of another database on the same server."""
+    """Return the same URL with another database name, for a database on the same server."""
     return url.set(database=database)
 
 

@@ -25,9 +25,8 @@ _OWN = re.compile(r"reelsieve (lease of )?")
 
 @dataclass(frozen=True, slots=True)
 class ServerSession:
-    """A session of the server: process id, role, and the name that the application gave itself.
-
-    since: when its transaction began, or where it has none, its connection; None where that is hidden from this role.
+    """A session of the Postgres server: process id, role, and the name that its program gave itself. `since` is when
+    its transaction began, or without a transaction its connection; None if this role may not see it.
 
     >>> print(ServerSession(7, "ann", "psql", None))
     psql (server process 7, role ann)
@@ -40,7 +39,9 @@ class ServerSession:
 
     @staticmethod
     def build_columns_sql(activity: str) -> str:
-        """Return the SQL of this class's fields in their order, from pg_stat_activity under the alias `activity`."""
+        """Return SQL for the columns of `pg_stat_activity` that fill this class's fields, in their order. `activity` is
+        the alias of that view in the statement.
+        """
         a = activity
         return f"{a}.pid, {a}.usename, {a}.application_name, coalesce({a}.xact_start, {a}.backend_start)"
 
@@ -62,8 +63,8 @@ WHERE w.wait_event_type = 'Lock' AND (w.application_name = ANY(%(own)s)
 
 
 class LockWatch:
-    """A watch that reports every wait for a lock that lasts for two looks, once, and ends a session of the reader that
-    blocks others too long.
+    """A watch for sessions that wait for locks: it calls `tell` once for every wait that lasts for two looks. It ends a
+    session of the read-only role that blocks others for 5 looks (PATIENCE).
     """
 
     def __init__(self, reader: str, tell: Callable[[str], None]) -> None:
@@ -73,7 +74,9 @@ class LockWatch:
         self._looks: dict[tuple[int, int], int] = {}
 
     def run(self, url: URL, ended: threading.Event, pause_s: float = PAUSE_S) -> None:
-        """Look for waits every `pause_s` seconds until the event is set, connecting again if the server was away."""
+        """Look for waits every `pause_s` seconds until the event `ended` is set. It opens a connection of its own, and
+        another one after an error of the server; such errors are not raised.
+        """
         connection: psycopg.Connection[Any] | None = None
         while not ended.wait(pause_s):
             try:
@@ -88,10 +91,9 @@ class LockWatch:
             connection.close()
 
     def report_waits(self, connection: psycopg.Connection[Any]) -> None:
-        """Look once: report waits seen for the second time, and end a reader's session that has blocked others for
-        PATIENCE looks.
-
-        Raises psycopg.Error.
+        """Look for waits once: report those seen for the second time, and end a session of the read-only role that has
+        blocked others for 5 looks (PATIENCE). Waits of this process count, and waits of other Reelsieve processes for
+        the read-only role or for other programs. Raises psycopg.Error.
         """
         before, self._looks = self._looks, {}
         for is_own, *columns in connection.execute(_WAITS.encode(), self._names).fetchall():
