@@ -27,11 +27,9 @@ _FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(days=31), warn
 
 
 def add_catalogue_metadata(definitions: dg.Definitions, owners: Sequence[str]) -> dg.Definitions:
-    """Return the definitions with owners added to every asset and, where an asset fills a table, its name and columns.
-
-    The asset dataset_report also gets a freshness policy, which warns after 7 days and fails after 31.
-
-    owners: mail addresses, or names of teams after `team:`.
+    """Return the definitions with owners added to every asset and, where an asset fills a table, the table's name and
+    columns. The asset dataset_report also gets a freshness policy, which warns after 7 days and fails after 31. owners:
+    mail addresses, or names of teams after `team:`.
     """
 
     def add_metadata(spec: dg.AssetSpec) -> dg.AssetSpec:

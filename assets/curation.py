@@ -34,7 +34,8 @@ class _Scorers(dict[str, Scorer]):
 
 
 class Curation:
-    """The database, scorers and home folder of an installation, as the Dagster resource that every asset receives.
+    """The database, scorers and home folder of an installation, as the Dagster resource `curation` of the assets; all
+    three are opened on first use. It also holds the results and judgements of the current run.
 
     A plain object rather than a configurable resource: the database's URL may hold a password, and Dagster shows and
     stores the configuration of its resources.
@@ -64,8 +65,10 @@ class Curation:
 
     @cached_property
     def home(self) -> Path:
-        """The path of the home folder. On first use the folder is created or checked, and UntrustedHome is raised for
-        somebody else's; a process that only computes for another machine never needs it.
+        """The path of the home folder. The first use creates or checks the folder; it raises UntrustedHome for a home
+        that this account neither made nor trusts.
+
+        A process that only computes for another machine never needs it.
         """
         return self._open_home()
 
@@ -77,8 +80,8 @@ class Curation:
     @cached_property
     def scorers(self) -> dict[str, Scorer]:
         """One scorer for every metric and simple score that can be used, by name, built from the settings on first use.
-
-        No model loads before a scorer needs it. A look-up of a metric whose package is broken raises UnusableMetric.
+        No model loads before a scorer needs it. A look-up of a metric whose package is broken raises UnusableMetric;
+        any other unknown name raises KeyError.
         """
         made = _Scorers(self.broken_metrics)
         for metric, scorer in self._scorers.items():
@@ -98,15 +101,15 @@ class Curation:
         return [metric for metric in METRICS if metric in self.scorers]
 
     def leave_out_metric(self, metric: str, reason: str) -> None:
-        """Mark a metric of an installed package as broken: its scorer is dropped, and the user is informed of the
-        reason.
-
-        reason: part of a sentence that says what is wrong.
+        """Mark a metric of an installed package as broken: drop its scorer, and report the reason to the user. reason:
+        part of a sentence that says what is wrong.
         """
         self.broken_metrics[metric] = BrokenMetric(metric, find_package(metric), reason)
         self.__dict__.get("scorers", {}).pop(metric, None)
         self._report_broken(self.broken_metrics[metric])
 
     def create_folder(self, name: str) -> Path:
-        """Return the folder of this name in the home folder, created for this account only where it is missing."""
+        """Return the path of the folder `name` in the home folder; create it, for this account only, where it is
+        missing.
+        """
         return create_home_folder(self.home, name)

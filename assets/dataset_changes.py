@@ -18,10 +18,8 @@ class DatasetChanged(RuntimeError):
 
 @contextmanager
 def report_dataset_changes() -> Iterator[None]:
-    """Run a block of code; if it fails and a dataset that it looked up was dropped or renamed since, raise
-    DatasetChanged.
-
-    Any other failure is raised as it is.
+    """Run a block of code as a context manager. If the block fails and a dataset that it looked up was dropped or
+    renamed since, raise DatasetChanged. Any other failure is raised as it is.
 
     A dropped dataset shows in many ways: a foreign key without its row, an empty list, an unknown name. None of them
     says what happened. So the datasets are looked up again after any exception of a command, a page or a function.
@@ -39,9 +37,7 @@ def report_dataset_changes() -> Iterator[None]:
 
 
 def add_dataset_check(explain_change: Callable[[], str | None]) -> None:
-    """Register a function that returns a sentence about a dataset's change, or None; `report_dataset_changes` calls it
-    if its block fails.
-
-    explain_change: returns a sentence that says what happened to a dataset, or None where it did not change.
+    """Register a function that `report_dataset_changes` calls if its block fails. The function returns a sentence that
+    says what happened to a dataset, or None where the dataset did not change.
     """
     _CHECKS.set((*_CHECKS.get(), explain_change))

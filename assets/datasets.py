@@ -51,11 +51,9 @@ class UnknownShard(ValueError):
 
 
 def check_dataset_name(name: str, folder: Path, home: Path) -> None:
-    """Raise BadDatasetName unless the name has only letters, digits, `_`, `.` and `-`, at most 100, and is not
-    reserved.
-
-    It begins with a letter or digit. The name `demo` is reserved for the folder `demo` of the home folder, which
-    `reelsieve demo` makes.
+    """Raise BadDatasetName for a name that is not allowed. A name has 1 to 100 letters, digits, `_`, `.` and `-`, and
+    begins with a letter or digit. `demo` is reserved for the folder `demo` of the home folder, which `reelsieve demo`
+    makes. folder: that of the manifest.
 
     >>> check_dataset_name("mine", Path("clips"), Path("home"))
     >>> check_dataset_name("demo", Path("home/demo"), Path("home"))
@@ -82,9 +80,8 @@ def list_shard_keys(dataset: Dataset) -> list[str]:
 
 
 def choose_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str, int]:
-    """Return the shards with the given numbers, all of them for None, as a mapping from partition key to number.
-
-    Raises UnknownShard for a number that the dataset does not have.
+    """Return the chosen shards of a dataset as a mapping from partition key to shard number, in order. numbers: the
+    wanted ones; None chooses all shards. Raises UnknownShard for a number that the dataset does not have.
 
     >>> choose_shards(Dataset(dataset_id=1, name="demo", n_shards=3), [2])
     {'demo:0002': 2}
@@ -96,10 +93,8 @@ def choose_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str
 
 
 def require_dataset(engine: Engine, name: str) -> Dataset:
-    """Load the dataset of this name from the database; raise UnknownDataset, which names a similar one or the remedy,
-    where there is none.
-
-    Work that fails later is reported as DatasetChanged if the dataset was dropped or renamed meanwhile.
+    """Load the dataset of this name from the database. Where there is none, raise UnknownDataset, whose message
+    suggests a similar name or the command that ingests one. The dataset is also registered with `watch_dataset`.
     """
     if (dataset := find_and_watch_dataset(engine, name)) is not None:
         return dataset
@@ -110,9 +105,8 @@ def require_dataset(engine: Engine, name: str) -> Dataset:
 
 
 def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
-    """Load the dataset of this name from the database, or return None where there is none.
-
-    Work that fails later is reported as DatasetChanged if the dataset was dropped or renamed meanwhile.
+    """Load the dataset of this name from the database, or return None where there is none. The dataset is also
+    registered with `watch_dataset`.
     """
     with engine.connect() as connection:
         dataset = find_dataset(connection, name)
@@ -122,9 +116,8 @@ def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
 
 
 def watch_dataset(engine: Engine, dataset: Dataset) -> None:
-    """Register a dataset, so that work that fails later raises DatasetChanged if it was dropped or renamed meanwhile.
-
-    `assets.dataset_changes.report_dataset_changes` does the report.
+    """Register a dataset for `report_dataset_changes`: if its block fails later and the dataset was dropped or renamed
+    since, DatasetChanged is raised.
     """
     add_dataset_check(partial(_explain_change, engine, dataset))
 

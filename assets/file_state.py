@@ -20,13 +20,13 @@ class IngestedFileChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """Size, times and inode of a file, which show whether it may have changed; the fields are columns of table `video`.
+    """The size, times and inode of a file at one moment, as in the columns of table `video`. `mtime_ns` is the time of
+    the last writing, `ctime_ns` that of any change, both in nanoseconds. An object of a store has only a size, and
+    perhaps an `etag`, the mark by which the store recognises a content.
 
-    An object of a store has only a size, and perhaps an `etag`, the mark by which the store recognises a content.
-
-    Anyone can set the size and the modification time of a file, but not its time of change (`ctime_ns`, in nanoseconds)
-    or its number (`inode`). A copy or a move to another disk or host changes these two as well, so the content decides
-    where they differ. Both are None for videos that were ingested before they were stored; None agrees with any value.
+    Anyone can set the size and the modification time of a file, but not its time of change or its number (`inode`). A
+    copy or a move to another disk or host changes these two as well, so the content decides where they differ. Both are
+    None for videos that were ingested before they were stored; None agrees with any value.
     """
 
     size_bytes: int
@@ -37,17 +37,19 @@ class FileState:
 
     @classmethod
     def build_from_stat(cls, status: os.stat_result) -> FileState:
-        """Build the state from what `os.stat` returns for a file."""
+        """Build the state from what `os.stat` returns for a file; of the inode the lowest 63 bits are kept."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & _INODE_BITS)
 
     @classmethod
     def build_from_video_row(cls, video: Any) -> FileState:
-        """Build the state that a file had when it was ingested, from a row of table `video`."""
+        """Build the state that a file had when it was ingested, from a row of table `video` with its columns as
+        attributes.
+        """
         return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
 
     def matches(self, stored: FileState) -> bool:
-        """Return whether size, times and inode equal the stored ones, so that the file is unchanged; a stored
-        `ctime_ns` or `inode` of None equals any value.
+        """Return whether size, `mtime_ns`, `ctime_ns` and `inode` equal the stored ones, so that the file counts as
+        unchanged. A stored `ctime_ns` or `inode` of None equals any value, and `etag` is not compared.
         """
         return (
             (self.size_bytes, self.mtime_ns) == (stored.size_bytes, stored.mtime_ns)
@@ -58,9 +60,8 @@ class FileState:
 
 def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileState:
     """Return the present state of the file at a path; raise IngestedFileChanged unless it is the file that was
-    ingested. Its content is read and hashed only if its state has changed.
-
-    stored, sha256: state and SHA-256 (32 bytes) of the ingested file. The content is read only if the state differs.
+    ingested. stored, sha256: state and SHA-256 (32 bytes) of the ingested file. The content is read and hashed only if
+    the state has changed.
 
     Raises:
         IngestedFileChanged: the file is gone or not a regular one, a link is on its path, or its content has changed.
@@ -84,8 +85,8 @@ def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileSta
 
 
 def has_content(path: Path, state: FileState, stored: FileState, sha256: bytes) -> bool:
-    """Return whether a file with another state still has the stored content; reads the file only if the size is equal.
-
-    sha256: of the stored content, 32 bytes. Raises OSError if the file cannot be read.
+    """Return whether a file, whose state may have changed, still has the stored content. It is read and hashed only if
+    the sizes in `state` (now) and `stored` are equal. sha256: of the stored content, 32 bytes. Raises OSError if the
+    file cannot be read.
     """
     return state.size_bytes == stored.size_bytes and bytes.fromhex(compute_content_sha256(path)) == sha256

@@ -35,11 +35,11 @@ _AboutVideo = CaptionRow | KeypointRow | QARow
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The counts of what a dataset or a manifest holds, with the samples of its first 500 videos.
+    """The counts of what a dataset or a manifest holds, and the samples of its first 500 videos by order of keys.
+    `files` counts videos with a file, `captions` only candidates, `size_bytes` the bytes of a manifest's files on this
+    machine. `dataset` is "" for a manifest; `first_samples` come with their known inputs.
 
-    `files`: videos with a file. `captions`: candidates only. `size_bytes`: total size of the files of a manifest on
-    this machine. `dataset`: its name, "" for a manifest. `first_samples`: samples of the first videos by order of keys,
-    with their known inputs. `first_videos`: for a manifest, the rows of these videos by the video_id in the samples.
+    `first_videos`: for a manifest, the rows of the first videos by the video_id in the samples; empty for a dataset.
     """
 
     videos: int
@@ -69,10 +69,9 @@ class Holdings:
 
 
 def read_manifest_holdings(folder: Path) -> Holdings:
-    """Read every table of a manifest folder once and count its rows; no video is decoded.
-
-    The result has no dataset name yet. Rows are counted whether they are valid or not. Raises ManifestError where the
-    folder holds no manifest.
+    """Read every table of a manifest folder once and return its counts and first samples. Rows are counted whether they
+    are valid or not, and no video is decoded. The result has no dataset name. Raises ManifestError where the folder
+    holds no manifest.
     """
     manifest = read_manifest_folder(folder)
     tally = HoldingsTally(folder, manifest.dimensions)
@@ -84,9 +83,8 @@ def read_manifest_holdings(folder: Path) -> Holdings:
 
 def load_dataset_holdings(connection: Connection, dataset: Dataset, inputs: Collection[Input[Any]]) -> Holdings:
     """Load the counts of a stored dataset and its first samples; a video that does not decode counts as one without a
-    file.
-
-    inputs: what the scorers need to know about the first samples; without any, no samples are loaded.
+    file. inputs: what the scorers need to know about the first samples; without any, no samples are loaded. The size of
+    files is not counted and stays 0.
     """
     counts = load_dataset_summary(connection, dataset.name)
     first = list_samples_of_first_videos(connection, dataset.dataset_id, FIRST_VIDEOS)
@@ -105,10 +103,9 @@ def load_dataset_holdings(connection: Connection, dataset: Dataset, inputs: Coll
 
 @dataclass(slots=True)
 class HoldingsTally:
-    """Counts the rows of a manifest one by one, and keeps the valid rows about its first videos by order of keys.
-
-    A video's row has to come before the rows about it. media_folder: the folder that the paths of videos are relative
-    to. dimensions: the names that keypoints may use.
+    """A counter of a manifest's rows, which also keeps the valid rows about the first 500 videos by order of keys. A
+    video's row has to be added before the rows about it. `media_folder` is the folder that paths of videos are relative
+    to, and `dimensions` are the names that keypoints may use.
     """
 
     media_folder: Path
@@ -121,7 +118,9 @@ class HoldingsTally:
     _rows: dict[str, list[tuple[int, _AboutVideo]]] = field(default_factory=dict)
 
     def add(self, raw: RawRow) -> None:
-        """Count a row, valid or not, and keep it if it is valid and about one of the first videos."""
+        """Count a row, valid or not, and keep it if it is valid and about one of the first videos. The size of a
+        video's file is looked up on the disk.
+        """
         fields = raw.fields or {}
         self.counts[raw.kind] += 1
         self.counts["reference"] += raw.kind == "caption" and fields.get("role") == "reference"
@@ -221,8 +220,8 @@ def _group_by_video(rows: Iterable[CaptionRow | KeypointRow], key: str) -> dict[
 
 
 def measure_file_size(folder: Path, path: str) -> int:
-    """Return the size in bytes of the file at a manifest's path; 0 for an address elsewhere and for a path that ingest
-    refuses.
+    """Return the size in bytes of the file at a manifest's path. The size is 0 for an address, for a path that ingest
+    refuses, and for a file that cannot be looked up.
     """
     try:
         return 0 if is_address(path) else resolve_inside(folder, path).stat().st_size

@@ -13,20 +13,19 @@ DEMO_DATASET = "demo"
 
 
 def find_home(start: Path | None = None) -> Path:
-    """Return the home folder of a folder, by default the current one: the nearest `.reelsieve` in it or above it, else
-    `.reelsieve` in the folder itself, which may not exist yet.
+    """Return the path of the home folder that belongs to the folder `start`, by default the current one. It is the
+    nearest `.reelsieve` in the folder or above it; without any, `.reelsieve` in the folder, which may not exist yet.
 
-    It is the nearest `.reelsieve` in the folder or above it, and without any `.reelsieve` in the folder itself. Above
-    the folder only a home of this user counts, since anyone who may write into a home decides what its server runs.
+    Above the folder only a home of this user counts, since anyone who may write into a home decides what its server
+    runs.
     """
     return find_nearest_path(HOME_NAME, Path.is_dir, start) or (start or Path.cwd()).resolve() / HOME_NAME
 
 
 def find_nearest_path(name: str, is_match: Callable[[Path], bool], start: Path | None = None) -> Path | None:
-    """Find the nearest path of this name that fits, in a folder or above it; None where there is none.
-
-    Above the folder itself only a path that this user owns counts. is_match: whether a path fits. start: the current
-    folder where it is None.
+    """Find the nearest path of this name that fits, in the folder `start` or above it; None where there is none.
+    `is_match` returns whether a path fits; `start` is by default the current folder. Above the folder itself only a
+    path that this user owns counts.
     """
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
@@ -37,8 +36,8 @@ def find_nearest_path(name: str, is_match: Callable[[Path], bool], start: Path |
 
 
 def list_homes_nearby(start: Path | None = None) -> list[Path]:
-    """List the home folders that exist one level below a folder, or in its sibling folders; folders that cannot be read
-    are skipped.
+    """List the home folders that exist directly below a folder's subfolders or siblings, by default those of the
+    current folder. The homes of subfolders come first. Folders that cannot be read are skipped.
     """
     start = (start or Path.cwd()).resolve()
     homes: list[Path] = []

@@ -9,14 +9,18 @@ from pathlib import Path
 
 
 def create_home_folder(home: Path, name: str) -> Path:
-    """Return the folder of this name in the home, created for this account only where it is missing."""
+    """Return the path of the folder `name` in the home; create it, for this account only, where it is missing. The home
+    has to exist.
+    """
     folder = home / name
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 
 def is_readable_by_others(home: Path) -> bool:
-    """Return whether other accounts of this machine may list the home, or read or list anything directly in it."""
+    """Return whether other accounts of this machine have access to the home. That is so if they may list it or write
+    into it, or may pass through it to an entry that is open to them. Links in the home do not count.
+    """
     mode = home.stat().st_mode & 0o077
     # An account that may only pass through, as the server of root's home must, can read entries that are open to it.
     may_pass = bool(mode & 0o011)
@@ -29,7 +33,9 @@ def _is_open(entry: os.DirEntry[str]) -> bool:
 
 @contextmanager
 def keep_files_private() -> Iterator[None]:
-    """Let all files that this process and its children create during the block be readable by this account only."""
+    """Let all files that this process and its children create during the block be accessible to this account only. The
+    block changes the umask of the process and sets it back at the end.
+    """
     before = os.umask(0o077)
     try:
         yield

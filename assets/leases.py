@@ -23,15 +23,13 @@ def lease_partitions(
     tell: LineWriter,
     choose_group_size: Callable[[int], int] = take_one,
 ) -> Iterator[tuple[list[str], LineWriter]]:
-    """Yield groups of partitions in which only this process may compute the asset, with a function that logs a line for
-    them; free ones come first, and for others it waits.
+    """Yield groups of partitions in which only this process may compute the asset, until the next group is asked for.
+    Every partition comes once: free ones first, then those that another process worked on, for which it waits. A group
+    comes with a function that checks the leases and passes a line on to `tell`.
 
-    Every partition comes once. It waits for partitions that another process works on. A group comes with a function
-    that passes a line on to `tell` after a check that the leases are still held; it raises LeaseLost where another
-    process took a partition over after the connection was lost. Nobody can drop or rename the datasets meanwhile.
-
-    tell_waiting: called with a line that names the process this one waits for. choose_group_size: the most partitions
-    of a group, for the number that is left.
+    That function raises LeaseLost where another process took a partition over after the connection was lost. Nobody can
+    drop or rename the datasets meanwhile. tell_waiting: called with a line that names the process this one waits for.
+    choose_group_size: returns the most partitions of the next group, given the number that is left.
     """
     names = {format_lease_name(asset, partition): partition for partition in partitions}
     datasets = {partition.rpartition(":")[0] or partition for partition in names.values()}
@@ -50,16 +48,17 @@ def lease_partitions(
 
 
 def format_lease_name(asset: str, partition: str) -> str:
-    """Return the name of the lease that a process holds while it computes an asset of a partition."""
+    """Return the name of the lease that a process holds while it computes an asset of a partition: "ASSET of
+    PARTITION".
+    """
     return f"{asset} of {partition}"
 
 
 @contextmanager
 def hold_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
-    """Keep others from dropping or renaming datasets until the block ends; yields the leases, for more on the same
-    connection.
-
-    names: there may be no such dataset yet. Waits while a drop or a renaming is under way.
+    """Keep others from dropping or renaming the datasets of these names until the block ends; there may be no such
+    dataset yet. Yields the leases, which can take more on the same connection. Waits while a drop or a renaming is
+    under way.
     """
     with Leases(engine.url) as leases:
         for name in names:
@@ -68,5 +67,7 @@ def hold_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
 
 
 def format_dataset_lease_name(name: str) -> str:
-    """Return the name of the lease on a dataset, which its users share and a drop or renaming has for itself."""
+    """Return the name of the lease on a dataset: its users share the lease, and a drop or renaming holds it
+    exclusively.
+    """
     return f"dataset {name}"

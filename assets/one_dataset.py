@@ -32,10 +32,10 @@ def build_dataset_assets(
     dataset: str, folder: Path, metrics: Sequence[str], recipe: Recipe | None
 ) -> list[dg.AssetsDefinition]:
     """Build Dagster assets for one dataset: its samples, the evidence and scores of these metrics, and a recipe's
-    subset.
+    subset. Their keys are [dataset, asset name]. Simple scores that need no other model are added; without a recipe
+    there is no subset. folder: the manifest that is ingested.
 
-    Their keys are [dataset, asset name]; each does what the platform's asset of that name does, on all shards. Simple
-    scores that need no other model are computed with the metrics. Without a recipe there is no subset.
+    Each asset does what the platform's asset of that name does, on all shards.
     """
     builder = _DatasetAssetBuilder(dataset, (*metrics, *list_accompanying_scores(metrics)))
     assets = [

@@ -23,11 +23,9 @@ class UntrustedHome(SettingsError):
 
 
 def open_home(home: Path, *, is_named_by_user: bool) -> str | None:
-    """Create a home that does not exist yet and mark it as this account's; raise UntrustedHome for one that another
-    account made. Return None, or a sentence for the user if a new home could not be marked.
-
-    is_named_by_user: whether the user named the home outside of any folder's file, which makes any home count. Returns
-    None, or a sentence for the user where a new home could not be marked.
+    """Create a home that does not exist yet, and mark it as this account's; raise UntrustedHome for a home of another
+    account. is_named_by_user: whether the user named the home outside of any folder's file, which makes any home count.
+    Return None, or a sentence for the user if a new home could not be marked.
     """
     if is_own_home(home) or (is_named_by_user and not _is_new(home)):
         return None
@@ -57,8 +55,8 @@ def open_home(home: Path, *, is_named_by_user: bool) -> str | None:
 
 
 def is_own_home(home: Path) -> bool:
-    """Return whether this account made or trusted this home, and it was not replaced since; False where it does not
-    exist.
+    """Return whether this account made or trusted this home, and it was not replaced since. A home that does not exist
+    gives False. The answer is read from the home's file `identity` and the account's list of trusted files.
     """
     try:
         # In another account's home it may be a pipe that stays empty, or a link to an endless file.
@@ -71,9 +69,8 @@ def is_own_home(home: Path) -> bool:
 
 
 def trust_home(home: Path) -> None:
-    """Mark a home as this account's: write a new identity into it and add that to the account's list of trusted files.
-
-    Raises SettingsError where it cannot be written.
+    """Mark a home as this account's: write a new random identity into it and add that to the account's list of trusted
+    files. Raises SettingsError where either cannot be written.
     """
     fresh = home / f"{IDENTITY}-{secrets.token_hex(4)}.new"
     # Nobody can guess it, so a folder that takes the home's place later has another one.

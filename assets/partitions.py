@@ -21,9 +21,8 @@ RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_p
 
 
 def list_tagged_partitions(tags: Mapping[str, str], known: Mapping[str, int]) -> list[str]:
-    """List the partitions that a run's tags name, one or a range; empty where they name none, or an unknown one.
-
-    known: the place of every partition in Dagster's order.
+    """List the partition keys that a run's tags name, one or a range. The list is empty where the tags name none, or
+    one that is not known. known: the place of every partition in Dagster's order, by key.
 
     >>> list_tagged_partitions({RANGE_START: "d:0001", RANGE_END: "d:0002"}, {"d:0000": 0, "d:0001": 1, "d:0002": 2})
     ['d:0001', 'd:0002']
@@ -36,7 +35,8 @@ def list_tagged_partitions(tags: Mapping[str, str], known: Mapping[str, int]) ->
 
 
 def format_tagged_partitions(tags: Mapping[str, str]) -> str:
-    """Return the partition or the range that a run's tags name, as text; "no partition" for none.
+    """Format the partitions that a run's tags name as text: a key, or "FIRST to LAST" for a range. Tags without a
+    partition give "no partition".
 
     >>> format_tagged_partitions(build_range_tags("d:0000", "d:0007")), format_tagged_partitions({})
     ('d:0000 to d:0007', 'no partition')
@@ -45,8 +45,8 @@ def format_tagged_partitions(tags: Mapping[str, str]) -> str:
 
 
 def build_range_tags(first: str, last: str) -> dict[str, str]:
-    """Build the tags of a run over a range of a dataset's partitions, both ends included, and the tag that names the
-    dataset.
+    """Build the tags of a run over a range of a dataset's partitions, from the key `first` to the key `last`, both
+    included. A range of one partition gets the tag of a single partition. A further tag, `dataset`, names the dataset.
 
     >>> build_range_tags("d:0000", "d:0000")
     {'dagster/partition': 'd:0000', 'dataset': 'd'}
@@ -56,6 +56,8 @@ def build_range_tags(first: str, last: str) -> dict[str, str]:
 
 
 def register_partitions(instance: dg.DagsterInstance, dataset: Dataset) -> None:
-    """Add a dataset and its shards to Dagster's dynamic partitions; those that exist stay as they are."""
+    """Add a dataset and the keys of its shards to Dagster's dynamic partitions `dataset` and `shard`; those that exist
+    stay as they are.
+    """
     instance.add_dynamic_partitions(str(DATASETS.name), [dataset.name])
     instance.add_dynamic_partitions(str(SHARDS.name), list_shard_keys(dataset))

@@ -15,21 +15,20 @@ from assets.scores.pending import count_refusals, format_refusals
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
 from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO, Input
 
-# What a metric needs in place of a model that cannot see the videos; by that model.
+# The sentences on the model that a metric needs, by the model that cannot see the videos.
 _BETTER_MODELS = {
-    DEMO_ENCODER: "another encoder, since the built-in one only works on the demo: set "
-    "REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
-    HUMAN_NOTES: "a model that sees videos, in place of captions by people: set REELSIEVE_QEVA_VIDEO_MODEL",
+    DEMO_ENCODER: "another encoder: the built-in encoder only works on the demo. Set REELSIEVE_IMAGE_TEXT_ENCODER "
+    "and _CHECKPOINT",
+    HUMAN_NOTES: "a model that sees videos, in place of captions by people. Set REELSIEVE_QEVA_VIDEO_MODEL",
 }
 _NOTHING_TO_SCORE = "candidate captions"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a dataset or manifest: which metrics can score some of its samples, and what the others lack.
-
-    `needs`: by metric that can score none of the first samples, what is missing. A metric that can score may still give
-    no value where models find nothing good enough, such as questions for QEVA.
+    """The plan of a dataset or manifest: its `holdings`, the names of the `metrics` that can score some of its samples,
+    and `needs`. `needs` says what is missing, by metric that can score none of the first samples. A metric that can
+    score may still give no value where models find nothing good enough, such as questions for QEVA.
     """
 
     holdings: Holdings
@@ -37,8 +36,8 @@ class Plan:
     needs: Mapping[str, str]
 
     def format_lines(self) -> Iterator[str]:
-        """Yield the sentences of the plan: counts, facts, metrics that can score, and a line for every metric that
-        cannot.
+        """Yield the lines of the plan: counts of what it holds, facts if there are any, the metrics that can score, and
+        a line "METRIC needs ..." for every metric that cannot.
         """
         yield f"holds: {_format_counts(self.holdings)}"
         texts, videos = self.holdings.samples > 0, self.holdings.files > 0
@@ -51,7 +50,8 @@ class Plan:
 
 
 def build_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:
-    """Build the plan for these holdings: every scorer is asked whether it would refuse the first samples. Loads no
+    """Build the plan for these holdings. A metric needs something where there are no samples, where the holdings have
+    none of the inputs that it can use, or where its scorer would refuse all first samples. scorers: by metric. Loads no
     model.
     """
     needs = {metric: lacks for metric, scorer in scorers.items() if (lacks := _explain_missing(holdings, scorer))}

@@ -9,8 +9,8 @@ SECONDS_BETWEEN = 2.0
 
 
 def throttle_lines(say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
-    """Return a function that passes a line on to `say` unless it passed one in the last two seconds; other lines are
-    dropped.
+    """Return a function that passes a line on to `say`, unless it passed one on in the last two seconds; such lines are
+    dropped. clock: returns the time in seconds.
 
     >>> times, lines = iter([0.0, 0.5, 2.5]), []
     >>> tell = throttle_lines(lines.append, clock=lambda: next(times))

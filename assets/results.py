@@ -27,7 +27,8 @@ R = TypeVar("R")
 
 
 class RunResults:
-    """The reports of a run's assets, the scores that it wrote by shard, and the shards that failed.
+    """The reports of a run's assets, the counts of scores that it wrote by metric and shard, and the errors of shards
+    that failed. They are kept in memory.
 
     One bad shard keeps no other one from being scored: its error is kept here, later assets leave it out, and the run
     fails at its end.
@@ -39,34 +40,40 @@ class RunResults:
         self._failed: dict[str, dict[str, RuntimeError]] = {}
 
     def keep_report(self, asset: str, report: object) -> None:
-        """Keep the report of an asset for the command that started the run; it replaces an earlier one."""
+        """Keep the report of an asset, any object, for the command that started the run; it replaces an earlier one."""
         self._reports[asset] = report
 
     def find_report(self, asset: str, kind: type[R]) -> R | None:
-        """Return the report that an asset kept; None where the run did not get so far, or the report is of another
-        kind.
+        """Return the report that an asset kept, if it is an instance of the class `kind`. None where the run did not
+        get so far, or the report is of another class.
         """
         report = self._reports.get(asset)
         return report if isinstance(report, kind) else None
 
     def add_scores(self, metric: str, shard: str, scores: ShardScores) -> None:
-        """Keep the counts of what was scored on a shard; counts of an earlier call for it are added."""
+        """Keep the counts of what a metric scored on a shard, which is named by its partition key. The counts of an
+        earlier call for the same shard are added.
+        """
         if before := self._scores.get((metric, shard)):
             n_pending, n_written = before.n_pending + scores.n_pending, before.n_written + scores.n_written
             scores = replace(scores, n_pending=n_pending, n_written=n_written)
         self._scores[metric, shard] = scores
 
     def find_scores(self, metric: str, shard: str) -> ShardScores | None:
-        """Return the counts of what a metric scored on a shard; None where the run did not get so far."""
+        """Return the counts of what a metric scored on a shard, named by its partition key; None where the run did not
+        get so far.
+        """
         return self._scores.get((metric, shard))
 
     def add_errors(self, asset: str, errors: Mapping[str, RuntimeError]) -> None:
-        """Keep the errors of shards that failed at an asset, by partition key. The first error of a shard stays."""
+        """Keep the errors of shards that failed at an asset, by partition key. The first error of a shard at the asset
+        stays.
+        """
         self._failed[asset] = {**errors, **self._failed.get(asset, {})}
 
     def collect_errors(self, assets: Iterable[str] | None = None) -> dict[str, RuntimeError]:
-        """Return the first error of every shard that failed at one of these assets, by partition key; None means all
-        assets.
+        """Return the error of every shard that failed at one of these assets, by partition key; None means all assets.
+        Where a shard failed at several, the error of the first of these assets counts.
         """
         errors: dict[str, RuntimeError] = {}
         for asset in self._failed if assets is None else assets:
@@ -74,7 +81,7 @@ class RunResults:
         return errors
 
     def list_unfailed_shards(self, shards: Sequence[RunShard], assets: Collection[str]) -> list[RunShard]:
-        """List the shards, in order, that failed at none of these assets."""
+        """List the shards, in the order given, that failed at none of these assets so far."""
         failed = self.collect_errors(assets)
         return [shard for shard in shards if shard.key not in failed]
 
@@ -86,8 +93,8 @@ class RunResults:
         }
 
     def build_error(self) -> RuntimeError | None:
-        """Build one error that names all shards that failed; return the error itself where one failed, None where none
-        did.
+        """Return the error to end the run with: None where no shard failed, the shard's own error where one failed. For
+        several, build a CheckFailed that names all failed shards and quotes the first error.
         """
         failed = self.collect_errors()
         first = next(iter(failed.values()), None)
@@ -97,9 +104,8 @@ class RunResults:
 
 
 def build_check_errors(asset: str, failed: Mapping[str, Collection[str]]) -> dict[str, RuntimeError]:
-    """Build one CheckFailed for every shard in which blocking checks of an asset failed, by partition key.
-
-    failed: by check, the shards in which it failed.
+    """Build one CheckFailed for every shard in which blocking checks of an asset failed, by partition key. failed: by
+    the name of a check, the partition keys of the shards in which it failed.
 
     >>> print(build_check_errors("vcs_score", {"coverage": ["d:0001"], "in_range": []})["d:0001"])
     a blocking check failed, the scores are kept: coverage of vcs_score in d:0001; look at it with reelsieve ui

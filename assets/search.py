@@ -30,7 +30,7 @@ TOO_SMALL = "it is too small to find one video among others, so the order is har
 
 
 class NothingToSearch(RuntimeError):
-    """Raised when no stored vector can be compared with the text, or when the encoder knows no word of it."""
+    """Raised when no stored vector can be compared with the text, or when the encoder has no vector for the text."""
 
     plain = True
 
@@ -41,10 +41,9 @@ class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The rows that are nearest to a text, nearest first, the name of the encoder, and notes about the answer's limits.
-
-    rows: for captions dataset, video, sample, system, similarity and text; for frames dataset, video, time_s and
-    similarity. The similarity is a cosine in [-1, 1]; it orders the rows and is no score.
+    """The rows that are nearest to a text, nearest first, the name of the encoder, and notes about the limits of the
+    answer. A row has the keys dataset, video, sample, system, similarity and text for captions; for frames dataset,
+    video, time_s and similarity. The similarity is a cosine in [-1, 1]; it orders the rows and is no score.
     """
 
     rows: list[dict[str, Any]]
@@ -56,9 +55,8 @@ def search_captions(
     engine: Engine, settings: TextEncoderSettings, text: str, dataset: Dataset | None, limit: int
 ) -> SearchResult:
     """Find the captions whose stored vectors are nearest to a text, at most `limit`, by the text encoder of the
-    settings. Raises NothingToSearch where no caption has a vector of it.
-
-    dataset: None for all. Loads the encoder. Raises NothingToSearch where no caption has a vector of it.
+    settings, which is loaded. dataset: None searches all datasets. Raises NothingToSearch where no caption has a vector
+    of that encoder, and where the encoder gives the text no vector.
     """
     encoder = settings.make_text_encoder()
     name = encoder.identity.model_id
@@ -82,11 +80,9 @@ def search_captions(
 def search_frames(
     engine: Engine, settings: SearchSettings, text: str, dataset: Dataset | None, limit: int
 ) -> SearchResult:
-    """Find the videos that have the frames nearest to a text, at most `limit`, by the image-text encoder of the
-    settings. Raises NothingToSearch where no frame has a vector of it.
-
-    dataset: None for all. Loads the encoder. Raises NothingToSearch where no frame has a vector of it with this
-    sampling, and where the demo's encoder knows no word of the text.
+    """Find the videos with the frames nearest to a text, at most `limit`, by the image-text encoder of the settings,
+    which is loaded. dataset: None searches all datasets. Raises NothingToSearch where no frame has a vector of that
+    encoder with this sampling, and where the encoder knows no word of the text.
     """
     images = settings.make_image_text_encoder()
     frames = FrameEncoder(images, settings.frames_every, settings.frames_cap).identity
@@ -111,9 +107,9 @@ def search_frames(
 
 def _explain_no_frames(encoder: str, dataset: Dataset | None) -> str:
     if encoder == DEMO_ENCODER and (dataset is None or dataset.name != DEMO_DATASET):
-        remedy = "set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT to a real encoder and score the metric evqa"
         return (
-            f"no frame{_format_dataset(dataset)} has a vector of the {encoder}, which only works on the demo: {remedy}"
+            f"no frame{_format_dataset(dataset)} has a vector of the {encoder}: the built-in encoder only works on the "
+            "demo. Set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT, then score the metric evqa"
         )
     return (
         f"no frame{_format_dataset(dataset)} has a vector of {encoder} with this sampling yet: run reelsieve score"

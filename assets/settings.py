@@ -33,10 +33,9 @@ def format_variable_name(field: str) -> str:
 
 
 def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
-    """Set the environment variables that are unset to the values of a settings file, for this process and its children;
-    values of an earlier call are removed first.
-
-    values: by variable, the text and its place in the file. The values of an earlier call are removed first.
+    """Set the environment variables that are unset to the values of a settings file, for this process and its children.
+    values: by variable, the text and its place in the file. The values of an earlier call are removed first, unless
+    they were changed since.
     """
     for variable in [name for name in _applied if find_setting_place(name)]:
         del os.environ[variable]
@@ -49,10 +48,10 @@ def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
 
 
 def find_setting_place(variable: str) -> str | None:
-    """Return the line of a settings file, or the key of a profile, that gave a variable its value; None where the
-    environment did, or it is the default.
+    """Return the place from which `apply_settings_file` gave a variable its value: a line of a file, or the key of a
+    profile. None where the value comes from the environment, or is the default.
 
-    A built-in profile has a place without a file. None where the value comes from the environment, or is the default.
+    A built-in profile has a place without a file.
     """
     text, place = _applied.get(variable, (None, None))
     return place if text is not None and os.environ.get(variable) == text else None
@@ -73,7 +72,9 @@ def read_settings(group: type[S]) -> S:
 
 
 def parse_first_fault(error: ValidationError) -> tuple[str, str]:
-    """Return the field of the first wrong value in a pydantic error, and what is wrong with it, without the value."""
+    """Return the name of the first field with a wrong value in a pydantic error, and what is wrong with it, without the
+    value.
+    """
     first = error.errors(include_url=False)[0]
     why = first["msg"].removeprefix("Value error, ")
     return str(first["loc"][0]), f"{why[0].lower()}{why[1:]}"

@@ -17,10 +17,9 @@ MAX_NAMED_SHARDS = 10
 def load_run_shards(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, engine: Engine
 ) -> list[RunShard]:
-    """Load the shards that the run's tags name, in Dagster's order; all shards for a check that was started without
-    any.
-
-    Reads Dagster's partitions and the curation database. Raises UnknownDataset.
+    """Load the shards that the tags of the context's run name, in Dagster's order. Where the tags name none or an
+    unknown one, all shards of all datasets come. Reads Dagster's partitions and the curation database. Raises
+    UnknownDataset.
     """
     known = context.instance.get_dynamic_partitions(str(SHARDS.name))
     keys = list_tagged_partitions(context.run.tags, {key: place for place, key in enumerate(known)})
@@ -40,11 +39,11 @@ def build_check_result(
     bad: str,
     metadata: Mapping[str, str] | None = None,
 ) -> dg.AssetCheckResult:
-    """Build the one result of a check over all shards of a run; it passes if no shard failed.
+    """Build the one result of a check over all shards of a run, which passes if `failed_shards`, a list of partition
+    keys, is empty. warns: whether a failure is a warning and no error. good, bad: the sentence for either outcome
+    without a full stop; the first ten failed shards are added to `bad`.
 
-    warns: whether a failure only warns. good, bad: the sentence for either outcome without a full stop; the first
-    failed shards are added to `bad`. One result for the run: a result for each shard would be most of what Dagster
-    stores.
+    One result for the run: a result for each shard would be most of what Dagster stores.
     """
     return dg.AssetCheckResult(
         asset_key=asset,
@@ -58,7 +57,8 @@ def build_check_result(
 
 
 def format_shards(keys: Sequence[str], n_shards: int) -> str:
-    """Return text that says in which shards, out of all, something holds; of many keys only the first ten are named.
+    """Return text that says in which shards, out of `n_shards`, something holds, such as "in shard mine:0003". Of
+    several keys the first ten are named.
 
     >>> format_shards(["mine:0003", "mine:0017"], 250), format_shards(["mine:0003"], 1)
     ('in 2 of 250 shards: mine:0003, mine:0017', 'in shard mine:0003')

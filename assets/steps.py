@@ -25,9 +25,8 @@ MIN_SHARDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One asset to compute on these shards for these metrics.
-
-    run_id: the run that the results are stored under. options: values of a source's options, by name.
+    """One asset to compute on these shards: a source with all metrics that need it, or the scores of one metric.
+    `run_id` is the run that the results are stored under, and `options` are the values of a source's options, by name.
     """
 
     asset: str
@@ -38,7 +37,9 @@ class Step:
 
 
 class StepAbandoned(RuntimeError):
-    """Raised when the processes that computed a step died repeatedly on these shards; its other shards are done."""
+    """Raised when the processes that computed a step died repeatedly on some shards; its other shards are done.
+    `shards` has the partition keys of those that are not.
+    """
 
     plain = True
 
@@ -52,21 +53,21 @@ StepRunner = Callable[[Step, LineWriter], Iterator[tuple[str, Any]]]
 
 
 def run_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
-    """Compute a step in this process, or by `curation.step_runner` if that is set. Yields a metric and its counts of
-    evidence, or a shard's key and its ShardScores, as they are stored.
+    """Compute a step in this process, or by `curation.step_runner` if that is set, as `compute_step` does. Yields
+    (metric, counts of evidence) for a source, or (partition key, ShardScores or MissingEvidence) for scores, as soon as
+    they are stored. tell: called with lines of progress.
 
-    Raises what it raises, and StepAbandoned.
+    Raises the errors of `compute_step`, and StepAbandoned.
     """
     return curation.step_runner(step, tell) if curation.step_runner else compute_step(curation, step, tell)
 
 
 def compute_step(curation: Curation, step: Step, tell: LineWriter) -> Iterator[tuple[str, Any]]:
-    """Compute and store what an asset lacks on the shards of a step. Yields a metric and its counts of evidence, or a
-    shard's key and its ShardScores, as they are stored.
+    """Compute and store what an asset lacks on the shards of a step, while the lease on a shard is held. Yields
+    (metric, counts of evidence) for a source, once per group of shards. For scores it yields (partition key,
+    ShardScores), or MissingEvidence in their place where an ingest changed the shard meanwhile.
 
-    For a source it yields a metric's name and its counts of evidence, once for each group of shards; for scores a
-    shard's key and its ShardScores, or MissingEvidence where an ingest changed the shard meanwhile. Holds the lease on
-    every shard while it works there. Raises the errors of sources and scorers, and LeaseLost.
+    tell: called with lines of progress. Raises the errors of sources and scorers, and LeaseLost.
     """
     return (_make_evidence if step.asset in list_source_classes() else _score_shards)(curation, step, tell)
 

@@ -37,10 +37,9 @@ START_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
-    """The estimated seconds for everything once the models are loaded, with the numbers of videos and scores measured
-    for it.
-
-    untimed_metrics: metrics whose time is not included, since model servers answer for them.
+    """The estimated seconds of ingest, facts and scores of a manifest once the models are loaded. `n_videos` and
+    `n_scores` count what was done to measure it. `untimed_metrics` are not included, since model servers answer for
+    them.
     """
 
     seconds: float
@@ -49,7 +48,7 @@ class TimeEstimate:
     untimed_metrics: tuple[str, ...] = ()
 
     def format_line(self) -> str:
-        """Format the estimate as a sentence of the plan.
+        """Format the estimate as a line of the plan that begins with "time:", with what was measured for it.
 
         >>> TimeEstimate(66, 1, 9).format_line()
         'time: about 70 s for all of it, measured on 1 video and 9 scores of the first captions'
@@ -66,7 +65,9 @@ class TimeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRate:
-    """The measured seconds per unit of work, and the number of things that were done to measure it."""
+    """The measured seconds per unit of work, such as a byte or a sample, and the number of things that were done to
+    measure it.
+    """
 
     seconds: float
     n_measured: int
@@ -75,11 +76,11 @@ class MeasuredRate:
 def estimate_time(
     folder: Path, holdings: Holdings, scorers: Collection[Scorer], clock: Clock = time.perf_counter
 ) -> TimeEstimate:
-    """Estimate how long ingest, facts and scores take for a manifest with these holdings, by doing each for about a
-    second on its first rows; nothing is stored.
+    """Estimate how long ingest, facts and scores take for a manifest, by doing each for about a second on its first
+    rows. Files are decoded or fetched, and models load and stay loaded. Nothing is stored; scorers that ask model
+    servers are left out.
 
-    Decodes the first files, computes facts of the first texts and scores the first samples, each for about a second
-    after the models have loaded, which then stay loaded. Stores nothing and asks no server.
+    folder: that of the manifest. clock: returns the time in seconds.
     """
     videos = _measure_videos(folder, holdings, clock)
     texts = measure_rate(_compute_facts, [sample.text for sample in holdings.first_samples], clock)
@@ -98,11 +99,10 @@ def measure_rate(
     work: Callable[[Sequence[T]], object], things: Sequence[T], clock: Clock, size: Callable[[T], float] = lambda _: 1.0
 ) -> MeasuredRate:
     """Measure the seconds that `work` takes for each unit of size, by doing the first things for about a second; 0
-    without things.
+    without things. size: of a thing, by default 1. clock: returns the time in seconds.
 
     The first thing pays for whatever is loaded, and counts only if it is the only one. Then SECOND_CHUNK of the others
-    are done at once, then twice as many, until they have taken MEASURED_S or all are done. Without things the rate is
-    0.
+    are done at once, then twice as many, until they have taken MEASURED_S or all are done.
     """
     spans: list[float] = []
     sizes: list[float] = []
@@ -168,7 +168,8 @@ def _inspect_files(folder: Path, row: VideoRow, number: int) -> Iterator[StoredV
 
 
 def format_duration(seconds: float) -> str:
-    """Format a number of seconds as people say it, such as "about 2 minutes".
+    """Format a number of seconds for people, such as "about 2 minutes": below 90 in steps of ten seconds, from two
+    hours on in hours.
 
     >>> [format_duration(s) for s in (22, 100, 5000, 20_000)]
     ['about 30 s', 'about 2 minutes', 'about 83 minutes', 'about 6 hours']

@@ -21,10 +21,9 @@ TRUSTED_LIST = "trusted.json"
 
 
 def find_config_folder() -> Path | None:
-    """Return the path of this account's configuration folder, which may not exist; None for an account without a home
-    folder.
-
-    It is `reelsieve` in XDG_CONFIG_HOME, or in `.config` of the account's home folder where that is not set.
+    """Return the path of this account's configuration folder, which may not exist. It is `reelsieve` in
+    XDG_CONFIG_HOME, or in `.config` of the account's home folder where that variable is no absolute path. None for an
+    account without a home folder.
     """
     named = os.environ.get("XDG_CONFIG_HOME", "")
     if named.startswith("/"):
@@ -36,14 +35,15 @@ def find_config_folder() -> Path | None:
 
 
 def is_trusted(file: Path, content: bytes) -> bool:
-    """Return whether the account's list has this file with this content. The path must be absolute, without links."""
+    """Return whether the account's list of trusted files has this file with this content. The path must be absolute and
+    without links. A list that is missing, broken or owned by another account counts as empty.
+    """
     return _read_list().get(str(file)) == _digest(content)
 
 
 def trust_file(file: Path, content: bytes) -> None:
-    """Add a file with its present content to the account's list of trusted files.
-
-    The path must be absolute and without links. Raises SettingsError where the list cannot be written.
+    """Add a file with its present content to the account's list of trusted files, which only keeps the SHA-256 of the
+    content. The path must be absolute and without links. Raises SettingsError where the list cannot be written.
     """
     with hold_account_lock("trusted") as folder, _explain_write_errors(folder):
         _write_list(folder, _read_list() | {str(file): _digest(content)})
@@ -51,11 +51,9 @@ def trust_file(file: Path, content: bytes) -> None:
 
 @contextmanager
 def hold_account_lock(name: str) -> Iterator[Path]:
-    """Let only one process of this account at a time run a block of this name; yields the account's configuration
-    folder.
-
-    Creates the folder. A file system without locks excludes no process. Raises SettingsError for a folder that cannot
-    be written to.
+    """Let only one process of this account at a time run a block under this name; others wait. Yields the account's
+    configuration folder, which is created if missing. Raises SettingsError for a folder that cannot be written to. A
+    file system without locks excludes no process.
     """
     folder = find_config_folder()
     if folder is None:

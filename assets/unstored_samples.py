@@ -20,11 +20,11 @@ def build_unstored_inputs(
     keypoints: Sequence[Mapping[str, Any]],
     state: VideoState,
 ) -> dict[str, Any]:
-    """Build the inputs of the built-in metrics, by name, for a sample that is in no database; thresholds are the
-    default ones.
+    """Build the inputs of the built-in metrics, by name, for a sample that is in no database. sample: the fields of its
+    row. references, keypoints: the fields of the rows about its video, by order of their keys. state: that of the
+    video.
 
-    sample: the fields of its row. references, keypoints: the fields of the rows about its video, by order of their
-    keys. state: of the video.
+    The input `text` is None, and thresholds are the default ones.
 
     >>> reference = {"caption_id": "r", "text": "A dog runs.", "segments": [{"start_s": 0, "end_s": 2}]}
     >>> inputs = build_unstored_inputs({"text": "A dog."}, [reference], [], VideoState("text_only"))
@@ -58,11 +58,10 @@ def build_unstored_inputs(
 
 
 def inspect_unstored_video(folder: Path, row: VideoRow, number: int) -> tuple[VideoState, list[StoredVideo]] | Reject:
-    """Read and probe, or fetch, a row's video; return the state that ingest would give it and a list with its file if
-    that decodes, or a Reject where ingest refuses it.
+    """Read and probe the video of a manifest's row, or fetch it from its address. Return the state that ingest would
+    give it, and a list with its file, empty if it does not decode. A Reject comes back where ingest would refuse it.
 
-    folder: that of the manifest. number: the video_id that the file gets. The file is read and probed; one at an
-    address is fetched.
+    folder: that of the manifest. number: the video_id that the file gets.
     """
     columns = inspect_video(folder, row, None)
     if isinstance(columns, Reject):

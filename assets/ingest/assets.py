@@ -41,8 +41,8 @@ NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 
 
 class IngestConfig(dg.Config):
-    """The configuration of an ingest: the manifest folder, a file of mixed rows, and the number of shards of a new
-    dataset.
+    """The configuration of an ingest: the manifest `folder`, the path of a file of mixed `rows` if there is one, and
+    the number of shards of a new dataset.
     """
 
     folder: str

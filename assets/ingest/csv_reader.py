@@ -25,11 +25,12 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 def read_csv_rows(
     file: ByteReader, name: str, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """Yield for every record of a CSV file its line, its fields or Reject, and its first 2,000 characters as text that
-    Postgres can store.
+    """Yield for every record of a CSV file that is not blank its line, its fields or a Reject, and its first 2,000
+    characters as text that Postgres can store. Empty cells are left out. field_types: by field that is not text, its
+    type: int, float, bool, or list for JSON.
 
-    name: of the file, for messages. field_types: by field that is not text, its type: int, float, bool, or list for
-    JSON. may_be_unnamed: whether columns without a name are skipped. Raises ManifestError if the header cannot be used.
+    name: of the file, for messages. may_be_unnamed: whether columns without a name are skipped. Raises ManifestError if
+    the header cannot be used.
     """
     records = _read_records(file, separator)
     header = _read_header(name, records, may_be_unnamed=may_be_unnamed)
@@ -38,15 +39,15 @@ def read_csv_rows(
 
 
 def read_csv_header(file: ByteReader, name: str, separator: str) -> list[str]:
-    """Read the names of the columns, in order, "" for one without a name. Raises ManifestError if the header cannot be
-    used.
+    """Read the names of a CSV file's columns, in order, "" for one without a name. name: of the file, for messages.
+    Raises ManifestError if the header is missing or cannot be used.
     """
     return _read_header(name, _read_records(file, separator), may_be_unnamed=True)
 
 
 def guess_separator(file: ByteReader) -> str:
     """Return the separator of a CSV file: of comma, semicolon, tab and bar the most frequent in its first line outside
-    quotes.
+    quotes. An equal count goes to the first of these. The line is read from the file.
     """
     line = next(read_lines(file), None)
     text = "" if line is None else _QUOTED.sub("", line.data.decode("utf-8", "replace"))

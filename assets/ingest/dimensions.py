@@ -18,9 +18,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def read_dimensions(folder: Path) -> tuple[str, ...]:
-    """Read the names in a folder's dimensions.json, in its order; without that file, the six of OmniDCBench.
-
-    Raises ManifestError if dimensions.json is not a regular file inside the folder, or not a list of distinct names.
+    """Read the names of the dimensions in a folder's dimensions.json, in its order; without that file, the six of
+    OmniDCBench. Raises ManifestError if dimensions.json is not a regular file inside the folder, or not a list of
+    distinct names.
     """
     path = find_manifest_file(folder, DIMENSIONS_FILE)
     if path is None:

@@ -21,7 +21,9 @@ _REMEDIES: dict[Code, str] = {
 
 
 class FileVersion(NamedTuple):
-    """The device, inode, size and writing time of a file at one moment; a later write or replacement changes them."""
+    """The device, inode, size and writing time (in nanoseconds) of a file at one moment, by which a later write or
+    replacement is noticed.
+    """
 
     device: int
     inode: int
@@ -36,8 +38,7 @@ class FileVersion(NamedTuple):
 
 class OpenFile:
     """An open file that ends at the size that it had when it was opened, so that bytes appended later are not read.
-
-    file: the file itself, for readers that go back and forth. version: that of the file when it was opened.
+    `file` is the file itself, for readers that go back and forth; `version` is its version when it was opened.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -59,10 +60,8 @@ class OpenFile:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[OpenFile]:
-    """Open a regular file for reading; at the end of the block, raise ManifestError if it was changed or replaced
-    meanwhile.
-
-    Raises ManifestError, which names the file, also where it cannot be opened or read.
+    """Open a regular file for reading during a block. Raises ManifestError, which names the file, where it cannot be
+    opened or read, and at the end of the block where it was changed or replaced meanwhile.
     """
     with convert_os_errors(path), open_regular(path) as file:
         opened = OpenFile(file)
@@ -71,13 +70,15 @@ def open_file(path: Path) -> Iterator[OpenFile]:
 
 
 def is_unchanged(path: Path, version: FileVersion) -> bool:
-    """Return whether the file still has this version. Raises ManifestError if it is gone."""
+    """Return whether the file at the path still has this version. Raises ManifestError if it is gone or cannot be
+    looked up.
+    """
     with convert_os_errors(path):
         return FileVersion.build_from_stat(path.stat()) == version
 
 
 def check_unchanged(path: Path, version: FileVersion) -> None:
-    """Raise ManifestError, which advises another run, unless the file still has this version."""
+    """Raise ManifestError, which advises another run, unless the file at the path still has this version."""
     if not is_unchanged(path, version):
         raise ManifestError(
             f"{path.name}: it changed while it was read: run the same command again when nothing writes to it any more"
@@ -85,7 +86,9 @@ def check_unchanged(path: Path, version: FileVersion) -> None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; for a pipe or a device raise OSError rather than wait."""
+    """Open a regular file for reading. Raises OSError, without waiting, for a folder, a pipe or a device, and where the
+    file cannot be opened.
+    """
     return open(path, "rb", opener=_regular_only)
 
 
@@ -100,16 +103,15 @@ def _regular_only(path: str, flags: int) -> int:
 
 
 def open_file_inside(folder: Path, relative: str) -> BinaryIO:
-    """Open a regular file inside a folder, by its relative path; a link may lead to it if that also lies inside.
-
-    Raises PathRejected for anything else under this name, and OSError where the file cannot be read.
+    """Open a regular file inside a folder, by its relative path; a link may lead to it if its target also lies inside.
+    Raises PathRejected for anything else under this path, and OSError where the file cannot be read.
     """
     return open_regular(resolve_inside(folder, relative))
 
 
 @contextmanager
 def convert_os_errors(path: Path) -> Iterator[None]:
-    """Turn any OSError of the block into a ManifestError that names the file."""
+    """Turn any OSError of the block into a ManifestError whose message names the file at `path` and the cause."""
     try:
         yield
     except OSError as error:
@@ -117,10 +119,8 @@ def convert_os_errors(path: Path) -> Iterator[None]:
 
 
 def find_manifest_file(folder: Path, name: str) -> Path | None:
-    """Return the path of the file of this name in a manifest folder, or None where there is none.
-
-    Raises ManifestError if the name belongs to something other than a regular file inside the folder. A link may lead
-    to such a file.
+    """Return the path of the file of this name in a manifest folder, or None where there is none. Raises ManifestError
+    if the name belongs to something other than a regular file inside the folder. A link may lead to such a file.
     """
     path = folder / name
     with convert_os_errors(path):

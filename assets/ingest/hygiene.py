@@ -25,8 +25,8 @@ _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
 def has_safe_text(line: bytes) -> bool:
-    """Return whether a line of valid JSON holds only printable ASCII without escapes, and is short, so that no text
-    needs a check.
+    """Return whether no text of a line of valid JSON needs a check: it has only printable ASCII without backslashes,
+    and at most 100,000 bytes. False means that its texts have to be checked.
 
     >>> has_safe_text(b'{"text": "A pan"}'), has_safe_text('{"text": "café"}'.encode())
     (True, False)
@@ -35,7 +35,9 @@ def has_safe_text(line: bytes) -> bool:
 
 
 def find_fault(payload: dict[str, Any], *, texts_are_safe: bool = False) -> Reject | None:
-    """Return the Reject for the first rule that a value or key anywhere in the row breaks; None for a good row.
+    """Return the Reject for the first rule that a value or key anywhere in the row breaks; None for a good row. The
+    rules forbid texts over 100,000 characters, control characters, lone surrogates, numbers that are not finite, and
+    nesting deeper than 32. payload: the fields of the row.
 
     texts_are_safe: whether `has_safe_text` holds for the row.
 
@@ -104,8 +106,9 @@ def _explain_number(number: float) -> Reject:
 
 
 def drop_zero_sign(number: float | str) -> float:
-    """Return the number as a float, with 0.0 for -0.0: JSON in Postgres has one zero, and rows are hashed as Postgres
-    stores them.
+    """Return the number, or the text of one, as a float, with 0.0 in place of -0.0.
+
+    JSON in Postgres has one zero, and rows are hashed as Postgres stores them.
     """
     return float(number) + 0.0
 
@@ -123,12 +126,14 @@ def is_blank_text(text: str) -> bool:
 
 
 def format_value(value: object) -> str:
-    """Quote a value for a message: at most 60 characters of a text, with unprintable characters escaped."""
+    """Quote a value for a message as Python writes it, with unprintable characters escaped. At most 60 characters of a
+    text are shown, and at most 80 characters come back; the closing quote may be missing.
+    """
     return repr(value[:60] if isinstance(value, str) else value)[:80]
 
 
 def is_storable(text: str) -> bool:
-    """Return whether Postgres can store a text: it has no NUL and no half of a surrogate pair.
+    """Return whether Postgres can store a text: it has no NUL character and no half of a surrogate pair.
 
     >>> is_storable("café"), is_storable("a\\x00"), is_storable("a\\ud800")
     (True, False, False)

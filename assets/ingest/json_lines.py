@@ -20,34 +20,30 @@ UNKNOWN_KIND = "unknown"
 
 
 def read_file_blocks(path: Path) -> Iterator[Block]:
-    """Yield the lines of a file in blocks, in order.
-
-    Raises ManifestError if the file cannot be read, or changes before the last block is read.
+    """Yield the lines of a file in blocks, in order. Raises ManifestError if the file cannot be read, or changes before
+    the last block is read.
     """
     with open_file(path) as file:
         yield from read_blocks(file)
 
 
 def list_nonblank_lines(block: Block) -> Iterator[Line]:
-    """Yield the lines of a block that are not blank, which are the rows."""
+    """Yield the lines of a block that have a character other than white space; every such line is a row."""
     return (line for line in split_block(block) if line.data.strip())
 
 
 def read_json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
-    """Yield a RawRow for every nonblank line of a JSON Lines file, with a Reject for a bad one; without a kind, the
-    field `kind` of a row names its table.
-
-    A line that is no valid row comes with a Reject. Raises ManifestError if the file cannot be read, or changes
-    meanwhile.
+    """Yield a RawRow for every nonblank line of a JSON Lines file, with a Reject where the line is no valid row. kind:
+    of the rows; None means that the field `kind` of a row names its table. Raises ManifestError if the file cannot be
+    read, or changes meanwhile.
     """
     for block in read_file_blocks(path):
         yield from parse_rows(block, path.name, kind)
 
 
 def parse_rows(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
-    """Yield a RawRow for every nonblank line of a block from the file `source`; one that is no valid row has a Reject.
-
-    Without a kind, the field `kind` of a row names its table.
+    """Yield a RawRow for every nonblank line of a block, with a Reject where the line is no valid row. source: the name
+    of the block's file. kind: of the rows; None means that the field `kind` of a row names its table.
     """
     for line in list_nonblank_lines(block):
         content, raw = parse_fields(line), format_raw_row(line.data)
@@ -64,7 +60,9 @@ def parse_rows(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
 
 
 def parse_fields(line: Line) -> dict[str, Any] | Reject:
-    """Parse a line as a JSON object and return its fields; a Reject where it is too long or no object."""
+    """Parse a line as a JSON object and return its fields. A Reject comes back where the line is longer than 8 MiB, or
+    is no valid UTF-8, JSON or object.
+    """
     if not line.is_whole:
         return Reject("too_long", f"the line is longer than {MAX_ROW_BYTES} bytes: shorten it")
     return parse_json_object(line.data)

@@ -15,8 +15,9 @@ _RULES = Path(__file__).parent
 
 
 class KnownTables:
-    """The tables of one ingest in order, compared with the last ingest: a table is known if nothing it depends on has
-    changed.
+    """The tables of one ingest, compared in order with those of the last ingest. A table is known if nothing that it
+    depends on has changed: its file and folder, the tables before it, the dimensions, the files of videos, and the code
+    of ingest.
 
     A table's digest includes those of the tables before it, since its rows point to theirs, and the code of ingest,
     since other rules may refuse other rows.
@@ -31,11 +32,11 @@ class KnownTables:
         self._tables: list[IngestedTable] = []
 
     def find_unchanged(self, kind: str, file_name: str, content_sha256: bytes) -> IngestedTable | None:
-        """Return the record of a table as it was last ingested, or None if it must be ingested again.
+        """Return the record of a table as it was last ingested, or None if it must be ingested again. Call it for every
+        table in order: a changed table makes all later ones count as changed. content_sha256: of the table's file.
 
-        Call it for every table in order: a changed table makes all later ones count as changed. A table of videos is
-        also changed where a file is another one, was refused, or lies at an address. content_sha256: of the table's
-        file.
+        A table of videos is also changed where a video's file is another one, was refused or did not decode, or lies at
+        an address.
         """
         self._digest.update(repr((kind, file_name, content_sha256)).encode())
         stored = self._stored.get(kind)
@@ -44,11 +45,15 @@ class KnownTables:
         return stored if self._all_known else None
 
     def record(self, kind: str, n_rows: int, n_rejected: int) -> None:
-        """Note the counts of the table that `find_unchanged` was just called for; `store_records` stores them."""
+        """Note the counts of rows and refused rows of a table, for which `find_unchanged` must have been called last.
+        `store_records` stores them.
+        """
         self._tables.append(IngestedTable(kind, self._digest.digest(), n_rows, n_rejected))
 
     def store_records(self) -> None:
-        """Store the noted tables in the database for the next ingest; they replace those of the last one."""
+        """Store the tables that `record` noted in the database, for the next ingest; they replace those of the last
+        one.
+        """
         with self._store.open_transaction():
             self._store.replace_ingested_tables(self._tables)
 

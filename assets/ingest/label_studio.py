@@ -25,10 +25,11 @@ _REMEDY = "export the project from Label Studio as JSON"
 
 
 def read_rating_rows(path: Path) -> Iterator[RawRow]:
-    """Yield a RawRow for each rating of each annotation; its line is the place of its task in the file, from 1.
+    """Yield a RawRow for each rating of each annotation in an export of Label Studio; its line is the place of its task
+    in the file, from 1. Cancelled annotations and results of other controls are skipped. What cannot be read is a
+    RawRow with a Reject.
 
-    Cancelled annotations and results of other controls are skipped, since they are no ratings. Raises ManifestError if
-    the file cannot be read, or is no list of tasks.
+    Raises ManifestError if the file cannot be read, or is no list of tasks.
     """
     with open_file(path) as file:
         data = file.read(sys.maxsize)

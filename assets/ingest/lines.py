@@ -20,7 +20,9 @@ class ByteReader(Protocol):
 
 
 class Line(NamedTuple):
-    """A line with its line feed and its number from 1; one that is too long is cut, and `is_whole` is false."""
+    """A line of a file with its line feed, and its number from 1. A line that is too long is cut, and `is_whole` is
+    then False.
+    """
 
     number: int
     data: bytes
@@ -28,8 +30,8 @@ class Line(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Consecutive lines of a file as one piece of bytes, with the number of the first; of one long line only its
-    beginning.
+    """Consecutive lines of a file as one piece of bytes, with the number of the first line, from 1. The block of a line
+    that is too long may lack the end of the line.
     """
 
     number: int
@@ -37,8 +39,8 @@ class Block(NamedTuple):
 
 
 def read_blocks(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Yield the lines of a file in blocks of about `block_bytes`; the rest of a line longer than `max_bytes` is
-    skipped.
+    """Yield the lines of a file in blocks of about `block_bytes`, in order. The end of a line longer than `max_bytes`
+    may be left out.
 
     >>> list(read_blocks(io.BytesIO(b"one\\ntwo")))
     [Block(number=1, data=b'one\\n'), Block(number=2, data=b'two')]
@@ -59,15 +61,16 @@ def read_blocks(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: i
 
 
 def split_block(block: Block, max_bytes: int = MAX_ROW_BYTES) -> Iterator[Line]:
-    """Yield the lines of a block, cut where they are longer than `max_bytes`, without a byte order mark at the
-    beginning of the file.
+    """Yield the lines of a block. A line longer than `max_bytes` is cut, and a byte order mark at the beginning of the
+    file is dropped.
     """
     for number, data in enumerate(io.BytesIO(block.data), block.number):
         yield _build_line(number, data, max_bytes)
 
 
 def read_lines(file: ByteReader) -> Iterator[Line]:
-    """Yield the lines of a file, without a byte order mark at its beginning; lines of any length take bounded memory.
+    """Yield the lines of a file, without a byte order mark at its beginning. Lines longer than 8 MiB are cut, so that
+    any file takes bounded memory.
 
     >>> [line.data for line in read_lines(io.BytesIO(b"one\\r\\ntwo"))]
     [b'one\\r\\n', b'two']

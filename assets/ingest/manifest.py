@@ -15,10 +15,8 @@ from assets.ingest.rejects import ManifestError
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest folder with the paths of its tables by the kind of their rows, and the dimensions that keypoints may
-    have.
-
-    The tables are in the order of ingest. mixed_rows: the file of mixed rows, in any folder, or None.
+    """A manifest folder with the paths of its `tables`, by the kind of their rows in the order of ingest. `mixed_rows`
+    is the file of mixed rows, in any folder, or None. `dimensions` are the names that keypoints may have.
     """
 
     folder: Path
@@ -28,17 +26,16 @@ class Manifest:
 
     @property
     def file_names(self) -> list[str]:
-        """The names of the tables' files and of the file of mixed rows, in the order of ingest; rejects name them as
-        source.
+        """The names of the tables' files and of the file of mixed rows, in the order of ingest. A reject has such a
+        name as its source.
         """
         return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
 
 
 def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manifest:
-    """Return the Manifest of a folder: paths and dimensions are read, rows are not.
-
-    Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable, where a table is there
-    twice, and where mixed_rows has the name of a table.
+    """Return the Manifest of a folder: paths and dimensions are read, rows are not. mixed_rows: a file of mixed rows in
+    any folder. Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable, where a
+    table is there twice, and where mixed_rows has the name of a table.
     """
     tables, dimensions = list_table_files(folder), read_dimensions(folder)
     if mixed_rows is not None:
@@ -51,10 +48,9 @@ def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manife
 
 
 def list_table_files(folder: Path) -> dict[str, Path]:
-    """Return the paths of a folder's tables by the kind of their rows, in the order of ingest.
-
-    Raises ManifestError if the folder or a required table is missing, or if a table has files in two formats or is not
-    a regular file inside the folder.
+    """Return the paths of a folder's tables by the kind of their rows, in the order of ingest. Raises ManifestError if
+    the folder or a required table is missing, or if a table has files in two formats or is not a regular file inside
+    the folder.
     """
     if not folder.is_dir():
         raise ManifestError(f"{folder}: no such folder: give the folder that holds the manifest's tables")

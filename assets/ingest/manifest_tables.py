@@ -11,14 +11,12 @@ from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow,
 
 @dataclass(frozen=True)
 class ManifestTable:
-    """One table that a manifest may have: its name, its fields, its ids, and the database tables that its rows fill.
+    """One table that a manifest may have: the kind of its rows, its name without suffix, its fields, and the database
+    tables that its rows fill. `id_fields` together identify a row. `field_types` gives the type of every field that CSV
+    and pandas write otherwise: int, float, bool, or list for JSON.
 
-    kind: the word for one row of the table; a mixed file has it in the field `kind`.
-    name: the name of the table's file without the suffix.
-    id_fields: the fields that together identify a row of the table.
-    database_tables: the tables of the database that its rows fill.
-    field_types: the type of every field that CSV and pandas write otherwise: int, float, bool, or list for JSON.
-    is_required: whether a manifest folder must have the table.
+    kind: the word for one row of the table; a mixed file has it in the field `kind`. is_required: whether a manifest
+    folder must have the table.
     """
 
     kind: str
@@ -35,12 +33,12 @@ class ManifestTable:
         return frozenset(name for name, info in self.row_model.model_fields.items() if info.is_required())
 
     def list_id_values(self, row: ValidRow) -> list[str]:
-        """List the values of the row's id fields, in their order."""
+        """List the values of the row's id fields, in the order of `id_fields`."""
         return [getattr(row, name) for name in self.id_fields]
 
     def build_row_key(self, row: ValidRow) -> str:
-        """Return one text that identifies the row within its table: its id, or several ids with their lengths, one a
-        line.
+        """Return one text that identifies the row within its table. For a table with one id field it is the id; for
+        several, every id with its length is on its own line.
         """
         if len(self.id_fields) == 1:
             key: str = getattr(row, self.id_fields[0])

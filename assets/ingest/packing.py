@@ -13,12 +13,14 @@ PackedRow = tuple[Any, ...]
 
 
 def pack_rows(rows: Iterable[CheckedRow]) -> list[PackedRow]:
-    """Convert checked rows to plain tuples that can be pickled; the hashes of valid rows are computed here."""
+    """Convert checked rows, each a raw row with its valid row or Reject, to plain tuples that can be pickled. The
+    hashes of valid rows are computed here; their raw fields are left out, except those of videos.
+    """
     return [_pack(raw, row) for raw, row in rows]
 
 
 def unpack_rows(rows: Sequence[PackedRow]) -> list[CheckedRow]:
-    """Convert packed tuples back to checked rows, without another validation."""
+    """Convert the tuples of `pack_rows` back to checked rows, in order, without another validation."""
     return [_unpack(*row) for row in rows]
 
 

@@ -35,8 +35,9 @@ RowContent = tuple[dict[str, Any] | Reject, str]
 def read_parquet_rows(
     file: OpenFile, name: str, field_types: Mapping[str, type]
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """Yield for every row of a Parquet file its number from 1, its fields or Reject, and its beginning as text that
-    Postgres can store.
+    """Yield for every row of a Parquet file its number from 1, its fields or a Reject, and its first 2,000 characters,
+    written as JSON, as text that Postgres can store. field_types: by field, the type that pandas may have written
+    otherwise, such as int.
 
     name: of the file, for messages. Raises ManifestError if the file cannot be read as Parquet.
     """
@@ -55,7 +56,9 @@ def read_parquet_rows(
 
 
 def count_parquet_rows(file: OpenFile, name: str) -> int:
-    """Return the number of rows in the metadata of a Parquet file. Raises ManifestError if it is not Parquet."""
+    """Return the number of rows that the metadata of a Parquet file states. name: of the file, for messages. Raises
+    ManifestError if the file is not Parquet.
+    """
     try:
         return int(pq.read_metadata(file.file).num_rows)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -63,7 +66,9 @@ def count_parquet_rows(file: OpenFile, name: str) -> int:
 
 
 def convert_batch(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[RowContent]:
-    """Yield for every row of an Arrow batch its fields or Reject, and its beginning as text that Postgres can store.
+    """Yield for every row of an Arrow batch its fields or a Reject, and its first 2,000 characters, written as JSON, as
+    text that Postgres can store. Nulls are left out. field_types: by field, the type that pandas may have written
+    otherwise, such as int.
 
     A batch that may hold a row that is too long is taken row by row, because such a row is refused before it is made
     into Python values, which take many times its memory.

@@ -31,10 +31,8 @@ class PathRejected(ValueError):
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """Return the absolute path, without links, of a regular file inside the folder; raise PathRejected where there is
-    none.
-
-    Raises PathRejected with the code path_url, path_absolute, path_escape, file_missing or not_a_file.
+    """Return the absolute path, without links, of a regular file inside the folder, given its relative path. Raises
+    PathRejected where there is none; its code is path_url, path_absolute, path_escape, file_missing or not_a_file.
     """
     root = folder.resolve()
     code = find_path_fault(relative)
@@ -56,10 +54,8 @@ def resolve_inside(folder: Path, relative: str) -> Path:
 
 
 def find_path_fault(relative: str) -> Code | None:
-    """Return `path_url`, `path_absolute` or `path_escape` where the text of a manifest's path shows that fault, else
-    None; no file is looked up.
-
-    Backslashes count as separators.
+    """Return the code of a fault that the text of a manifest's path shows: `path_url`, `path_absolute` or
+    `path_escape`. None where it shows none; no file is looked up. Backslashes count as separators.
     """
     if _SCHEME.match(relative):
         return "path_url"

@@ -25,9 +25,9 @@ _Reader = Callable[[OpenFile, str, Mapping[str, type]], _Rows]
 
 
 def read_table(path: Path, kind: str) -> Iterator[RawRow]:
-    """Yield a RawRow for every row of a table's file; the suffix names the format, and an unreadable row has a Reject.
-
-    kind: of the table's rows. Raises ManifestError if the file cannot be read, or changes before the last row is read.
+    """Yield a RawRow for every row of a table's file, with a Reject for one that cannot be read. The suffix of the path
+    names the format, and `kind` is that of the rows. Raises ManifestError if the file cannot be read, or changes before
+    the last row is read.
     """
     if path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
@@ -43,8 +43,8 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
 
 
 def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
-    """Count the rows that `read_table` yields for an open file other than Parquet; JSON Lines are counted without being
-    parsed.
+    """Count the rows that `read_table` would yield for an open file of JSON Lines or CSV. JSON Lines are counted
+    without being parsed; the path gives suffix and name. Raises ManifestError if the header of CSV cannot be used.
     """
     if path.suffix == JSON_LINES:
         return sum(1 for block in read_blocks(file) for _ in list_nonblank_lines(block))
@@ -52,11 +52,9 @@ def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
 
 
 def read_mixed_rows(path: Path) -> Iterator[RawRow]:
-    """Yield a RawRow for every row of a file of mixed rows: JSON Lines whose field `kind` names the row's table, or for
-    `.json` an export of Label Studio.
-
-    A file `.json` is an export of Label Studio, whose annotations are ratings. Raises ManifestError if the file cannot
-    be read, or changes before the last row is read.
+    """Yield a RawRow for every row of a file of mixed rows, which is JSON Lines whose field `kind` names the row's
+    table. A file `.json` is an export of Label Studio, whose annotations are ratings. Raises ManifestError if the file
+    cannot be read, or changes before the last row is read.
     """
     return read_rating_rows(path) if path.suffix == LABEL_STUDIO else read_json_rows(path, None)
 

@@ -20,17 +20,17 @@ MAX_ROWS_PER_CODE = 10_000
 
 @dataclass(slots=True)
 class RejectWriter:
-    """Stores the refused rows of a file: the first 10,000 of a code one by one, the rest as one row with a count."""
+    """A writer that stores the refused rows of one file in ingest_reject. The first 10,000 with a code are stored one
+    by one, the others as one row with their number.
+    """
 
     store: IngestStore
     _counts: Counter[Code] = field(default_factory=Counter)
     _first_unlisted: dict[Code, tuple[RawRow, Reject]] = field(default_factory=dict)
 
     def write_rows(self, refused: Sequence[tuple[RawRow, Reject]]) -> None:
-        """Store refused rows, up to MAX_ROWS_PER_CODE of a code, and count the others; needs an open transaction of the
-        store.
-
-        Credentials in addresses are hidden.
+        """Store refused rows, up to 10,000 of a code in all calls, and count the others. Credentials in addresses are
+        hidden. The store needs an open transaction.
         """
         listed = []
         for row, reject in refused:
@@ -42,7 +42,9 @@ class RejectWriter:
         self.store.store_rejects(listed)
 
     def write_counts(self) -> None:
-        """Store one row per code for the rows that `write_rows` only counted, with the line of the first. Call last."""
+        """Store one row per code for the rows that `write_rows` only counted, with the line of the first. Call it last,
+        in an open transaction.
+        """
         records = []
         for code, (row, reject) in self._first_unlisted.items():
             n_unlisted = self._counts[code] - MAX_ROWS_PER_CODE

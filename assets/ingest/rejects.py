@@ -86,7 +86,9 @@ CODES: dict[Code, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The refusal of a row: a key of `CODES`, and one sentence that names the field and the remedy."""
+    """The refusal of a row: `code` is a key of `CODES`, and `reason` one sentence that names the field and mostly the
+    remedy.
+    """
 
     code: Code
     reason: str

@@ -11,10 +11,8 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """The counts of an ingest: new or changed rows and unchanged rows, by manifest table, and the number of refused
-    rows.
-
-    Both counters name every table of a manifest, even where its count is 0.
+    """The counts of a finished ingest: rows `accepted` (new or changed) and rows `unchanged`, by manifest table, and
+    the number of `rejected` rows. Both counters name every table of a manifest, even where its count is 0.
     """
 
     dataset: str
@@ -34,14 +32,16 @@ class IngestReport:
 
 @dataclass(slots=True)
 class IngestCounts:
-    """The counts of an ingest that is still running, by manifest table."""
+    """The counts of an ingest that is still running: rows `accepted` (new or changed) and rows `unchanged`, by manifest
+    table, and the number of `rejected` rows.
+    """
 
     accepted: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
 
     def build_report(self, dataset: str) -> IngestReport:
-        """Build the report of an ingest into this dataset from the counts so far."""
+        """Build the report of an ingest into the dataset of this name from the counts so far."""
         names = [table.name for table in MANIFEST_TABLES.values()]
         accepted, unchanged = (Counter({name: n[name] for name in names}) for n in (self.accepted, self.unchanged))
         return IngestReport(dataset, accepted, unchanged, self.rejected)

@@ -23,7 +23,7 @@ DEFAULT_QA_SYSTEM = "qa"
 
 
 class DatabaseRow(NamedTuple):
-    """A row that is ready to be written: the name of its database table, and its values by column."""
+    """A row that is ready to be written: the name of its database table, and its values by column name."""
 
     table: str
     columns: dict[str, Any]
@@ -33,17 +33,17 @@ ResolvedRow = DatabaseRow | Reject
 
 
 def reject_missing_target(target: str, field: str, key: str) -> Reject:
-    """Build the Reject of a row whose field names a target, such as a video, that the dataset does not have."""
+    """Build the Reject of a row whose `field` has the value `key`, while the dataset has no such target. target: the
+    word for it, such as video.
+    """
     return Reject(
         "dangling_reference", f"field '{field}' is {key!r}: there is no such {target}; add it before this row"
     )
 
 
 def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[ResolvedRow]:
-    """Return a row of table `video` or a Reject for every row, in order; a file that is new or changed is read and
-    probed.
-
-    A file is probed unless it is the one that was probed before. folder: that of the manifest.
+    """Return for every video row, in order, a row of table `video`, or a Reject where its file is refused. A file that
+    is new or changed since the last ingest is read and probed. folder: that of the manifest.
     """
     stored = store.load_earlier_videos([row.video_id for row in rows])
     resolved: list[ResolvedRow] = []
@@ -65,9 +65,9 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
 
 
 def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> list[ResolvedRow]:
-    """Return for every caption, in order, a row of table `reference` or `sample` by its role, or a Reject.
-
-    The video must be stored, no caption of the other role may have the id, and segments must end with the video.
+    """Return for every caption, in order, a row of table `reference` or `sample` by its role, or a Reject. A Reject
+    comes where the video is not stored, a caption of the other role has the id, or a segment ends over a second after
+    the video.
     """
     videos = store.load_videos([row.video_id for row in rows])
     ids_of_other_role = {
@@ -91,10 +91,8 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
 
 
 def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list[ResolvedRow]:
-    """Return a row of table `sample` for every question-answer pair, in order, or a Reject where its video is not
-    stored.
-
-    The sample's text is question and answer joined by a space (EVQAScore's Concat). The video must be stored.
+    """Return for every question-answer pair, in order, a row of table `sample`, or a Reject where its video is not
+    stored. The sample's text is question and answer joined by a space (EVQAScore's Concat).
     """
     videos = store.load_videos([row.video_id for row in rows])
     resolved: list[ResolvedRow] = []
@@ -118,10 +116,8 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
 
 
 def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[ResolvedRow]:
-    """Return a row of table `keypoint` for every row, in order, or a Reject where its video or its segment is not
-    stored.
-
-    The video must be stored, and some reference of it must have a segment of the keypoint's segment index.
+    """Return for every keypoint, in order, a row of table `keypoint`, or a Reject. Its video must be stored, and some
+    reference of the video must have a segment of the keypoint's segment index, if it has one.
     """
     videos = store.load_videos([row.video_id for row in rows])
     segment_counts = store.count_segments([video.video_id for video in videos.values()])
@@ -152,10 +148,8 @@ def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[Keypoint
 
 
 def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[ResolvedRow]:
-    """Return a row of table `keypoint_label` for every row, in order, or a Reject where keypoint or caption are not
-    stored, or belong to different videos.
-
-    Keypoint and candidate caption must be stored and belong to the same video.
+    """Return for every label, in order, a row of table `keypoint_label`, or a Reject. Its keypoint and its candidate
+    caption must be stored and belong to the same video.
     """
     keypoints = store.load_keypoints([row.keypoint_id for row in rows])
     samples = store.load_samples("caption", [row.caption_id for row in rows])
@@ -186,7 +180,9 @@ def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[Ke
 
 
 def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[ResolvedRow]:
-    """Return a row of table `rating` for every row, in order, or a Reject where its candidate caption is not stored."""
+    """Return for every rating, in order, a row of table `rating`, or a Reject where its candidate caption is not
+    stored.
+    """
     samples = store.load_samples("caption", [row.caption_id for row in rows])
     resolved: list[ResolvedRow] = []
     for row in rows:

@@ -48,11 +48,13 @@ Id = Annotated[str, AfterValidator(_require_usable_id)]
 
 
 class RawRow(NamedTuple):
-    """One row as a reader gives it: its `fields`, or the `reject` that says why they cannot be read.
+    """One row as a reader gives it: its `fields`, or the `reject` that says why they cannot be read. `source` is the
+    name of its file, `kind` that of its row, and `raw` the beginning of the row as text for table ingest_reject. `line`
+    counts lines or rows from 1.
 
-    `line` counts from 1: the line of a JSON Lines file, the line where a record of a CSV file starts, the row of a
-    Parquet file. `raw` is the beginning of the row as text that Postgres can store; ingest_reject shows it.
-    `texts_are_safe` says that no text of the row needs a check (`hygiene.has_safe_text`).
+    `line` is the line of a JSON Lines file, the line where a record of a CSV file starts, the row of a Parquet file, or
+    the task of an export of Label Studio. `texts_are_safe` says that no text of the row needs a check
+    (`hygiene.has_safe_text`).
     """
 
     source: str
@@ -94,7 +96,8 @@ def _require_segment_order(segment: CaptionSegment) -> CaptionSegment:
 
 
 class CaptionSegment(TypedDict, total=False):
-    """A stretch of a video with 0 <= start_s <= end_s, in seconds, and perhaps a text. It may have no length.
+    """A stretch of a video from `start_s` to `end_s`, in seconds, and perhaps a text. 0 <= start_s <= end_s, so it may
+    have no length.
 
     A dict and no model: a caption may have many of them, and a model takes half as long again.
     """
@@ -107,7 +110,9 @@ class CaptionSegment(TypedDict, total=False):
 
 
 class VideoRow(_ManifestRow):
-    """A valid row of table `videos`. A video without a path is text only: it has captions and no file."""
+    """A valid row of table `videos`. `path` is a path in the manifest's folder or an address; a video without one is
+    text only. `duration_s` counts only for such a video.
+    """
 
     video_id: Id
     path: Annotated[Text, Field(max_length=MAX_PATH)] | None = None
@@ -116,10 +121,9 @@ class VideoRow(_ManifestRow):
 
 
 class CaptionRow(_ManifestRow):
-    """A valid row of table `captions`: a reference or a candidate. A reference without a system gets the system
-    "reference".
-
-    Where no text could be read from a model's output, the candidate has the text "" and a `parse_error` that says why.
+    """A valid row of table `captions`: a reference or a candidate. A candidate names its system; a reference without
+    one gets the system "reference". A candidate whose text could not be read from a model's output has the text "" and
+    a `parse_error` that says why.
     """
 
     caption_id: Id
@@ -146,8 +150,8 @@ class CaptionRow(_ManifestRow):
 
 
 class KeypointRow(_ManifestRow):
-    """A valid row of table `keypoints`: a statement that a caption should cover; `segment_index` counts segments from
-    0.
+    """A valid row of table `keypoints`: a statement that a caption should cover, with its dimension. `segment_index` is
+    the number of a segment of the references, from 0, or None.
     """
 
     keypoint_id: Id
@@ -168,7 +172,9 @@ class KeypointLabelRow(_ManifestRow):
 
 
 class QARow(_ManifestRow):
-    """A valid row of table `qa`: a question about a video, and the answer that is scored."""
+    """A valid row of table `qa`: a question about a video, and the answer that is scored. `system` gave the answer, and
+    `quality` is a word about the quality of the pair, such as `good`; both may be None.
+    """
 
     qa_id: Id
     video_id: Id
@@ -179,7 +185,9 @@ class QARow(_ManifestRow):
 
 
 class RatingRow(_ManifestRow):
-    """A valid row of table `ratings`: a rater's number for one aspect of a caption, from 1 to 5; 5 is best."""
+    """A valid row of table `ratings`: a rater's number for one aspect of a caption, a whole number from 1 to 5; 5 is
+    best.
+    """
 
     caption_id: Id
     rater: Id

@@ -40,13 +40,13 @@ def ingest_folder(
     progress: Progress | None = None,
     n_workers: int | None = None,
 ) -> IngestReport:
-    """Ingest a manifest folder into the dataset `name`, which is created if missing, then the file of mixed rows if
-    there is one, and return the counts.
+    """Ingest a manifest folder into the dataset `name`, then the file of mixed rows if there is one, and return the
+    counts. A missing dataset is created. Refused rows go to table ingest_reject, and a changed row is updated, which
+    makes its own scores stale. `progress` is called after every batch with file name and number of rows.
 
-    A missing dataset is created. Ingesting an unchanged folder again changes nothing. A changed row is updated, which
-    makes its own scores stale. A refused row goes to ingest_reject, and the rows after it are ingested all the same.
-    `n_shards` counts only for a new dataset; its default is one shard per 4,000 samples. `n_workers` processes check
-    rows of JSON Lines; by default none for a small file, and as many as help and cores allow for a large one.
+    Ingesting an unchanged folder again changes nothing. `n_shards` counts only for a new dataset; its default is one
+    shard per 4,000 samples. `n_workers` processes check rows of JSON Lines; by default none for a small file, and as
+    many as help and cores allow for a large one.
 
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
     it is read; WorkerKilled if a process that checks rows is killed. The batches that were written before stay.
@@ -60,10 +60,8 @@ def ingest_folder(
 def try_ingest(
     engine: Engine, folder: Path, name: str, *, mixed_rows: Path | None = None, progress: Progress | None = None
 ) -> tuple[IngestReport, list[dict[str, Any]]]:
-    """Return the report that `ingest_folder` would give, and the rows that it would refuse; the database stays as it
-    is.
-
-    The same code runs in one transaction that is undone, so the answer is that of the ingest. Raises the same errors.
+    """Return the report that `ingest_folder` would give, and the rows that it would refuse as dicts. The same code runs
+    in one transaction that is undone, so the database stays as it is. Raises the same errors.
     """
     manifest = read_manifest_folder(folder, mixed_rows)
     # Nobody else can drop a dataset that the trial creates.

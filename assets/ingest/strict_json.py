@@ -25,7 +25,8 @@ class _Refused(Exception):
 
 
 def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
-    """Parse the bytes of a line and return its JSON object, or a Reject where it is no valid UTF-8, JSON or object.
+    """Parse the bytes of a line and return its JSON object as a dict. A Reject comes back where it is no valid UTF-8,
+    JSON or object, and for faults that `parse_json` refuses.
 
     >>> parse_json_object(b'{"value": 5}')
     {'value': 5}
@@ -43,9 +44,9 @@ def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
 
 
 def parse_json(text: str) -> Any:
-    """Parse a JSON text and return its value, or a Reject for invalid JSON, NaN, repeated keys and deep nesting.
-
-    A float that overflows becomes infinite, which hygiene.py refuses.
+    """Parse a JSON text and return its value. A Reject comes back for invalid JSON, NaN, repeated keys, nesting deeper
+    than 32, and whole numbers of more than 300 digits. A float that overflows becomes infinite, which hygiene.py
+    refuses.
     """
     text = text.strip(" \t\r\n")
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):

@@ -13,7 +13,9 @@ _PART_BYTES = 2**20
 
 
 class TableContent(NamedTuple):
-    """The version of a table's file, its SHA-256 (32 bytes), and its number of rows, None if not counted."""
+    """The content of a table's file: its version, its SHA-256 (32 bytes), and its number of rows or None if not
+    counted.
+    """
 
     version: FileVersion
     sha256: bytes
@@ -34,10 +36,11 @@ class _HashedLines:
 
 
 def read_table_content(path: Path, kind: str, *, counts_rows: bool = False) -> TableContent:
-    """Read a table's file once and return its version, its SHA-256 and, with counts_rows, its number of rows.
-
-    Parquet states its number of rows itself. Raises ManifestError if the file cannot be read, or its rows cannot be
+    """Read a table's file once and return its version, its SHA-256 and, with counts_rows, its number of rows. kind: of
+    the rows. Raises ManifestError if the file cannot be read, if it changes meanwhile, or if its rows cannot be
     counted.
+
+    Parquet states its number of rows itself.
     """
     with open_file(path) as file:
         lines = _HashedLines(file)

@@ -28,10 +28,9 @@ _CODES: dict[str, Code] = {
 
 
 def validate_row(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
-    """Return the valid row, or the Reject for the first rule that the raw row breaks.
-
-    A field that is null counts as absent, unless the field is required. `dimensions` are the names that keypoints may
-    use.
+    """Return the valid row, or the Reject for the first rule that the raw row breaks. A raw row that has a Reject gives
+    that one. `dimensions` are the names that keypoints may use. A field that is null counts as absent, unless the field
+    is required.
 
     >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
     >>> validate_row(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))

@@ -33,10 +33,9 @@ _CODES: Mapping[UnavailableKind, Code] = {
 
 
 def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
-    """Return for every video row, in order, the columns of table `video` that describe its file, or a Reject; new or
-    changed files are read and probed, those at addresses in parallel.
-
-    stored: the videos of the database by key, whose unchanged files are not read again.
+    """Return for every video row, in order, the columns of table `video` that describe its file, by name, or a Reject.
+    New or changed files are read and probed, those at addresses in parallel. folder: that of the manifest. stored: the
+    videos of the database by key, whose unchanged files are not read again.
     """
     if not any(row.path is not None and is_address(row.path) for row in rows):
         return [inspect_video(folder, row, stored.get(row.video_id)) for row in rows]
@@ -45,13 +44,14 @@ def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, 
 
 
 def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
-    """Return the columns of table `video` that describe a row's file, or a Reject where it cannot be used; a new or
-    changed file is read and probed.
+    """Return the columns of table `video` that describe a row's file, by name, or a Reject where the file cannot be
+    used. A new or changed file is read and probed. folder: that of the manifest. stored: the video as the database has
+    it, or None.
 
-    `stored` is the video as the database has it, or None. A file with the stored path, size, times and inode is not
-    read, nor is an object with the stored address, size and etag. A file with other times or another place but the
-    stored content is not probed again. A file that cannot be read or contains no video is refused. A file that is
-    damaged or cannot be decoded is kept with its status and error. A row without a path has the status text_only.
+    A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
+    etag. A file with other times or another place but the stored content is not probed again. A file that cannot be
+    read or contains no video is refused. A file that is damaged or cannot be decoded is kept with its status and error.
+    A row without a path has the status text_only.
     """
     if row.path is None:
         empty = dict.fromkeys((*PLACE_COLUMNS, *PROBED_COLUMNS))

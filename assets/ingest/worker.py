@@ -13,9 +13,9 @@ from assets.ingest.validate import validate_row
 
 
 def run_worker(descriptor: int) -> None:
-    """Answer each block of lines on the channel with its checked rows, until the ingest closes the channel or dies.
-
-    descriptor: the file descriptor of the channel.
+    """Answer each block of lines on a channel with its checked rows, pickled, until the ingest closes the channel or
+    dies. The first message on the channel gives the file's name, the kind of rows and the dimensions. descriptor: the
+    file descriptor of the channel.
     """
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
         source, kind, dimensions = channel.recv()

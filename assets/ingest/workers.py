@@ -44,7 +44,8 @@ class WorkerKilled(RuntimeError):
 
 
 class WorkerProcess:
-    """One running `python -m assets.ingest.worker`, which checks blocks of JSON Lines.
+    """One running `python -m assets.ingest.worker`, which checks blocks of JSON Lines for this process; making one
+    starts it.
 
     Not multiprocessing: its children import the caller's __main__ again, which a notebook or a script without a guard
     does not survive.
@@ -69,8 +70,7 @@ class WorkerProcess:
         self._channel.send((source, kind, tuple(dimensions)))
 
     def check_block(self, block: Block) -> list[CheckedRow]:
-        """Return the rows of a block of lines with their valid rows or Rejects, computed by the process; waits for it.
-
+        """Send a block of lines to the process, wait, and return its rows in order, each with its valid row or Reject.
         Raises WorkerKilled if the process was killed, and RuntimeError if it ended with an error.
         """
         try:
@@ -100,9 +100,8 @@ class WorkerProcess:
 
 
 def choose_n_workers(path: Path) -> int:
-    """Return how many processes should check the rows of a file: 0 for a small file or a single core, at most 2.
-
-    Raises ManifestError if the file cannot be read.
+    """Return how many processes should check the rows of a file: 0 below 8 MiB, else one fewer than the machine has
+    cores, at most 2. Raises ManifestError if the file cannot be read.
     """
     with convert_os_errors(path):
         is_large = path.stat().st_size >= LARGE_FILE_BYTES
@@ -112,9 +111,8 @@ def choose_n_workers(path: Path) -> int:
 def read_checked_rows(
     path: Path, kind: str | None, dimensions: Collection[str], n_workers: int | None = None
 ) -> Generator[CheckedRow, None, None]:
-    """Yield every row of a file in order, with its valid row or its Reject; without a kind, the file has mixed rows.
-
-    n_workers: how many processes help to check JSON Lines; by default as `choose_n_workers` says.
+    """Yield every row of a file in order, with its valid row or its Reject. kind: of the rows; None means a file of
+    mixed rows. n_workers: how many processes help to check JSON Lines; by default `choose_n_workers` decides.
 
     Raises ManifestError if the file cannot be read, or changes before its last row is read; the rows before that come
     first. Raises WorkerKilled if one of the processes is killed.
@@ -161,9 +159,8 @@ def _check_with_workers(
 
 
 def submit_ahead(items: Iterator[A], submit: Callable[[A], Future[B]], n: int) -> Iterator[tuple[A, Future[B]]]:
-    """Yield all items in order with the futures that `submit` returns for them, submitting up to n items ahead.
-
-    A ManifestError of `items` is raised after the items before it.
+    """Yield all items in order with the futures that `submit` returns for them; up to n items are submitted ahead of
+    the one that is yielded. A ManifestError of `items` is raised after the items before it.
     """
     under_way: deque[tuple[A, Future[B]]] = deque()
     failure: ManifestError | None = None

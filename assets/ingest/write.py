@@ -29,7 +29,9 @@ _Refused = tuple[RawRow, Reject]
 
 @dataclass(frozen=True, slots=True)
 class RowWriter:
-    """Writes the rows of a manifest folder, file by file, and counts them in `counts`."""
+    """A writer of checked rows to the database, file by file, which counts them in `counts`. `folder` is that of the
+    manifest. `progress` is called after every batch with the file's name and its number of rows so far.
+    """
 
     store: IngestStore
     folder: Path
@@ -37,10 +39,11 @@ class RowWriter:
     progress: Progress | None = None
 
     def write_rows(self, rows: Iterable[CheckedRow]) -> None:
-        """Write the rows of one file to the database in batches, and refused rows to ingest_reject; counts both.
+        """Write the rows of one file to the database, a transaction per batch, and refused rows to table ingest_reject;
+        count both. A row whose id came before in this ingest is counted as unchanged, or refused. Raises the errors of
+        `rows`; the batches that were written before stay.
 
-        In a batch of mixed rows the kinds take turns in the order of the tables. Raises the errors of `rows`. The
-        batches that were written before stay.
+        In a batch of mixed rows the kinds take turns in the order of the tables.
         """
         n_read = 0
         reject_writer = RejectWriter(self.store)

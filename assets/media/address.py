@@ -40,8 +40,8 @@ class AddressRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The parts of an address: `host` is a bucket, a server with its port, or the name of a root; `path` has no leading
-    /.
+    """The parts of an address, as in "SCHEME://HOST/PATH". `host` is a bucket, a server with its port, or the name of a
+    root; `path` has no leading slash.
 
     >>> str(Address("s3", "clips", "2024/a.mp4"))
     's3://clips/2024/a.mp4'
@@ -56,7 +56,8 @@ class Address:
 
 
 def is_address(text: str) -> bool:
-    """Return whether the text is an address, valid or not, rather than a path in the manifest's folder.
+    """Return whether the text begins like an address, with two or more characters before `://`, rather than being a
+    path in the manifest's folder. An address may still be invalid.
 
     >>> is_address("s3://clips/a.mp4"), is_address("videos/a.mp4"), is_address("file:a.mp4")
     (True, False, False)
@@ -65,10 +66,9 @@ def is_address(text: str) -> bool:
 
 
 def parse_address(text: str) -> Address:
-    """Parse an address into its parts, with scheme and server in small letters.
-
-    Raises AddressRefused where the scheme is not supported, where the address holds a user, a password or a query, and
-    where it names no file.
+    """Parse an address into its parts, with the scheme and the name of a web server in small letters. Raises
+    AddressRefused where the scheme is not supported, where the address holds a user, a password, a query or a fragment,
+    and where it names no host or no file.
 
     >>> parse_address("HTTPS://Clips.example/a.mp4")
     Address(scheme='https', host='clips.example', path='a.mp4')
@@ -91,8 +91,8 @@ def parse_address(text: str) -> Address:
 
 
 def hide_address_credentials(address: str) -> str:
-    """Return an address with `***` in place of user, password and query; a text that is no address comes back
-    unchanged.
+    """Return an address with `***` in place of user and password, and in place of the whole query. A text that is no
+    address comes back unchanged.
 
     >>> hide_address_credentials("https://ann:secret@clips.example/a.mp4?sig=1")
     'https://***@clips.example/a.mp4?***'
@@ -106,7 +106,8 @@ def hide_address_credentials(address: str) -> str:
 
 
 def hide_credentials(text: str) -> str:
-    """Return any text with `***` in place of the users, passwords and signatures of addresses in it.
+    """Return any text with `***` in place of secrets in its addresses: users with passwords, and the values of query
+    parameters that sign a request, such as `token`. Other parameters stay.
 
     >>> hide_credentials('{"path": "https://ann:secret@clips.example/a.mp4?x-amz-signature=1f"}')
     '{"path": "https://***@clips.example/a.mp4?x-amz-signature=***"}'

@@ -34,7 +34,7 @@ ByteSource = Callable[[Callable[[bytes], object]], None]
 
 @dataclass(frozen=True, slots=True)
 class CachedCopy:
-    """A complete copy of a remote file: its path, the SHA-256 of its bytes (32 bytes) and its size."""
+    """A complete copy of a remote file in the cache: its path, the SHA-256 of its bytes (32 bytes) and its size."""
 
     path: Path
     sha256: bytes
@@ -43,15 +43,17 @@ class CachedCopy:
 
 @dataclass(frozen=True, slots=True)
 class MediaCache:
-    """A folder with copies of remote files, which together take at most `max_bytes`; processes may share it."""
+    """A folder with copies of remote files, which together take at most `max_bytes`. The copies are named by their
+    content, and those unused for longest are removed first. Processes of one machine may share the folder.
+    """
 
     folder: Path
     max_bytes: int
 
     @contextmanager
     def hold_copy(self, sha256: bytes, suffix: str) -> Iterator[Path | None]:
-        """Yield the path of the copy with this content (SHA-256, 32 bytes), not removed during the block; None if there
-        is none.
+        """Yield the path of the copy with this content, or None if there is none. During the block nobody removes the
+        copy, which counts as used now. sha256: of the content, 32 bytes. suffix: of the file's name, such as `.mp4`.
         """
         path = self._path(sha256, suffix)
         while True:
@@ -71,11 +73,12 @@ class MediaCache:
 
     @contextmanager
     def add_copy(self, read: ByteSource, suffix: str, size_bytes: int | None) -> Iterator[CachedCopy]:
-        """Write what `read` gives to a new copy, which is not removed during the block; older copies are removed to
-        make room.
+        """Write a new copy to the folder, and yield it during the block, in which nobody removes it. `read` calls a
+        function with the bytes in order, and `size_bytes` is their number where known. Older copies are removed to make
+        room, for which it may wait an hour.
 
-        `size_bytes` is its size where known. Raises MediaUnavailable where the folder has no room or cannot be written,
-        or where the size is another one.
+        suffix: of the file's name, such as `.mp4`. Raises MediaUnavailable where the folder has no room or cannot be
+        written, or where the size is another one.
         """
         with _convert_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -23,10 +23,8 @@ CHANGED_MEANWHILE = "it changed while it was read: run the same command again wh
 
 
 class MediaUnavailable(Exception):
-    """Raised when a video's file cannot be read; the message has reason and remedy. `kind` is `missing`, `escape` for a
-    path that leads out of its root, or `trouble`.
-
-    `kind` is missing (no such object), escape (it lies outside its root) or trouble (nothing is known about it).
+    """Raised when a video's file cannot be read; the message has reason and remedy. `kind` is `missing` for a file or
+    object that does not exist, `escape` for a path that leads out of its root, and `trouble` for anything else.
     """
 
     def __init__(self, kind: UnavailableKind, reason: str) -> None:
@@ -35,8 +33,8 @@ class MediaUnavailable(Exception):
 
 
 def explain_store_error(address: Address, error: BaseException) -> MediaUnavailable:
-    """Turn an error of the S3, Google or HTTP client into a MediaUnavailable, whose message names the cause and a
-    remedy.
+    """Turn an error of the S3, Google or HTTP client into a MediaUnavailable, which is returned and not raised. Its
+    message names the cause and a remedy, and repeats no text of the client.
     """
     if (private := find_refused_address(error)) is not None:
         return MediaUnavailable(
@@ -73,5 +71,7 @@ def _find_status(error: BaseException) -> int | None:
 
 
 def is_cause_hidden(error: BaseException) -> bool:
-    """Return whether the HTTP client hides the error's cause behind a FileNotFoundError."""
+    """Return whether the HTTP client hides the error's cause behind a FileNotFoundError, which it also raises for other
+    failures.
+    """
     return isinstance(error, FileNotFoundError) and error.__cause__ is not None

@@ -10,15 +10,14 @@ from typing import IO, Any
 
 
 def lock_file(file: IO[Any], how: int) -> None:
-    """Take a shared or exclusive lock on an open file; wait while another process holds one that excludes it.
-
-    how: `fcntl.LOCK_SH` or `fcntl.LOCK_EX`.
+    """Take a lock on an open file: shared for `fcntl.LOCK_SH`, exclusive for `fcntl.LOCK_EX`. Waits while another
+    process holds one that excludes it.
     """
     fcntl.flock(file, how)
 
 
 def is_same_file(file: IO[Any], path: Path) -> bool:
-    """Return whether the path still leads to this open file; False where it is gone or replaced."""
+    """Return whether the path still leads to this open file; False where the path is gone or leads to another file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -26,7 +25,9 @@ def is_same_file(file: IO[Any], path: Path) -> bool:
 
 
 def remove_unused_file(path: Path) -> bool:
-    """Remove a file unless a process holds a lock on it; return whether it was removed."""
+    """Remove a file unless a process holds a lock on it; return whether it was removed. A file that is missing or
+    cannot be opened gives False.
+    """
     with suppress(OSError), path.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()

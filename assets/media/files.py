@@ -23,11 +23,9 @@ class IngestedFileUnreadable(Exception):
 
 
 def resolve_address(address: Address, settings: MediaSettings) -> Path | Address:
-    """Return what an address leads to on this machine: the path of a file below a root, or the address of a store's
-    object. Raises MediaUnavailable where there is neither.
-
-    Raises MediaUnavailable where this machine has no such root, where there is no such file below it, and where the
-    path leads out of it.
+    """Return what an address leads to on this machine: the path of an existing file below a root, or the address of a
+    store's object. Raises MediaUnavailable where the settings have no such root, where the root has no such file, and
+    where the path leads out of the root. Asks no store.
     """
     if address.scheme != "root":
         return address
@@ -44,10 +42,9 @@ def resolve_address(address: Address, settings: MediaSettings) -> Path | Address
 
 @contextmanager
 def fetch_copy(address: Address, expected: ObjectState, settings: MediaSettings) -> Iterator[CachedCopy]:
-    """Fetch an object into the cache and yield its copy, which stays during the block; raise MediaUnavailable if the
-    object changes meanwhile.
-
-    expected: the state of the object a moment ago. Raises MediaUnavailable, also where the object changes meanwhile.
+    """Fetch an object of a store into the media cache and yield its copy, which stays during the block. expected: the
+    state of the object a moment ago. Raises MediaUnavailable, also where the object's state is another one after the
+    fetch.
     """
     store = ObjectStore(settings)
     cache = MediaCache(settings.cache_folder, settings.cache_bytes)
@@ -59,17 +56,15 @@ def fetch_copy(address: Address, expected: ObjectState, settings: MediaSettings)
 
 
 def is_same_object(now: ObjectState, stored: FileState) -> bool:
-    """Return whether the object has the stored size and etag; False where the store gives no etag."""
+    """Return whether an object has the size and etag that ingest stored; False where the store gives no etag."""
     return now.etag is not None and (now.size_bytes, now.etag) == (stored.size_bytes, stored.etag)
 
 
 @contextmanager
 def hold_ingested_file(video: Any) -> Iterator[Path]:
-    """Yield the path of a video's file on this machine, fetched into the cache if remote; raise IngestedFileUnreadable
-    unless it is the file that was ingested.
-
-    video: a row of table `video`. A remote file is fetched where the cache has no copy. A local file is checked again
-    at the end of the block.
+    """Yield the path of a video's file on this machine; a remote file is fetched where the media cache has no copy.
+    video: a row of table `video`. Raises IngestedFileUnreadable unless it is the file that was ingested; a local file
+    is checked again at the end of the block.
 
     Raises:
         IngestedFileUnreadable: the file is gone, out of reach, or another one.

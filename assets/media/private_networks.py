@@ -24,7 +24,9 @@ class PrivateAddressRefused(OSError):
 
 
 def is_allowed_address(address: str, allowed: Networks) -> bool:
-    """Return whether a machine may be asked: its IP address is public, or lies in an allowed network.
+    """Return whether a machine may be asked for videos: its IP address is public, or lies in one of the `allowed`
+    networks. Of an IPv6 address that contains an IPv4 address, that one counts too. Raises ValueError for a text that
+    is no IP address.
 
     >>> is_allowed_address("93.184.216.34", ()), is_allowed_address("::ffff:169.254.169.254", ())
     (True, False)
@@ -39,8 +41,8 @@ def is_allowed_address(address: str, allowed: Networks) -> bool:
 
 
 def make_socket_factory(allowed: Networks) -> Callable[[AddressInfo], socket.socket]:
-    """Make the function with which an aiohttp client creates sockets; it raises PrivateAddressRefused for forbidden
-    machines.
+    """Make the function with which an aiohttp client creates its sockets. It raises PrivateAddressRefused for an
+    address that is neither public nor in one of the `allowed` networks.
     """
 
     def make(info: AddressInfo) -> socket.socket:
@@ -53,7 +55,9 @@ def make_socket_factory(allowed: Networks) -> Callable[[AddressInfo], socket.soc
 
 
 def find_refused_address(error: BaseException) -> str | None:
-    """Return the private IP address that an error was raised for, or None. Clients wrap the error, some as text."""
+    """Return the private IP address because of which an error was raised, or None. The error may wrap
+    PrivateAddressRefused, or quote its text.
+    """
     for cause in list_causes(error):
         if matched := _REFUSED.search(str(cause)):
             return matched[1]
@@ -61,7 +65,9 @@ def find_refused_address(error: BaseException) -> str | None:
 
 
 def list_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error, then the errors that it was raised from or while handling, outermost first."""
+    """Yield the error, then its cause, the cause of that, and so on. An error without a cause is followed by the one
+    that was being handled when it was raised.
+    """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -56,7 +56,7 @@ class MediaSettings(BaseSettings):
 
     @property
     def cache_bytes(self) -> int:
-        """The most bytes that the copies may take together."""
+        """The most bytes that the copies in the cache may take together."""
         return int(self.media_cache_gb * 1e9)
 
 

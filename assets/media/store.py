@@ -29,8 +29,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ObjectState:
-    """The size and etag of an object in a store; None for what the store does not give, or an etag that is not of the
-    bytes.
+    """The size and etag of an object in a store. The etag is the store's mark of the object's bytes. Either is None
+    where the store does not give it; an etag that does not change with every byte is None too.
     """
 
     size_bytes: int | None
@@ -38,17 +38,18 @@ class ObjectState:
 
 
 class ObjectStore:
-    """The client for objects behind URLs of S3, Google and HTTP servers, on public machines and allowed private
-    networks.
-
-    A store may take `media_patience_s` to answer a request, and as long for each BLOCK_BYTES of a fetch.
+    """The client for objects behind URLs of S3, Google and HTTP servers, on public machines and in the private networks
+    that the settings allow. A store may take `media_patience_s` seconds to answer a request, and as long for each MiB
+    of a fetch.
     """
 
     def __init__(self, settings: MediaSettings) -> None:
         self._allowed, self._patience = settings.media_private_networks, settings.media_patience_s
 
     def fetch_state(self, address: Address) -> ObjectState:
-        """Ask the store for the present size and etag of an object. Raises MediaUnavailable."""
+        """Ask the store for the present size and etag of an object. Raises MediaUnavailable, also for a folder and for
+        a store that is too slow.
+        """
         system = self._open_file_system(address)
         info = self._wait_for_answer(
             address, system._info(_format_name(address), **_choose_look_options(address)), self._patience
@@ -61,10 +62,9 @@ class ObjectStore:
         return ObjectState(info.get("size"), None if etag is None or etag.startswith("W/") else etag)
 
     def fetch_bytes(self, address: Address, size_bytes: int | None, write: Callable[[bytes], object]) -> None:
-        """Fetch the object and pass its bytes to `write` in order, in blocks.
-
-        size_bytes: as `fetch_state` gave it. The time that `write` takes does not count. Raises MediaUnavailable, and
-        the errors of `write`.
+        """Fetch the object and pass its bytes to `write` in order, in blocks. size_bytes: as `fetch_state` gave it; a
+        web server may give None. Raises MediaUnavailable, also for a store that is too slow, and the errors of `write`.
+        The time that `write` takes does not count.
         """
         ends = math.inf if size_bytes is not None else time.monotonic() + LONGEST_UNANNOUNCED_S
         blocks = _read_blocks(self._open_file_system(address), address, size_bytes)

@@ -20,8 +20,8 @@ _ROWS = 16
 
 
 def read_arrow_column_names(file: OpenFile, path: Path) -> list[str]:
-    """Return the names of the columns of an open Parquet or Arrow file, in order. Raises ManifestError if it cannot be
-    read.
+    """Return the names of the columns of a Parquet or Arrow file, in order. `file` is the open file, and the suffix of
+    its path names the format. Raises ManifestError if it cannot be read.
     """
     with _convert_read_errors(path):
         if path.suffix.lower() == ".parquet":
@@ -31,9 +31,9 @@ def read_arrow_column_names(file: OpenFile, path: Path) -> list[str]:
 
 
 def read_arrow_rows(file: OpenFile, path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """Yield for every row of an open Parquet or Arrow file its number from 1, and its fields or Reject.
-
-    A cell that holds a file is MediaBytes. Raises ManifestError if the file cannot be read.
+    """Yield for every row of a Parquet or Arrow file its number from 1, and its fields or a Reject. `file` is the open
+    file, and the suffix of its path names the format. A cell that holds the bytes of a file is MediaBytes. Raises
+    ManifestError if the file cannot be read.
     """
     number = 0
     with _convert_read_errors(path):

@@ -30,8 +30,8 @@ _TAG = re.compile(r"</?[^<>]*>")
 
 
 class CaptionFile(NamedTuple):
-    """A caption file that was read: its name for messages, its suffix in small letters, and its first MAX_READ_BYTES
-    bytes.
+    """A caption file that was read: its path or name for messages, its suffix in small letters such as `.txt`, and its
+    first bytes, one more than the limit of 8 MiB.
     """
 
     name: str
@@ -40,9 +40,8 @@ class CaptionFile(NamedTuple):
 
 
 def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
-    """Return the paths of a folder's caption files, as lists by the path of their video without its suffix.
-
-    `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`.
+    """Return the paths of a folder's caption files as lists, by the path of their video without its suffix; there may
+    be no such video. `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`.
     """
     stems = set(map(drop_suffix, folder.list_files("video")))
     paths_by_stem: dict[str, list[str]] = {}
@@ -56,9 +55,9 @@ def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
 def read_captioned_videos(
     videos: VideoRegistry, findings: Findings, column_names: ColumnNames
 ) -> Iterator[CaptionedVideo]:
-    """Yield every video of a folder that has a caption file next to it, with all captions of its files.
-
-    Reads the caption files. Guesses, and files that are left out, are added to the findings.
+    """Yield every video of the registry's folder that has a caption in a file next to it, with all captions of its
+    files. The caption files are read and the videos registered. Guesses, and files that are left out, are added to the
+    findings. column_names: names of fields that the user gave.
     """
     folder = videos.folder
     files, videos_of = group_caption_files(folder), Counter(map(drop_suffix, folder.list_files("video")))
@@ -79,10 +78,11 @@ def read_captioned_videos(
 
 def parse_caption_files(files: list[CaptionFile], findings: Findings, column_names: ColumnNames) -> tuple[Caption, ...]:
     """Return the captions of one video, from its files of the most trusted kind that holds one: .txt, .json, .vtt,
-    .srt.
+    .srt. Other files are left out with the reason in `findings`, also those that cannot be read. Without any caption
+    the tuple is empty.
 
-    Where that kind is not JSON, the fields and references of its JSON objects are kept. A file that cannot be read,
-    holds nothing, or does not count is left out with the reason.
+    Where that kind is not JSON, the fields and references of the video's JSON objects go to the captions. column_names:
+    names of fields that the user gave.
     """
     contents = [(file, content) for file in files if (content := _parse_content(file, findings)) is not None]
     holding = {
@@ -161,11 +161,11 @@ def _add_fields(
 
 
 def parse_subtitles(content: str) -> list[dict[str, Any]]:
-    """Parse the cues of WebVTT or SubRip into segments: `start_s` and `end_s` in seconds and `text` on one line, in
-    order.
+    """Parse the cues of WebVTT or SubRip into segments: dicts of `start_s` and `end_s` in seconds and `text` on one
+    line, in order. Cues without text are left out; tags, numbers, notes and styles are no text. An end before its start
+    is set to the start.
 
-    Cues without text are left out; tags, numbers, notes and styles are no text. A cue that repeats the last line of the
-    one before it, as rolling subtitles do, adds only what is new.
+    A cue that repeats the last line of the one before it, as rolling subtitles do, adds only what is new.
 
     >>> parse_subtitles("WEBVTT\\n\\n00:01.000 --> 00:02.500\\nA <i>cat</i>\\nsleeps.\\n")
     [{'start_s': 1.0, 'end_s': 2.5, 'text': 'A cat sleeps.'}]

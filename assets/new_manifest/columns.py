@@ -32,8 +32,8 @@ _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """The names that the user gives for columns: of videos and of captions, None to guess them, and of people's
-    ratings.
+    """The names that the user gives for columns. `video` and `caption` are None where the column is to be guessed, and
+    `ratings` are columns of people's ratings.
     """
 
     video: str | None = None
@@ -43,7 +43,9 @@ class ColumnNames:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table by their meaning; None where it has no such column."""
+    """The names of a table's columns by their meaning, such as `caption` or `segments`; None where the table has no
+    such column. `column_names` are those that the user gave.
+    """
 
     column_names: ColumnNames
     video: str | None = None
@@ -59,13 +61,15 @@ class Columns:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """The meaning of every column that has one, by the column's name."""
+        """The meaning of every column that has one, such as "caption", by the column's name."""
         meanings = {getattr(self, meaning): meaning for meaning in self.__slots__[1:-1] if getattr(self, meaning)}
         return meanings | dict.fromkeys(self.ratings, "rating")
 
     @property
     def columns_with_lists(self) -> tuple[str, ...]:
-        """The columns whose cells may hold a list: captions, candidates, references and segments."""
+        """The names of the columns whose cells may hold a list, if the table has them: captions, candidates, references
+        and segments.
+        """
         return tuple(filter(None, (self.caption, self.candidates, self.reference, self.segments)))
 
     @property
@@ -79,16 +83,19 @@ class Columns:
         return any((self.caption, self.candidates, self.reference))
 
     def format_guess(self) -> str:
-        """Format the columns and their meanings as text, such as "video in column 'Video'"."""
+        """Format the columns and their meanings as text, with commas between them, such as "video in column 'Video'".
+
+        Columns without a meaning are left out.
+        """
         return ", ".join(f"{meaning} in column {column!r}" for column, meaning in self.meanings.items())
 
 
 def guess_columns(
     names: Collection[str], column_names: ColumnNames | None = None, *, is_caption_file: bool = False
 ) -> Columns:
-    """Guess which columns hold what from their names, in small or capital letters; names that the user gave come first.
-
-    is_caption_file: the fields of a file that belongs to a video, so none names a video.
+    """Guess the meaning of columns from their names, in small or capital letters; a name that the user gave in
+    `column_names` comes before a guess. is_caption_file: `names` are the fields of a file that belongs to a video, so
+    none names a video.
 
     >>> guess_columns(["Video", "caption", "fps"]).format_guess()
     "video in column 'Video', caption in column 'caption'"
@@ -117,7 +124,9 @@ def guess_columns(
 
 
 def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
-    """Raise NoManifest, which says how to name the column, unless a table has both a video and a text about it."""
+    """Raise NoManifest unless a table has both a column of videos and one of texts about them. The message names the
+    option that gives the column. where: name of the table, for the message. names: of all its columns.
+    """
     listed = ", ".join(repr(name) for name in names)
     if columns.video is None:
         raise NoManifest(
@@ -132,10 +141,11 @@ def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
 def parse_row_captions(
     fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings, base: Caption | None = None
 ) -> tuple[Caption, ...]:
-    """Return the captions of a row: one for each text in its columns of captions, candidates and references.
+    """Return the captions of a row: one for each text in its columns of captions, candidates and references. base:
+    values for all captions of the row, such as the system. Captions that ingest would refuse are left out with the
+    reason in `findings`, where `where` names the row.
 
-    base: what is known of all captions of the row. Other fields go to its captions, or to its references where it has
-    no caption. What ingest would refuse is left out with the reason.
+    Other fields of the row go to its captions, or to its references where it has no caption.
     """
     base = base or Caption("")
     extra = {**base.extra, **_collect_own_fields(fields, columns, where, findings)}
@@ -160,7 +170,9 @@ def parse_row_captions(
 
 
 def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
-    """Return the fields of a row with cells that hold a JSON list parsed; a list that is not valid JSON is left out."""
+    """Return the fields of a row, with the JSON lists in columns of texts, segments and ratings parsed. A cell that
+    looks like a list and is not valid JSON is dropped, with the reason in `findings`, where `where` names the row.
+    """
     parsed = dict(fields)
     for column in (*columns.columns_with_lists, *columns.ratings):
         value = fields.get(column)
@@ -176,8 +188,8 @@ def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, fi
 
 def parse_captions(value: Any, column_names: ColumnNames, where: str, findings: Findings) -> tuple[Caption, ...]:
     """Return the captions in a JSON value: a text, an object with a field such as `caption`, or a list of these.
-
-    What ingest would refuse is left out with the reason.
+    Captions that ingest would refuse are left out with the reason in `findings`, where `where` names the source.
+    column_names: names of fields that the user gave.
     """
     return _filter_accepted(_parse_texts(value, Caption(""), column_names, where, findings), where, findings)
 

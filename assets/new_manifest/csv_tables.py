@@ -24,8 +24,8 @@ _NAN = "nan"
 
 
 def read_csv_column_names(file: OpenFile, path: Path) -> list[str]:
-    """Read the names of the columns of an open CSV file, without empty ones. Raises ManifestError if its header cannot
-    be used.
+    """Read the names of the columns of an open CSV file, in order, without empty ones; the separator is guessed. Raises
+    ManifestError if its header cannot be used.
     """
     separator = guess_separator(file)
     file.rewind()
@@ -35,10 +35,11 @@ def read_csv_column_names(file: OpenFile, path: Path) -> list[str]:
 def read_csv_table(
     file: OpenFile, path: Path, columns: Columns, findings: Findings
 ) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """Yield for every record of an open CSV file its line, and its fields or Reject; the separator is guessed.
+    """Yield for every record of an open CSV file its line, and its fields or a Reject; the separator is guessed. A
+    column without a meaning in `columns` whose cells are all numbers gives numbers; other cells are texts. Guesses, and
+    what is left out, are added to the findings.
 
-    Where every cell of a column without a meaning is a number, its values are numbers; so the file is read twice.
-    Raises ManifestError if the header cannot be used.
+    The file is read twice. Raises ManifestError if the header cannot be used.
     """
     separator = guess_separator(file)
     file.rewind()

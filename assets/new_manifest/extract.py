@@ -37,14 +37,14 @@ _PATH_ERRORS = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, e
 
 
 class MediaBytes(NamedTuple):
-    """A video inside a table: its bytes, and its file name in the table, None where it has none."""
+    """A video inside a table: its bytes, and its file name in the table, None where the table gives none."""
 
     content: bytes
     name: str | None
 
     def choose_file_name(self, row: int) -> str:
-        """Return the table's name for the video, or the row's number with a guessed suffix where that is no name of a
-        video.
+        """Return the name of the video's file. It is the last part of the name in the table; where that is no name of a
+        video, it is the number of the row with a suffix guessed from the first bytes.
         """
         name = PurePosixPath((self.name or "").replace("\\", "/")).name
         if is_video_name(name):
@@ -62,8 +62,8 @@ class VideoStream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StagedVideo:
-    """A video that was read and has no place in the manifest yet: its SHA-256, size and temporary file, None in a
-    trial.
+    """A video that was read and has no place in the manifest yet: its SHA-256 (32 bytes), its size in bytes and its
+    temporary file. In a trial, which writes nothing, the file is None.
     """
 
     sha256: bytes
@@ -71,17 +71,16 @@ class StagedVideo:
     file: Path | None
 
     def discard(self) -> None:
-        """Remove the temporary file; a copy that got a place stays."""
+        """Remove the temporary file, if there is one. The file that the video got in the manifest stays."""
         if self.file is not None:
             self.file.unlink()
 
 
 @contextmanager
 def open_workspace(target: Path) -> Iterator[Path]:
-    """Yield a new folder for unfinished files inside the manifest's folder, and remove it at the end of the block.
-
-    The manifest's folder is created if need be, and removed again if it is still empty. Raises NoManifest where it
-    cannot be written to.
+    """Yield a new folder for unfinished files inside the manifest's folder `target`, and remove it at the end of the
+    block. The manifest's folder is created if need be, and removed again if it is still empty. Raises NoManifest where
+    it cannot be written to.
     """
     made: list[Path] = []
     try:
@@ -100,10 +99,11 @@ def open_workspace(target: Path) -> Iterator[Path]:
 
 @dataclass(slots=True)
 class VideoExtractor:
-    """Extracts videos from a source into the folder `videos` of a manifest, and counts them.
+    """An extractor of videos from a source into the folder `videos` of the manifest `target`, which also counts them.
+    `scratch` is a folder for unfinished files; in a trial it is None, and nothing is written.
 
-    scratch: a folder for unfinished ones; None in a trial, which writes none. measure_free_bytes: returns the free
-    bytes of the disk of a folder.
+    measure_free_bytes: returns the free bytes of the disk of a folder. n_videos, size_bytes: number and total size of
+    the videos that have a place.
     """
 
     target: Path
@@ -121,11 +121,13 @@ class VideoExtractor:
 
     @property
     def paths(self) -> Collection[str]:
-        """The paths, below `videos`, of the videos that have a place."""
+        """The paths, relative to the folder `videos`, of the videos that have a place in the manifest."""
         return self._taken
 
     def accept_path(self, path: str) -> bool:
-        """Return whether every part of a path is an ordinary name; if not, the video is counted as left out."""
+        """Return whether a path can be written below `videos`: every part of it is printable, has at most 200 bytes and
+        no backslash, and begins with no dot. If not, the video is counted as left out.
+        """
         is_plain = path.isprintable() and all(
             part and not part.startswith(".") and "\\" not in part and len(part.encode()) <= _LONGEST_NAME
             for part in path.split("/")
@@ -135,10 +137,9 @@ class VideoExtractor:
         return is_plain
 
     def stage_video(self, content: VideoStream, size: int, name: str) -> StagedVideo:
-        """Read a video and write it to a temporary file until it has a place; in a trial, only hash it.
-
-        size: its bytes, as the source states them. name: how people recognise it. Raises NoManifest where the disk has
-        no room for it, and the errors of `content`.
+        """Read a video and write it to a temporary file until it has a place; in a trial, only hash it. size: its
+        bytes, as the source states them. name: how people recognise it. Raises NoManifest where the disk has no room
+        for it or cannot be written, and the errors of `content`.
         """
         if self.scratch is None:
             digest, length = _copy_and_hash(content)
@@ -163,11 +164,11 @@ class VideoExtractor:
         return StagedVideo(digest, length, file)
 
     def keep_video(self, staged: StagedVideo, wanted: str, own_id: str | None, where: str) -> VideoEntry | None:
-        """Move a staged video to its place below `videos` and return its id and path; None where the manifest cannot
-        have it.
+        """Move a staged video to its place below `videos`, and return its id and path; None where the manifest cannot
+        have it. The path is `wanted`, or one with a number where other content has that. own_id: the source's id for
+        the video. where: how people find it, for messages.
 
-        Its path is the wanted one, or one with a number where other content has that. own_id: the source's id for it.
-        where: how people find it. The staged file is discarded in any case.
+        The temporary file is removed in any case. Raises NoManifest where the disk cannot be written.
         """
         known = self._paths.get((wanted, staged.sha256))
         path = known or self._find_free_path(staged, wanted)
@@ -236,7 +237,7 @@ def create_folders(folder: Path, made: list[Path]) -> None:
 
 
 def remove_empty_folders(made: Sequence[Path]) -> None:
-    """Remove those of the folders that are empty, the last one first."""
+    """Remove the folders of this sequence that are empty, the last one first; others stay."""
     for folder in reversed(made):
         with suppress(OSError):  # it holds something
             folder.rmdir()

@@ -25,7 +25,7 @@ class NoManifest(ValueError):
 
 
 class Rating(NamedTuple):
-    """A person's number for one aspect of a caption, from 1 to 5."""
+    """A person's number for one aspect of a caption, a whole number from 1 to 5. `rater` and `aspect` are names."""
 
     rater: str
     aspect: str
@@ -34,9 +34,9 @@ class Rating(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """A caption of a video, before it has its id in the manifest.
-
-    segments: objects of `start_s`, `end_s` in seconds and `text`. extra: its other fields.
+    """A caption of a video, before it has its id in the manifest; `system` and `caption_id` are None where the source
+    gives none. `segments` are objects of `start_s` and `end_s` in seconds and `text`. `extra` are its other fields, and
+    `ratings` are by people.
     """
 
     text: str
@@ -55,7 +55,9 @@ class Caption:
         return self.system or (None if self.role == "reference" else UNNAMED_SYSTEM)
 
     def build_row(self, video_id: str, caption_id: str) -> dict[str, Any]:
-        """Build the row of table `captions` as a dict, without fields that are None."""
+        """Build the row of table `captions` as a dict, with the other fields and without those that are None; ratings
+        are not in it. video_id, caption_id: the ids in the manifest.
+        """
         row = {
             "caption_id": caption_id,
             "video_id": video_id,
@@ -70,7 +72,9 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class CaptionedVideo:
-    """A video and some of its captions. path: as the manifest writes it; None for a video that is text only."""
+    """A video and some of its captions. `path` is its path or address as the manifest writes it; None for a video that
+    is text only.
+    """
 
     video_id: str
     path: str | None
@@ -79,7 +83,7 @@ class CaptionedVideo:
 
 @dataclass(slots=True)
 class LeftOut:
-    """The number of things that were left out for one reason, and the name of the first."""
+    """The number `n` of things that were left out for one reason, and the name of the first."""
 
     first: str
     n: int = 0
@@ -87,10 +91,9 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Findings:
-    """The guesses about a source, as sentences, and the things that were left out, by reason.
-
-    possible_ratings: fields that may be ratings, with their least and greatest number, and whether all are whole.
-    rating_columns: the columns of ratings, in small letters.
+    """A record of the guesses about a source, as sentences, and of the things that were left out, by reason.
+    `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole.
+    `rating_columns` are the columns of ratings, in small letters.
     """
 
     guesses: list[str] = field(default_factory=list)
@@ -99,24 +102,30 @@ class Findings:
     rating_columns: set[str] = field(default_factory=set)
 
     def add_guess(self, sentence: str) -> None:
-        """Add a guess, a sentence, unless it is there already."""
+        """Add a guess about the source, a sentence, unless it is there already."""
         if sentence not in self.guesses:
             self.guesses.append(sentence)
 
     def leave_out(self, reason: str, thing: str, n: int = 1) -> None:
-        """Count something that does not go into the manifest; the name of the first thing for a reason is kept."""
+        """Count `n` things that do not go into the manifest, for this reason. `thing` names them; the name of the first
+        thing for a reason is kept, cut at 200 characters.
+        """
         excerpt = thing if len(thing) <= _SHOWN else f"{thing[:_SHOWN]}.."
         self.left_out.setdefault(reason, LeftOut(excerpt)).n += n
 
     def add_possible_ratings(self, column: str, numbers: Sequence[float]) -> None:
-        """Note the numbers of a field that may hold ratings; no numbers change nothing."""
+        """Note the numbers of a column that may hold ratings: least, greatest, and whether all are whole. No numbers
+        change nothing.
+        """
         if numbers:
             least, most, are_whole = self.possible_ratings.get(column, (numbers[0], numbers[0], True))
             are_whole = are_whole and all(number == int(number) for number in numbers)
             self.possible_ratings[column] = (min(least, *numbers), max(most, *numbers), are_whole)
 
     def explain_possible_ratings(self) -> list[str]:
-        """List a sentence for every field that may hold ratings: its range, and the option that makes it ratings."""
+        """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings.
+        Where they are no whole numbers from 1 to 5, the sentence says that the column stays an extra field.
+        """
         return [
             f"column {column!r} holds numbers from {least:g} to {most:g}: "
             + (
@@ -128,8 +137,8 @@ class Findings:
         ]
 
     def accept_row(self, kind: str, row: Mapping[str, Any], where: str) -> bool:
-        """Return whether ingest will accept a row of a manifest; if not, count it as left out, for the reason of
-        ingest.
+        """Return whether a row of a manifest's table is valid for ingest by itself; if not, count it as left out, with
+        the reason of ingest. kind: of the row. where: how people find it.
         """
         checked = validate_row(RawRow("", 0, kind, dict(row), None, ""))
         if isinstance(checked, Reject):
@@ -137,20 +146,28 @@ class Findings:
         return not isinstance(checked, Reject)
 
     def leave_out_refused(self, kind: str, code: Code, where: str) -> None:
-        """Count something that ingest would refuse as left out, with the reason of this code."""
+        """Count something that ingest would refuse as left out, with the sentence of this reject code. kind: a word for
+        it. where: how people find it.
+        """
         self.leave_out(f"a {kind} that ingest would refuse ({code}): {CODES[code]}", where)
 
     def format_left_out(self) -> str:
-        """Format what was left out as text: reasons with numbers and the first thing; "" where all was taken."""
+        """Format what was left out as text: every reason with the number of things and the first one; "" where nothing
+        was.
+        """
         return "; ".join(f"{row['left out']} ({row['n']}, such as {row['first']})" for row in self.list_left_out())
 
     def list_left_out(self) -> list[dict[str, Any]]:
-        """List what was left out as rows with the columns `left out`, `n` and `first`, one for each reason."""
+        """List what was left out, a dict for each reason: `left out` is the reason, `n` the number of things, and
+        `first` the name of the first.
+        """
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
 
 
 def shorten_id(wanted: str) -> str:
-    """Return the id; of one that is too long for a manifest, its beginning with a digest of the whole."""
+    """Return the id unchanged if a manifest can hold it, in 512 bytes of UTF-8. Of a longer one return the beginning,
+    with a digest of the whole.
+    """
     if len(wanted.encode("utf-8", "replace")) <= MAX_ID:
         return wanted
     digest = hashlib.sha256(wanted.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
@@ -158,7 +175,8 @@ def shorten_id(wanted: str) -> str:
 
 
 def parse_id(value: Any) -> str | None:
-    """Return the id in a cell: a text, or a whole number, which pandas writes as 5.0 in a column with nulls; else None.
+    """Return the id in a cell as text, or None: a text without white space around it, or a whole number, which pandas
+    writes as 5.0 in a column with nulls. An empty text gives None.
 
     >>> parse_id(" a "), parse_id(5.0), parse_id(float("inf")), parse_id([1]), parse_id(True)
     ('a', '5', None, None, None)

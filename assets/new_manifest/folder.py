@@ -25,17 +25,19 @@ FileKind = Literal["video", "caption", "table", "shard", "other"]
 
 
 def is_video_name(path: str | PurePosixPath) -> bool:
-    """Return whether a name has the suffix of a video file."""
+    """Return whether a file name or path has a suffix of video files, such as `.mp4`, in small or capital letters."""
     return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
 
 
 def drop_suffix(path: str) -> str:
-    """Return the path without its last suffix."""
+    """Return the path without its last suffix; a path without one comes back unchanged."""
     return path.removesuffix(PurePosixPath(path).suffix)
 
 
 def guess_file_kind(path: str) -> FileKind:
-    """Return the kind of a file by its name; `other` also for caches that Hugging Face keeps."""
+    """Return the kind of a file by the suffix of its name: video, caption, table, shard (a tar) or other. Caches that
+    Hugging Face keeps are `other`.
+    """
     name = PurePosixPath(path).name.lower()
     suffix = PurePosixPath(name).suffix
     if name.endswith(SHARD_SUFFIXES):
@@ -47,7 +49,9 @@ def guess_file_kind(path: str) -> FileKind:
 
 @dataclass(slots=True)
 class SourceFolder:
-    """The usable files of a folder, as paths relative to it, with a note of those that were read."""
+    """The usable files of a folder, as paths relative to it, with a note of those that were read. `refused_videos` are
+    files that cannot be used and have names of videos.
+    """
 
     path: Path
     findings: Findings
@@ -58,8 +62,8 @@ class SourceFolder:
 
     @classmethod
     def scan(cls, path: Path, findings: Findings) -> SourceFolder:
-        """Build a SourceFolder from all files below a folder; unusable ones are left out, and no link to a folder is
-        followed.
+        """Build a SourceFolder from all files below a folder. Files that are hidden or that a manifest cannot name are
+        added to `findings` as left out, and no link to a folder is followed.
         """
         folder = cls(path, findings)
         for file in sorted(folder._walk()):
@@ -69,7 +73,7 @@ class SourceFolder:
         return folder
 
     def list_files(self, kind: FileKind) -> list[str]:
-        """List the usable files of a kind, sorted, as paths relative to the folder."""
+        """List the usable files of a kind, sorted, as paths relative to the folder; empty where there is none."""
         return self._by_kind.get(kind, [])
 
     def mark_read(self, file: str) -> None:
@@ -77,8 +81,8 @@ class SourceFolder:
         self._unread.pop(file, None)
 
     def read_file(self, file: str, size: int) -> bytes | None:
-        """Read the first bytes of a file and mark it as read; None where it cannot be read any more, and it is then
-        left out.
+        """Read the first `size` bytes of a file and mark the file as read. Where it cannot be read any more, return
+        None and count it as left out in the findings.
         """
         self.mark_read(file)
         try:
@@ -91,8 +95,8 @@ class SourceFolder:
         return None
 
     def leave_out_unread(self, reasons: Mapping[FileKind, str]) -> None:
-        """Count the files that were not read as left out, with the reason for their kind; kinds without a reason are
-        skipped.
+        """Count the files that were not read as left out in the findings, with the reason for their kind. Kinds without
+        a reason are skipped.
         """
         for file, kind in self._unread.items():
             if kind in reasons:

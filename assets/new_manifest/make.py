@@ -70,9 +70,9 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class NewManifest:
-    """A manifest that was made from a source, or tried: its folder, how the source was understood, and what it holds.
-
-    new_root: name and folder of a root that a machine needs to find the videos; None where it needs none.
+    """A manifest that was made from a source, or tried: its folder, a description of the source, and what the tables
+    hold. `findings` are guesses and things left out, and `extractor` counts extracted videos. `new_root` is name and
+    folder of a root that a machine needs to find the videos; None where it needs none.
     """
 
     folder: Path
@@ -84,18 +84,18 @@ class NewManifest:
 
     @property
     def holdings(self) -> Holdings:
-        """The counts of its tables, and its first samples, from which a plan is made."""
+        """The counts of the manifest's tables, and its first samples, from which a plan is made."""
         return self.tables.holdings
 
     @property
     def suggested_dataset(self) -> str:
-        """A name for the dataset, made from that of the manifest's folder."""
+        """A valid name for the dataset, made from the name of the manifest's folder; "mine" where that gives none."""
         return suggest_dataset_name(self.folder)
 
 
 def suggest_dataset_name(folder: Path) -> str:
-    """Return a valid dataset name made from a folder's name; "mine" where nothing is left of it, or where that is
-    `demo`.
+    """Return a valid dataset name made from the last part of a folder's path: other characters become `_`, and 100 are
+    kept. It is "mine" where nothing is left of the name, or where it is `demo`.
 
     >>> suggest_dataset_name(Path("/data/my clips")), suggest_dataset_name(Path("demo"))
     ('my_clips', 'mine')
@@ -112,13 +112,13 @@ def create_manifest(
     is_trial: bool = False,
     tell: Tell = lambda _: None,
 ) -> NewManifest:
-    """Write the tables of a manifest for a folder or a file of one's own data, and return where it is and what it
-    holds; a trial writes nothing.
+    """Write the tables of a manifest for a folder or file of one's own data, and return where it is and what it holds.
+    Videos inside tables and tar shards are extracted. target: the manifest's folder, by default the source's. is_trial:
+    only count, and write nothing.
 
-    target: the manifest's folder; the source's where it is None. column_names: names of the columns of a table that are
-    not to be guessed. is_trial: write nothing, only count. Nothing is overwritten, and nothing of the source is run or
-    unpickled. Raises NoManifest where nothing can be made of the source, and ManifestError for a file that is not
-    regular.
+    column_names: names of the columns of a table that are not to be guessed. tell: called with a line of progress every
+    1,000 rows. Nothing is overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing
+    can be made of the source, and ManifestError for a file that is not regular.
     """
     source = require_source(source)
     folder = source if source.is_dir() else source.parent
@@ -161,8 +161,7 @@ def _explain_no_video(source: Path, recognised: _Source, findings: Findings) -> 
 
 
 def require_source(source: Path) -> Path:
-    """Return the absolute path, without links, of the folder or regular file that the user names.
-
+    """Return the absolute path, without links, of the folder or regular file that the user names; `~` is expanded.
     Raises NoManifest where there is none, and ManifestError for a file that is not regular.
     """
     source = Path(os.path.expanduser(source))

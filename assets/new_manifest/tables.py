@@ -40,7 +40,10 @@ _Rows = Iterator[tuple[int, dict[str, Any] | Reject]]
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """Reads videos and captions from tables, whose columns have names that the user gave or that are guessed."""
+    """A reader of videos and captions from tables. The columns have names that the user gave in `column_names`, or that
+    are guessed. `videos` gives ids to videos, `extractor` writes those inside tables, and `findings` get what is left
+    out.
+    """
 
     videos: VideoRegistry
     extractor: VideoExtractor
@@ -48,18 +51,19 @@ class TableReader:
     column_names: ColumnNames
 
     def read_columns(self, table: str) -> Columns:
-        """Return the columns of a table by their meaning; rows are not read. Raises ManifestError if the file cannot be
-        read.
+        """Return the columns of a table by their meaning; table: its path relative to the source folder. Only names are
+        read, in JSON Lines those of the first 100 rows. Raises ManifestError if the file cannot be read.
         """
         path = self._require_path(table)
         with open_file(path) as file:
             return guess_columns(_read_column_names(file, path), self.column_names)
 
     def read_videos(self, table: str) -> Iterator[CaptionedVideo]:
-        """Yield the video and captions of every row that has both; what cannot be read is left out with the reason.
+        """Yield the video and captions of every row of a table that has both. Other rows, and the rest of a table that
+        becomes unreadable, are counted in `findings` as left out. Videos inside the table are extracted to the
+        manifest's folder.
 
-        Videos inside the table are extracted to the manifest's folder. Raises NoManifest where no column is known as
-        video or as text.
+        table: its path relative to the source folder. Raises NoManifest where no column is known as video or as text.
         """
         self.videos.folder.mark_read(table)
         number = 0

@@ -61,7 +61,9 @@ class _TarSample:
 
 @dataclass(frozen=True, slots=True)
 class TarShardReader:
-    """Reads videos with captions from tar shards; the videos are written to the manifest's folder."""
+    """A reader of videos with captions from tar shards. `extractor` writes the videos to the manifest's folder,
+    `videos` gives them ids, and `findings` get what is left out. column_names: names of fields that the user gave.
+    """
 
     videos: VideoRegistry
     extractor: VideoExtractor
@@ -69,10 +71,9 @@ class TarShardReader:
     column_names: ColumnNames
 
     def read_videos(self, shards: Sequence[str]) -> Iterator[CaptionedVideo]:
-        """Yield every sample of the shards that has a video and a caption; its video is extracted to the manifest's
-        folder.
-
-        A damaged shard is read up to the damage. Raises NoManifest where the disk has no room for the videos.
+        """Yield every video of the shards that has a caption in the same sample; the video is extracted to the
+        manifest's folder. shards: their paths relative to the source folder. A damaged shard is read up to the damage.
+        Raises NoManifest where the disk has no room for the videos.
         """
         self._check_room(shards)
         n_by_name = Counter(map(_drop_shard_suffix, shards))

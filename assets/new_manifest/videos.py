@@ -21,11 +21,9 @@ _NO_ROOT_NAME = re.compile(r"[^a-z0-9_-]+|^[^a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class PathNaming:
-    """The way in which a manifest names the files of a source: a prefix, empty or an address, before their relative
-    paths.
-
-    new_root: the named root that a machine needs to find the files, where they are outside the manifest's folder.
-    roots: the folders of this machine by the names that it has for them.
+    """The way in which a manifest names the files of a source: a prefix, empty or ending with a slash, before their
+    paths relative to `source`. `new_root` is the named root that a machine needs to find files outside the manifest's
+    folder, or None. `roots` are the folders of this machine by root name.
     """
 
     source: Path
@@ -35,11 +33,9 @@ class PathNaming:
 
     @classmethod
     def choose(cls, source: Path, target: Path, roots: Mapping[str, str]) -> PathNaming:
-        """Choose relative paths where the manifest's folder holds the source, else addresses below a named root,
-        perhaps a new one.
-
-        source: the folder of the files. target: that of the manifest. roots: places of roots by name, as settings have
-        them.
+        """Choose how to name the files below `source`: by relative paths where the manifest's folder `target` holds
+        them, else by addresses below a named root. A new root gets its name from the source folder. roots: places of
+        the known roots by name, as settings have them.
         """
         folders = {name: Path(place).expanduser().resolve() for name, place in roots.items() if not is_address(place)}
         if source.is_relative_to(target):
@@ -53,7 +49,9 @@ class PathNaming:
         return cls(source, f"root://{name}/", name, folders)
 
     def find_root_address(self, path: str) -> str | None:
-        """Return the address of an existing file below a named root; None where it is below none, or does not exist."""
+        """Return the address `root://NAME/...` of an existing file on this machine, with links followed. None where the
+        file is below no named root, or does not exist.
+        """
         # A link may lead out of the root.
         return (
             _find_root_address(Path(os.path.realpath(path)), self.roots)
@@ -72,14 +70,16 @@ def _find_root_address(path: Path, roots: Mapping[str, Path]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class VideoEntry:
-    """An entry of table `videos`: the video's id, and its path or address; None for one that is text only."""
+    """An entry of table `videos`: the video's id, and its path or address, None for a video that is text only."""
 
     video_id: str
     path: str | None
 
 
 class VideoRegistry:
-    """The videos of a source that were named so far, with an id for each that no other has."""
+    """A registry of the videos of a source that were named so far. It gives every video an id that no other video has,
+    and notes in the findings what is left out.
+    """
 
     def __init__(self, folder: SourceFolder, places: PathNaming, findings: Findings) -> None:
         self.folder = folder
@@ -96,17 +96,18 @@ class VideoRegistry:
         self._owners: dict[str, str] = {}
 
     def register_file(self, file: str) -> VideoEntry | None:
-        """Register a video file of the source and return its id and path; None if ingest would refuse it, which is then
-        left out.
+        """Register a video file of the source and return its id and path in the manifest. Where ingest would refuse it,
+        return None and count it as left out. file: its path relative to the source.
         """
         return self.register_video(file, self._places.prefix + file, None, file)
 
     def register_cell(self, cell: str, table_folder: str, own_id: str | None, where: str) -> VideoEntry | None:
-        """Register the video that a cell of a table means and return its id and path; None where it means no usable
-        file, and the row is left out.
+        """Register the video that a cell of a table means, and return its id and path in the manifest. Where it means
+        no usable file, return None and count the row as left out. In a source without any video file a name that is no
+        address stands for a video that is text only.
 
-        table_folder: the table's folder, relative to the source. own_id: the table's id for it. where: the row. In a
-        source without any usable video file, any other cell is a name, and the video text only.
+        table_folder: the table's folder, relative to the source. own_id: the table's id for the video. where: how
+        people find the row.
         """
         if hygiene.find_fault({"video": cell}) is not None:
             self._findings.leave_out("a row whose video has control characters or half characters in its name", where)
@@ -128,10 +129,11 @@ class VideoRegistry:
         return self.register_video(file, self._places.prefix + file, own_id, where)
 
     def register_video(self, name: str, path: str | None, own_id: str | None, where: str) -> VideoEntry | None:
-        """Register a video with this path, under its own id or one made from its name, and return both; None where it
-        is left out.
+        """Register a video and return its id and its path in the manifest. The id is `own_id`, or is made from `name`
+        where that is None. Where ingest would refuse the video, or another video has `own_id`, return None and count it
+        as left out.
 
-        None where ingest would refuse it, or where another video has its own id; it is then left out.
+        path: as the manifest writes it; None for a video that is text only. where: how people find the row.
         """
         owner = name if path is None else path
         video_id = own_id or self._find_free_id(name, owner)

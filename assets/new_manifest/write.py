@@ -24,8 +24,8 @@ _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 @dataclass(frozen=True, slots=True)
 class WrittenTables:
-    """The contents of a new manifest's tables: holdings, number of candidates by system, and number of videos below
-    named roots.
+    """The contents of a new manifest's tables: its holdings, the number of candidates by system, and the number of
+    videos below named roots.
     """
 
     holdings: Holdings
@@ -34,12 +34,14 @@ class WrittenTables:
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The names of the tables that the manifest has: without `ratings` where there are none."""
+        """The names of the tables that the manifest has, in the order of writing: ratings if there are any, captions,
+        videos.
+        """
         return TABLE_NAMES if self.holdings.ratings else TABLE_NAMES[1:]
 
 
 def check_no_manifest(target: Path) -> None:
-    """Raise NoManifest where the folder holds a manifest, or a file that ingest would take for a table of one."""
+    """Raise NoManifest where the folder has a file with the name of a manifest's table, or dimensions.json."""
     for table in MANIFEST_TABLES.values():
         for suffix in _SUFFIXES:
             if os.path.lexists(target / f"{table.name}{suffix}"):
@@ -62,10 +64,9 @@ def _raise_existing(target: Path, name: str) -> None:
 def write_manifest(
     videos: Iterable[CaptionedVideo], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
 ) -> WrittenTables:
-    """Write videos and captions as tables into `scratch`, and link the tables into the manifest's folder, all or none.
-
-    target: the manifest's folder. is_trial: leave the tables where they are. Without any video nothing is linked.
-    Raises NoManifest where a table appeared in the manifest's folder meanwhile.
+    """Write videos and captions as JSON Lines tables into the folder `scratch`, link them into the manifest's folder
+    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked. Raises
+    NoManifest where a table appeared in `target` meanwhile.
     """
     with ExitStack() as stack:
         paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}

@@ -223,7 +223,7 @@ def test_a_metric_can_score_where_its_inputs_are(
 def test_a_model_that_sees_videos_needs_videos_too(scorers: dict[str, Scorer], tmp_path: Path) -> None:
     plan = build_plan(held(tmp_path, captions=SHOWN), scorers)
     assert needs(plan, "evqa").startswith(
-        "evqa needs videos and another encoder, since the built-in one only works on the demo"
+        "evqa needs videos and another encoder: the built-in encoder only works on the demo. Set "
     )
     assert needs(plan, "qeva").startswith("qeva needs references or keypoints or videos and a model that sees videos")
     assert "facts: 7 about each caption; no model needed" in list(plan.format_lines())

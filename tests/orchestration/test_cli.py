@@ -135,7 +135,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     shown = run("init", str(folder), "--dry-run").stdout
     assert "plan: scores: no metric can score this yet\n" in shown
     assert "plan: vcs needs references: none found\n" in shown
-    assert "plan: evqa needs another encoder, since the built-in one only works on the demo: set " in shown
+    assert "plan: evqa needs another encoder: the built-in encoder only works on the demo. Set " in shown
     table = tmp_path / "table" / "t.csv"
     table.parent.mkdir()
     table.write_text("video,caption,reference,score\nv,A red ball hits the box.,A red ball rolls and hits a box.,4\n")

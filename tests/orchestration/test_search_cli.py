@@ -73,7 +73,7 @@ def test_frames_without_an_encoder_of_ones_own_say_which_setting_to_give(scored:
     done = run_command("search", "a red door", "--frames", "--dataset", DATASET)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert "the demo encoder, which only works on the demo" in line
+    assert "the demo encoder: the built-in encoder only works on the demo. Set " in line
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in line
 
 
