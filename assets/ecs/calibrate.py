@@ -39,9 +39,9 @@ class NoLabels(ValueError):
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """The thresholds that were chosen for a dataset's dimensions, and how well they agree with the other labels. part:
-    the labels they were chosen on, "calibration" for those of a fifth of the videos. source: where the labels are from,
-    the manifest or a judge. confusion_by_dimension: agreement with the labels of the other videos, also in total; empty
-    if there are none.
+    the labels they were chosen on, "calibration" for those of a fifth of the videos or "all". source: where the labels
+    are from, the manifest or a judge. confusion_by_dimension: agreement with the labels of the other videos, also in
+    total; empty if there are none.
 
     objective: what the thresholds are best for. threshold_by_dimension: the thresholds, with intervals and counts on
     the labels that they were chosen on. n_shard_thresholds: the number of thresholds stored for single shards.

@@ -97,8 +97,8 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         return {**counts, "unverifiable": len(refusals), "verifier": self._verification.model.identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VerdictSet]:
-        """Load the verdicts, or the status and reason why there are none, of the captions among the samples that have
-        keypoints; by sample_id. Raises MissingEvidence if one of these captions was not verified for its present texts.
+        """Load the verdicts on all samples that are captions with keypoints, by sample_id. A set without verdicts has a
+        status and a reason. Raises MissingEvidence if one of these captions was not verified for its present texts.
         """
         sample_ids = [sample.sample_id for sample in samples if is_verifiable(sample)]
         by_sample = load_verdict_sets(engine, scorer_id, sample_ids)
@@ -142,8 +142,8 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
     def examine(self, order: Order) -> Examination:
         """Check verdicts_present on the shard of the order: every caption with keypoints has the verdicts that its
-        decisions need, or a reason why it has none. The count `missing` is the number of other captions. Verifies
-        nothing.
+        decisions need, or a reason why it has none. The result counts the captions that have neither as `missing`.
+        Verifies nothing.
         """
         missing = len(self._list_unverified(order, in_full=False))
         return Examination({"verdicts_present": missing == 0}, {"missing": missing})

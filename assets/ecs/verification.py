@@ -23,8 +23,9 @@ class MissingTimes(ValueError):
 
 class KeypointVerification:
     """The rules by which keypoints are verified in captions, with the verifier model and the sentence splitter.
-    n_sentences: the number of sentences to verify a keypoint with, None for all. mode: how keypoints are counted, or
-    "auto" to choose by the times of a caption. default_threshold: the threshold of dimensions without a calibrated one.
+    n_sentences: the number of sentences to verify a keypoint with, None for all. mode: "sodam" to align parts of
+    captions by time, a flat mode to take captions as a whole, or "auto". default_threshold: the threshold of dimensions
+    without a calibrated one.
 
     split_sentences: returns the sentences of a text, and keeps the result.
     """
@@ -47,8 +48,9 @@ class KeypointVerification:
 
     def choose_premises(self, sample: PendingSample) -> KeypointPremises:
         """Return the mode for a caption, and for every keypoint of its video the text that it is verified in. That is
-        the whole caption, or in mode "sodam" the parts of the caption aligned with the keypoint's segment, "" for none.
-        Raises MissingTimes if the caption or its references lack times that the mode needs.
+        the whole caption. In mode "sodam" it is the text of those parts of the caption that are aligned with the
+        keypoint's segment, "" if there are none. Raises MissingTimes if the caption or its references lack times that
+        the mode needs.
         """
         reference = _find_timed_reference(sample)
         predicted = _require_all_texts(sample[SEGMENTS].caption)

@@ -44,7 +44,7 @@ NUMBER_NAMES = ("precision", "recall", "f1", "coarse", "score")
 
 class EVQAScorer:
     """Scores captions and question-answer pairs by EVQAScore (arXiv 2411.06908), from vectors of keywords, texts and
-    sampled frames. The value of a question-answer pair with n keywords is multiplied by ln(n + 1).
+    sampled frames. For a question-answer pair with n keywords, EVQAScore is multiplied by ln(n + 1).
     """
 
     metric: ClassVar[str] = "evqa"
@@ -107,8 +107,8 @@ class EVQAScorer:
 
     def list_texts(self, sample: PendingSample, find: FindExtraction) -> Iterator[str]:
         """Yield the texts of a sample that need a vector: the chunks of its text, then its cleaned keywords. find:
-        returns the keyword extraction of a text. Yield nothing if that failed, or if the sample's video has no frames
-        or the encoder cannot be used on it.
+        returns the keyword extraction of a text. Yield nothing if the extraction failed, if the video has no readable
+        file, or if the encoder is the demo's and the dataset is not.
         """
         for text in self._list_keyword_texts(sample):
             extraction = find(text)
@@ -152,8 +152,8 @@ class EVQAScorer:
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that has no value whatever models answer; else None.
-        Such samples have a video without a readable file, or no keyword by the rules. The demo encoder also refuses all
-        datasets but the demo.
+        Its video has no readable file, or rules extract keywords and find none in its text. The demo encoder also
+        refuses all datasets but the demo.
         """
         if refused := self._find_obstacle(sample):
             return refused

@@ -42,7 +42,7 @@ class StoredAnswer:
 
     @classmethod
     def build(cls, row: Row) -> StoredAnswer:
-        """Build the answer from a row that `load_answers` read from the database."""
+        """Build the answer from a row of table qeva_answer, a mapping that `load_answers` read from the database."""
         return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _REPLY_FIELDS}), row["correct"])
 
     @property
@@ -93,9 +93,10 @@ def ask_questions(
     samples: Sequence[PendingSample],
     questions: Sequence[QuestionToAnswer],
 ) -> list[Row]:
-    """Ask the models all these questions, judge the answers, and return rows of table qeva_answer to store, in another
-    order. Coverage and chronology questions are asked about the sample's text, factuality questions about the video. If
-    the video cannot be shown, the row has a status and reason instead of an answer. Stores nothing.
+    """Ask the models all these questions, judge the answers, and return rows of table qeva_answer to store. The order
+    of the questions is not kept. Coverage and chronology questions are asked about the sample's text, factuality
+    questions about the video. If the video cannot be shown, the row has a status and reason instead of an answer.
+    Stores nothing.
     """
     video_questions = [question for question in questions if question.dimension in SUMMARY_DIMENSIONS]
     text_questions = [question for question in questions if question.dimension not in SUMMARY_DIMENSIONS]
@@ -159,7 +160,9 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The joint identity of all models that answer questions and judge the answers."""
+        """The joint identity of all models that answer questions and judge the answers: their names, joined, and a hash
+        of their identities.
+        """
         return self._make_models(None).answer_identity
 
     @property

@@ -299,7 +299,9 @@ class QuestionSource(Source[SetsBySample]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The joint identity of all models that write and filter questions."""
+        """The joint identity of all models that write and filter questions: their names, joined, and a hash of their
+        identities.
+        """
         return self._make_models(None).question_identity
 
     @property

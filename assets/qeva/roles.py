@@ -75,8 +75,8 @@ class QEVAModels:
 
     @property
     def question_identity(self) -> ModelIdentity:
-        """The joint identity of all models that write and filter questions, with the number of votes. Question sets are
-        stored under this identity.
+        """The joint identity of all models that write and filter questions, and the number of votes. Question sets are
+        stored under this identity. Its name joins those of the models, and its revision is a hash of their identities.
         """
         return _merge_identities(
             {
@@ -92,7 +92,7 @@ class QEVAModels:
     @property
     def answer_identity(self) -> ModelIdentity:
         """The joint identity of all models that answer questions and judge the answers. Answers are stored under this
-        identity.
+        identity. Its name joins those of the models, and its revision is a hash of their identities.
         """
         return _merge_identities(
             {
@@ -252,9 +252,9 @@ class QEVAModelFactory:
         return len(split_premises(summary, self._splitter))
 
     def list_shortages(self, sample: PendingSample) -> list[DimensionScore]:
-        """Return a score without a value, but with status and reason, for every dimension of a sample that gets too few
-        questions by the rules. Asks no model. A dimension whose questions a chat model writes is never returned, as
-        their number is not known.
+        """Return a score without a value, but with status and reason, for every dimension in which rules write fewer
+        than 3 questions for a sample. Asks no model. A dimension whose questions a chat model writes is never returned,
+        as their number is not known.
         """
         notes = self._notes and self._notes.find_notes(sample)
         sets = list(self._sets_from_notes(notes)) if notes else []

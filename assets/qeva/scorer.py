@@ -96,8 +96,8 @@ class QEVAScorer:
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that cannot have a value, as known before any model
-        is asked; else None. Such a sample is no caption, is empty, has a video that cannot be shown, or gets too few
-        questions by the rules.
+        is asked; else None. Such a sample is no caption, has an empty text or a video that cannot be shown, or gets too
+        few questions by the rules.
 
         Questions about such a sample may still be asked: dimensions with enough questions are components of its score.
         """

@@ -31,9 +31,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The reasons for a sample's score: lines of text, then rows of a table, as dicts by column that all have the same
-    columns. reference: the key of the reference that decided, if the metric compares with several and only one counts;
-    else None.
+    """The reasons for a sample's score: lines of text, and rows of a table as dicts that all have the same columns.
+    reference: the key of the reference that decided, if the metric compares with several and only one counts; else
+    None.
     """
 
     lines: Sequence[str] = ()
@@ -90,8 +90,8 @@ class Scorer(Protocol):
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
         """Return lines and table rows that explain a sample's score, made from the evidence it was computed from.
-        components: those stored with the score. connection: an open one, for more that the explanation reads from the
-        database.
+        components: those stored with the score. connection: an open connection to the database, for rows that are not
+        part of the evidence.
         """
         ...
 

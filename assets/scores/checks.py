@@ -54,7 +54,7 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
 
 def build_check_specs(metric: str, asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
     """Return the specs of the four checks of `asset`, which has this metric's scores: coverage, in_range, not_constant
-    and inputs_fresh. All specs are marked as blocking.
+    and inputs_fresh. All specs are marked as blocking, although a failed not_constant only warns.
     """
     return [
         dg.AssetCheckSpec(name, asset=asset, description=text.format(inputs=_format_inputs(metric)), blocking=True)
@@ -65,9 +65,9 @@ def build_check_specs(metric: str, asset: dg.AssetKey) -> list[dg.AssetCheckSpec
 def run_score_checks(
     metric: str, asset: dg.AssetKey, shards: Sequence[RunShard], curation: Curation, warn: LineWriter
 ) -> Iterator[dg.AssetCheckResult]:
-    """Check the stored scores of shards, and yield one result for every check of the asset, over all these shards.
-    Notes the shards where a blocking check failed in `curation.results`. warn: takes one line for every shard that has
-    samples whose scoring failed.
+    """Check the stored scores of shards, and yield one result for every check of the asset, over all these shards. Adds
+    an error to `curation.results` for every shard where a check failed that does not only warn. warn: takes one line
+    for every shard that has samples whose scoring failed.
     """
     scorer = curation.scorers[metric]
     qualities: dict[str, ShardQuality] = {}
@@ -163,8 +163,9 @@ def _format_sample_count(quality: ShardQuality, n: int, has: str, have: str) -> 
 
 
 def evaluate_checks(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, bool]:
-    """Return whether a shard's scores pass, by the name of the check. A shard without scores passes in_range, and one
-    with fewer than 20 scores passes not_constant. value_range: the least and greatest score that the metric can give; a
+    """Return whether a shard's scores pass, by the name of the check: coverage (no sample is unscored or failed),
+    in_range, not_constant (scores differ) and inputs_fresh (none is stale). Without scores in_range passes, and with
+    fewer than 20 scores not_constant passes. value_range: the least and greatest score that the metric can give; a
     score may exceed it by 1e-6.
     """
     low, high = value_range[0] - RANGE_TOLERANCE, value_range[1] + RANGE_TOLERANCE

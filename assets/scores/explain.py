@@ -18,7 +18,7 @@ from db.scores.sample_scores import find_sample_id, find_sample_score
 
 @dataclass(frozen=True, slots=True)
 class ExplainedScore:
-    """A sample's score by a metric as stored, with the texts, the models and an explanation of the value. status: None
+    """A sample's score by a metric as stored, with an explanation of the value. sample: the sample's key. status: None
     for a sample without a score. error: the reason for a missing value. models: names of the scorer's models.
     explanation: empty if there is nothing to explain or the scorer is not installed here.
     """
