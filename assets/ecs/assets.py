@@ -43,9 +43,8 @@ _HEADINGS = {
 
 
 class CalibrationConfig(dg.Config):
-    """How thresholds are chosen: the objective, and the labels of a fifth of the videos or of all videos.
-
-    judge: choose on a judge's labels, which are made first, instead of people's. judge_limit: the most captions judged.
+    """How thresholds are chosen: the objective, and the labels of a fifth of the videos or of all videos. judge: choose
+    on a judge's labels, which are made first, instead of people's. judge_limit: the most captions judged.
     """
 
     objective: Objective = "f1"
@@ -72,9 +71,8 @@ class CalibrationConfig(dg.Config):
 def ecs_thresholds(
     context: dg.AssetExecutionContext, config: CalibrationConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """The thresholds of ECS: for every dimension the probability from which a keypoint counts as covered.
-
-    They are chosen on labels of a dataset. ECS scores whose thresholds change become stale.
+    """The thresholds of ECS: for every dimension the probability from which a keypoint counts as covered. They are
+    chosen on labels of a dataset and stored. ECS scores whose thresholds change become stale.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     scorer = cast(ECSScorer, curation.scorers[ECSScorer.metric])

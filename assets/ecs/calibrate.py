@@ -38,12 +38,13 @@ class NoLabels(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The thresholds that were chosen for a dataset's dimensions, and how well they agree with the other labels.
+    """The thresholds that were chosen for a dataset's dimensions, and how well they agree with the other labels. part:
+    the labels they were chosen on, "calibration" for those of a fifth of the videos or "all". source: where the labels
+    are from, the manifest or a judge. confusion_by_dimension: agreement with the labels of the other videos, also in
+    total; empty if there are none.
 
-    part: which labels they were chosen on. source: where the labels are from, the manifest or a judge.
-    threshold_by_dimension: the thresholds, with intervals and counts on the labels that they were chosen on.
-    confusion_by_dimension: the confusion on the other labels, by dimension and in total; empty if no other labels are
-    left. n_shard_thresholds: the number of thresholds stored for single shards.
+    objective: what the thresholds are best for. threshold_by_dimension: the thresholds, with intervals and counts on
+    the labels that they were chosen on. n_shard_thresholds: the number of thresholds stored for single shards.
     """
 
     objective: Objective
@@ -69,12 +70,13 @@ def calibrate_thresholds(
     part: LabelPart,
     source: str = MANIFEST_LABEL_SOURCE,
 ) -> Calibration:
-    """Choose a threshold for every dimension on a dataset's labels, store the thresholds, and return them.
+    """Choose the threshold of ECS for every dimension that is best for the objective on a dataset's labels; store the
+    thresholds, and return them. They replace the thresholds chosen on labels before, so scores may become stale. part:
+    "calibration" for the labels of a fifth of the videos, "all" for all. source: only labels of this source count,
+    those of the manifest or of one judge. Raises NoLabels, and then stores no threshold.
 
-    They replace all thresholds of this dataset that were chosen on labels before, and later scores use them. part: the
-    labels of a fifth of the videos, or of all. source: only labels of this source count: of the manifest, or of one
-    judge. A shard with enough labels also gets its own thresholds, which show whether shards differ; no score uses
-    them. Raises NoLabels, and then changes nothing.
+    A shard with enough labels also gets its own thresholds, which show whether shards differ; no score uses them. The
+    scorer is stored if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
@@ -115,10 +117,9 @@ def calibrate_thresholds(
 def compute_confusions(
     labelled: Iterable[LabelledVerdict], thresholds: Mapping[str, Threshold]
 ) -> dict[str, Confusion]:
-    """Compare decisions at the thresholds with labels: return the confusion by dimension and "all dimensions".
-
-    A dimension without a threshold or without labels has no entry; {} without labels. A caption without a sentence
-    covers nothing.
+    """Compare decisions at the thresholds with labels; return the counts of agreement by dimension, and of all under
+    "all dimensions". A keypoint counts as covered if its probability reaches the threshold; one without a probability
+    is uncovered. A dimension without a threshold or without labels has no entry; {} without labels.
     """
     decided: dict[str, list[tuple[bool, bool]]] = {}
     for verdict in labelled:

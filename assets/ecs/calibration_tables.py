@@ -9,9 +9,9 @@ from metrics_core.agreement import majority_accuracy
 
 
 def build_threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
-    """Return a row for every dimension: its threshold, the 95 % interval, counts of labels, and F1 on them.
-
-    A value that is not known is None. pooled: whether the threshold was chosen on the labels of all dimensions.
+    """Return a row for every dimension, as a dict: threshold, its 95 % interval (low, high), the number of labels and
+    of yes labels (positive), and F1 on them. A value that is not known is None. pooled: whether the threshold was
+    chosen on the labels of all dimensions.
     """
     rows = []
     for name, threshold in calibration.threshold_by_dimension.items():
@@ -32,10 +32,9 @@ def build_threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
 
 
 def build_evaluation_rows(calibration: Calibration) -> list[dict[str, Any]]:
-    """Return a row for every dimension and the total: agreement on the other labels, and that of two simple rules.
-
-    majority: accuracy of always giving the more frequent answer. all_positive_f1: F1 of always answering yes. [] if no
-    other labels are left.
+    """Return a row for every dimension and the total, as a dict: agreement with the labels of the other videos, and
+    that of two simple rules. majority: accuracy of always giving the more frequent answer. all_positive_f1: F1 of
+    always answering yes. [] if no other labels are left.
     """
     return [
         {

@@ -18,10 +18,9 @@ from metrics_core.protocols import EntailmentModel
 
 @dataclass(slots=True)
 class CaptionQueue:
-    """The captions of a batch, by sample_id: the premises and thresholds of their keypoints, or why one was refused.
-
-    plans: for every keypoint of a caption, the sentences to verify it with. thresholds: those of these keypoints.
-    refused: the reasons.
+    """The captions of a batch whose keypoints are verified together, by sample_id. plans: for every keypoint of a
+    caption, the sentences to verify it with. thresholds: those of the same keypoints, in the same order. refused: the
+    reason why a caption cannot be verified; such a caption has no plans.
     """
 
     plans: dict[int, list[RankedPremises]] = field(default_factory=dict)
@@ -36,9 +35,9 @@ class CaptionQueue:
         vectors: Mapping[str, NDArray[np.float32]],
         thresholds: Thresholds,
     ) -> CaptionQueue:
-        """Return the queue of these captions; one without the times that the mode needs is among the refused.
-
-        vectors: by text, those of the keypoints and sentences; needed if not all sentences are verified.
+        """Build the queue of these captions; a caption without the times that the mode needs is put into `refused`.
+        vectors: by text, those of the keypoints and sentences; needed if not all sentences are verified. thresholds:
+        those of the dimensions.
         """
         queue = cls()
         for sample in samples:
@@ -52,10 +51,10 @@ class CaptionQueue:
         return queue
 
     def verify(self, model: EntailmentModel, early_exit: bool) -> Verification:
-        """Verify all keypoints of all captions with the model, and return the verdicts in the order of the plans.
-
-        A caption with a keypoint that is too long for the model moves to the refused. early_exit: verify no further
-        sentence once one reaches the keypoint's threshold.
+        """Verify all keypoints of all captions with the model; return the verdicts in the order of `plans`, and the
+        numbers of sentences that were read. A caption with a keypoint that is too long for the model moves to
+        `refused`, and the others are verified. early_exit: verify no further sentence once one reaches the keypoint's
+        threshold.
         """
         while True:
             plans = [plan for plans in self.plans.values() for plan in plans]

@@ -31,11 +31,13 @@ def explain_ecs(
     verification: KeypointVerification,
     proof_threshold: float,
 ) -> Explanation:
-    """Return a row for every keypoint, read from view keypoint_verdicts, and lines about how many are covered and how.
+    """Return a row for every keypoint of a sample, read from view keypoint_verdicts, and lines about how many are
+    covered. A row has the decision, its probability and threshold, a person's label, and the sentence that decided.
+    proof_threshold: the P(entailment) from which one sentence proves a keypoint by itself. components: those stored
+    with the score.
 
-    A row has the decision, its probability and threshold, a person's label, and the sentence that decided. If the
-    verifier weighs the whole text, a keypoint may be covered without such a sentence; then the words that it shares
-    with the text are shown. proof_threshold: the P(entailment) from which one sentence proves a keypoint by itself.
+    If the verifier weighs the whole text, a keypoint may be covered without such a sentence; then the words that it
+    shares with the text are shown.
     """
     verdicts = connection.execute(_VERDICTS, {"sample_id": sample.sample_id}).all()
     proven = _find_proven_keypoints(connection, verdicts, verification, proof_threshold)

@@ -37,16 +37,15 @@ CAPTIONS_AT_A_TIME = 64
 
 
 class NoJudge(ValueError):
-    """Raised when labels of a judge are asked for but the settings name no judge."""
+    """Raised when labels of a judge are asked for but the settings name no chat model as judge."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class LabellingResult:
-    """The result of labelling by a judge, in counts by name: captions, new labels, requests and tokens.
-
-    first_failure: key of the first caption that the judge gave no labels, with the reason; None if there is none.
+    """The result of labelling by a judge. counts: by name, such as captions, labels, failed and chat_tokens_in.
+    first_failure: "KEY: REASON" for the first caption that the judge gave no labels; None if there is none.
     """
 
     counts: Mapping[str, int | str]
@@ -56,9 +55,8 @@ class LabellingResult:
 @dataclass(frozen=True, slots=True)
 class LabellingTask:
     """One task for a judge: keypoints of one caption to be compared with one text, the caption or a part of it.
-
-    checked: the sentences of that text, and the keypoints. digests: for every keypoint the hash of what the judge is
-    asked about it. text_sha256: the hash of the whole caption.
+    checked: the sentences of that text, and the texts of the keypoints. digests: for every keypoint the hash of what
+    the judge is asked about it. text_sha256: the hash of the whole caption.
     """
 
     sample_id: int
@@ -70,14 +68,15 @@ class LabellingTask:
 
     @property
     def digest_by_key(self) -> dict[LabelKey, bytes]:
-        """The digest that an up-to-date label must have, by (sample_id, keypoint_id)."""
+        """The digests of the task's keypoints, by (sample_id, keypoint_id). A stored label is up to date if it has this
+        digest.
+        """
         keys = ((self.sample_id, keypoint_id) for keypoint_id in self.keypoint_ids)
         return dict(zip(keys, self.digests, strict=True))
 
     def drop_labelled(self, labelled: Mapping[LabelKey, bytes]) -> LabellingTask:
-        """Return the task without the keypoints that have an up-to-date label; it may have no keypoint left.
-
-        labelled: the digests of stored labels.
+        """Return a copy of the task without the keypoints that have an up-to-date label; it may have no keypoint left.
+        labelled: the digests of stored labels, by (sample_id, keypoint_id).
         """
         kept = [i for i, (key, digest) in enumerate(self.digest_by_key.items()) if labelled.get(key) != digest]
         return LabellingTask(
@@ -90,7 +89,9 @@ class LabellingTask:
         )
 
     def build_labels(self, judgement: CaptionLabels) -> Iterator[JudgeLabel]:
-        """Yield the labels to store, one for every keypoint in order, with the sentence that covers it or None."""
+        """Yield the labels to store, one for every keypoint in order, with the sentence that covers the keypoint or
+        None. judgement: the judge's answers on the task's keypoints, in the same order.
+        """
         rows = zip(self.keypoint_ids, self.checked.keypoints, self.digests, judgement.labels, strict=True)
         for keypoint_id, keypoint, digest, label in rows:
             sentence = None if label.sentence is None else self.checked.sentences[label.sentence]
@@ -99,9 +100,9 @@ class LabellingTask:
 
 
 class KeypointLabeller:
-    """Labels keypoints of a dataset's captions by a judge, on the same sentences that ECS compares them with.
-
-    chat_model: the judge; None if the settings name none.
+    """Lets a judge, which is a chat model, label keypoints of a dataset's captions, on the same sentences that ECS
+    compares them with. chat_model: the judge; None if the settings name none. verification: the rules of ECS that
+    choose the sentences.
     """
 
     def __init__(
@@ -113,21 +114,25 @@ class KeypointLabeller:
 
     @property
     def source(self) -> str:
-        """The source that labels are stored under: "judge:" and the model's name. Raises NoJudge without a judge."""
+        """The value of column `source` that labels are stored under: "judge:" and the name of the chat model. Raises
+        NoJudge if the settings name no judge.
+        """
         return format_judge_source(self._require_judge().identity.model_id)
 
     def check_judge(self) -> None:
-        """Raise NoJudge if the settings name no judge."""
+        """Raise NoJudge if the settings name no judge. Asks nothing."""
         self._require_judge()
 
     def label_captions(
         self, engine: Engine, dataset: Dataset, *, run_id: str, tell: LineWriter, limit: int | None = None
     ) -> LabellingResult:
-        """Let the judge label the keypoints of a dataset's captions, and store the labels; return what was counted.
+        """Let the judge label the keypoints of a dataset's captions, store the labels in the database, and return the
+        counts and the first failure. Only labels that are missing or out of date are asked for. limit: the most
+        captions with labels, None for all; the same captions always come first. Raises NoJudge.
 
-        limit: the most captions with labels; the same ones always come first. A label that is up to date is not asked
-        for again. Labels on changed texts are deleted, and within the limit made again. A caption for which the judge
-        fails or declines gets none. Raises NoJudge.
+        Labels that are out of date, such as those on changed texts, are deleted, and within the limit made again. A
+        caption for which the judge fails or declines gets none. run_id: the run that requests are recorded under. tell:
+        takes lines about progress.
         """
         tally = ChatTally()
         chat_model = self._settings.add_cache(self._require_judge(), engine, run_id)

@@ -55,10 +55,11 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
 
 
 class ECSScorer:
-    """Entailment-Checklist Scoring of captions: compares stored verdicts on keypoints with thresholds, without a model.
+    """Scores captions by Entailment-Checklist Scoring: the share of a video's keypoints that a caption covers, or
+    SodaM's F1 if caption and reference have times. It compares stored verdicts on keypoints with thresholds, without a
+    model. A sample that is no caption, or whose video has no keypoints, gets a status.
 
-    A sample that is no caption, or whose video has no keypoints, gets a status. labeller: makes labels by the judge for
-    calibration; no score depends on it.
+    labeller: makes labels by the judge for calibration; no score depends on it.
     """
 
     metric: ClassVar[str] = "ecs"
@@ -102,9 +103,9 @@ class ECSScorer:
         )
 
     def models(self) -> dict[str, Any]:
-        """Return the identities, by role, of verifier, sentence splitter, and two models that not every setting needs.
-
-        They are the text encoder that chooses sentences, and the weigher of whole texts.
+        """Return the identities of the models as dicts, by role: verifier and sentence_splitter. text_encoder, which
+        chooses sentences, is among them unless all sentences are verified. whole_text is among them if the verifier
+        weighs the whole text.
         """
         checklist = self.verification
         retrieval = {} if checklist.n_sentences is None else {"text_encoder": self.vectors.encoder.identity.as_dict()}
@@ -118,9 +119,8 @@ class ECSScorer:
         }
 
     def params(self) -> dict[str, Any]:
-        """Return the number of sentences per keypoint, the mode and the default threshold, by name.
-
-        Calibrated thresholds are data, not parameters.
+        """Return the number of sentences per keypoint, the mode and the default threshold, by name. Calibrated
+        thresholds are data, not parameters.
         """
         return {
             "sentences": self.verification.n_sentences or "all",
@@ -129,17 +129,24 @@ class ECSScorer:
         }
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return one outcome for every sample, in order, from its verdicts and the dataset's thresholds."""
+        """Return one outcome for every sample, in order, from its stored verdicts and the dataset's thresholds.
+        Components have the counts of covered keypoints by dimension. A sample that is no caption, has no keypoints or
+        could not be verified gets a status and a reason.
+        """
         return [self._score_one(sample, evidence[self.verdicts].get(sample.sample_id)) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return a row for every keypoint with the decision, and the sentence that proves it or words that decided."""
+        """Return lines about how many keypoints are covered, and a row for every keypoint: the decision, and the
+        sentence or words that decided. Reads view keypoint_verdicts. components: those stored with the score.
+        """
         return explain_ecs(connection, sample, components, self.verification, self._proof_threshold)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome of a sample that has no keypoints, or not the times that the mode needs; else None."""
+        """Return the outcome, with status and reason, of a sample that has no value whatever models answer; else None.
+        Such a sample is no caption, has no keypoints, or lacks the times that the mode needs.
+        """
         if refused := self._find_obstacle(sample):
             return refused
         try:

@@ -37,10 +37,9 @@ EARLY_EXIT = "early_exit"
 
 
 class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
-    """The source of verdicts on all keypoints of captions; `load` and `ask` return them by sample_id.
-
-    With option early_exit no further sentence is verified for a keypoint once one reaches its threshold. Decisions stay
-    the same in fewer passes, but probabilities are lower bounds. A run without the option completes them.
+    """The source of verdicts on all keypoints of captions; `load` and `ask` return a VerdictSet by sample_id. With
+    option early_exit no further sentence is verified for a keypoint once one reaches its threshold. Decisions stay the
+    same in fewer passes, but probabilities are lower bounds; a run without the option completes them.
     """
 
     asset: ClassVar[str] = "ecs_verdict"
@@ -63,14 +62,15 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The identity of the verifier."""
+        """The identity of the verifier, the model that estimates whether a sentence entails a keypoint."""
         return self._verification.model.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Verify every keypoint of the captions and store the verdicts, up to 512 captions at a time; return counts.
+        """Verify every keypoint of these captions and store the verdicts, up to 512 captions at a time. Return counts
+        by name, such as captions, keypoints, passes and unverifiable, and the verifier's name. Raises MissingEvidence
+        if the vectors that choose the sentences are missing.
 
-        Raises MissingEvidence if the choice of sentences lacks vectors. A keypoint that is too long for the model makes
-        the captions of its video unverifiable.
+        A keypoint that is too long for the model makes the captions of its video unverifiable.
         """
         counts: Counter[str] = Counter(captions=0, keypoints=0, passes=0, pairs_judged=0, pairs_truncated=0)
         thresholds = self._load_thresholds(order)
@@ -97,9 +97,8 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         return {**counts, "unverifiable": len(refusals), "verifier": self._verification.model.identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VerdictSet]:
-        """Load the verdicts, or the status without one, of the captions that have keypoints, by sample_id.
-
-        Raises MissingEvidence if a caption was not verified.
+        """Load the verdicts on all samples that are captions with keypoints, by sample_id. A set without verdicts has a
+        status and a reason. Raises MissingEvidence if one of these captions was not verified for its present texts.
         """
         sample_ids = [sample.sample_id for sample in samples if is_verifiable(sample)]
         by_sample = load_verdict_sets(engine, scorer_id, sample_ids)
@@ -110,9 +109,9 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         return by_sample
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, VerdictSet]:
-        """Verify every keypoint of the captions now; return the verdicts by sample_id, and store nothing.
-
-        There is no early exit, so thresholds do not matter.
+        """Verify every keypoint of the captions among the samples now; return the verdicts by sample_id, and store
+        nothing. Option early_exit does not apply, so thresholds do not matter. below: the vectors that choose the
+        sentences. `files` is not used.
         """
         chosen = [sample for sample in samples if is_verifiable(sample)]
         vectors, thresholds = below[self._vectors], Thresholds({}, self._verification.default_threshold)
@@ -129,20 +128,22 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         return f"P(entailment) of one pair is {answer.probabilities[0]:.2f}"
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
-        """Return the ids of the shard's captions without verdicts; unless early_exit is set, also with lower bounds.
-
-        What `asked` returns does not matter.
+        """Return the ids of the shard's captions that still have to be verified, ascending; what `asked` returns does
+        not matter. These are captions without verdicts on their present texts, or with a probability that is only a
+        lower bound. With option early_exit a lower bound that reaches its threshold is enough.
         """
         return self._list_unverified(order, in_full=not order.options.get(EARLY_EXIT, False))
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the shards of a dataset with captions without verdicts, or that an early exit left incomplete."""
+        """Return the numbers of a dataset's shards with captions that were not verified, or only until an early
+        exit.
+        """
         return list_unfinished_shards(engine, scorer_id, dataset_id)
 
     def examine(self, order: Order) -> Examination:
-        """Check verdicts_present: every caption of the shard with keypoints has the verdicts that its decisions need.
-
-        The count `missing` is that of captions without them.
+        """Check verdicts_present on the shard of the order: every caption with keypoints has the verdicts that its
+        decisions need, or a reason why it has none. The result counts the captions that have neither as `missing`.
+        Verifies nothing.
         """
         missing = len(self._list_unverified(order, in_full=False))
         return Examination({"verdicts_present": missing == 0}, {"missing": missing})

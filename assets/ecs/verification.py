@@ -18,14 +18,16 @@ from metrics_core.sodam import Alignment, align, merge_texts
 
 
 class MissingTimes(ValueError):
-    """Raised when a caption or its references lack the times that the mode needs."""
+    """Raised when the mode needs times that a caption or its references lack."""
 
 
 class KeypointVerification:
     """The rules by which keypoints are verified in captions, with the verifier model and the sentence splitter.
+    n_sentences: the number of sentences to verify a keypoint with, None for all. mode: "sodam" to align parts of
+    captions by time, a flat mode to take captions as a whole, or "auto". default_threshold: the threshold of dimensions
+    without a calibrated one.
 
-    n_sentences: the number of sentences to verify a keypoint with, None for all. default_threshold: the threshold of
-    dimensions without a calibrated one. split_sentences: returns the sentences of a text, and keeps the result.
+    split_sentences: returns the sentences of a text, and keeps the result.
     """
 
     def __init__(
@@ -45,9 +47,10 @@ class KeypointVerification:
         self.split_sentences = lru_cache(maxsize=4096)(lambda text: split_premises(text, splitter))
 
     def choose_premises(self, sample: PendingSample) -> KeypointPremises:
-        """Choose the mode for a caption, and for every keypoint of its video the text that it is verified in.
-
-        Raises MissingTimes if the caption or its references lack times that the mode needs.
+        """Return the mode for a caption, and for every keypoint of its video the text that it is verified in. That is
+        the whole caption. In mode "sodam" it is the text of those parts of the caption that are aligned with the
+        keypoint's segment, "" if there are none. Raises MissingTimes if the caption or its references lack times that
+        the mode needs.
         """
         reference = _find_timed_reference(sample)
         predicted = _require_all_texts(sample[SEGMENTS].caption)
@@ -66,9 +69,9 @@ class KeypointVerification:
         return KeypointPremises(mode, premises, alignment, len(reference))
 
     def list_texts(self, sample: PendingSample) -> Iterator[str]:
-        """Yield the texts that need a vector to choose sentences: keypoints, then sentences of caption and segments.
-
-        Nothing if all sentences are verified, or if the sample has no keypoints.
+        """Yield the texts that need a vector to choose sentences: keypoints, then sentences of caption and segments; a
+        text may repeat. Yield nothing if all sentences are verified, or if the sample is no caption or has no
+        keypoints.
         """
         if self.n_sentences is None or not is_verifiable(sample):
             return
@@ -77,9 +80,9 @@ class KeypointVerification:
             yield from self.split_sentences(text)
 
     def build_plans(self, sample: PendingSample, vectors: Mapping[str, NDArray[np.float32]]) -> list[RankedPremises]:
-        """Return for every keypoint, in the sample's order, the sentences to verify it with: all, or the nearest ones.
-
-        vectors: by text; needed if not all sentences are verified. Raises MissingTimes as `choose_premises` does.
+        """Return for every keypoint, in the sample's order, the sentences to verify it with: all, or the nearest ones
+        by cosine. vectors: those of keypoints and sentences, by text; needed if not all sentences are verified. Raises
+        MissingTimes as `choose_premises` does.
         """
         members: dict[str, list[int]] = {}
         for place, premise in enumerate(self.choose_premises(sample).premises):
@@ -91,9 +94,8 @@ class KeypointVerification:
         return [plans[place] for place in range(len(sample[KEYPOINTS]))]
 
     def count_sentences(self, sample: PendingSample) -> int:
-        """Return the number of sentences of a caption; in mode "sodam" of all its segments together.
-
-        Raises MissingTimes if times that the mode needs are lacking.
+        """Return the number of sentences of a caption; in mode "sodam" of all its segments together. Raises
+        MissingTimes if times that the mode needs are lacking.
         """
         is_timed = self.choose_premises(sample).alignment is not None
         texts = [segment.text or "" for segment in sample[SEGMENTS].caption] if is_timed else [sample.text]
@@ -111,8 +113,8 @@ class KeypointVerification:
 @dataclass(frozen=True, slots=True)
 class KeypointPremises:
     """The mode for a caption, and for every keypoint, in the sample's order, the text that it is verified in.
-
-    alignment, n_segments: the alignment with the reference's segments and their number, only in mode "sodam".
+    alignment, n_segments: the alignment with the reference's segments and their number; None and 0 unless the mode is
+    "sodam".
     """
 
     mode: Mode

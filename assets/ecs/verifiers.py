@@ -15,9 +15,8 @@ EVEN_ODDS = 0.5
 
 @lru_cache(maxsize=4)
 def make_verifier(model: str, precision: str) -> EntailmentModel:
-    """Return the verifier with this name, made once per process: `offline`, `lexical`, or a folder or hub id.
-
-    An NLI model of a folder or hub id loads when it is first used. precision: for that model only.
+    """Return the verifier with this name, which is made once and kept: `offline`, `lexical`, or a folder or hub id of
+    an NLI model. That NLI model loads when it is first used. precision: "fp32", "bf16" or "fp16", for that model only.
     """
     if model == OFFLINE:
         from metrics_core.ecs.verifier import make_offline_verifier
@@ -29,9 +28,8 @@ def make_verifier(model: str, precision: str) -> EntailmentModel:
 
 
 def find_default_threshold(model: str) -> float:
-    """Return the threshold for captions of the verifier with this name, for dimensions without a calibrated one.
-
-    It is 0.5 for every verifier but `offline`.
+    """Return the probability from which a keypoint counts as covered, in dimensions without a calibrated threshold. It
+    is 0.5 for every verifier but `offline`, whose file has it. model: the verifier's name.
     """
     if model == OFFLINE:
         from metrics_core.ecs import verifier
@@ -41,7 +39,9 @@ def find_default_threshold(model: str) -> float:
 
 
 def find_pair_threshold(model: str) -> float:
-    """Return the P(entailment) from which one sentence proves a keypoint with this verifier; 0.5 unless `offline`."""
+    """Return the P(entailment) from which one sentence proves a keypoint. It is 0.5 for every verifier but `offline`,
+    whose file has it. model: the verifier's name.
+    """
     if model == OFFLINE:
         from metrics_core.ecs import verifier
 

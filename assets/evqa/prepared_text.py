@@ -17,20 +17,26 @@ from metrics_core.protocols import KeywordExtractor, SentenceSplitter
 
 @dataclass(frozen=True, slots=True)
 class PreparedText:
-    """A text prepared for EVQAScore: its raw and cleaned keywords, and the chunks whose vectors are averaged."""
+    """A text prepared for EVQAScore. keywords: its raw and cleaned keywords. chunk_plan: the chunks of the text whose
+    vectors are averaged, with their numbers of tokens.
+    """
 
     keywords: Keywords
     chunk_plan: TextChunks
 
     @property
     def texts(self) -> Iterator[str]:
-        """The texts that need a vector: the chunks of the text, then its cleaned keywords."""
+        """The texts that need a vector: the chunks of the text, then its cleaned keywords; a new iterator on every
+        access.
+        """
         yield from self.chunk_plan.chunks
         yield from self.keywords.cleaned
 
     @property
     def components(self) -> dict[str, Any]:
-        """The components of a score that describe its text: keywords, and counts of keywords, tokens and chunks."""
+        """The components of a score that describe its text, by name: cleaned and raw keywords, and counts of keywords,
+        tokens and chunks. text_truncated: whether the encoder does not see the whole text.
+        """
         return {
             "n_keywords": len(self.keywords.cleaned),
             "keywords": list(self.keywords.cleaned),
@@ -42,10 +48,12 @@ class PreparedText:
 
 
 class TextPreparer:
-    """Prepares texts for EVQAScore: `extract_by_rule` extracts raw keywords, `prepare` takes a text and raw keywords.
+    """Prepares texts for EVQAScore. `extract_by_rule(text)` returns raw keywords without asking a chat model.
+    `prepare(text, raw)` returns a PreparedText with these raw keywords, cleaned, and the chunks of the text.
 
-    Both keep their results, as a text is prepared once for the texts to embed and again for the score. extract_by_rule:
-    asks no chat model. prepare: returns a PreparedText.
+    Both keep the results of up to 4,096 calls, as a text is prepared once for the texts to embed and again for the
+    score. long_text: how a text that is too long for the encoder is treated. keywords_from: the part of a
+    question-answer pair that keywords come from. dedup: whether a keyword that repeats another is dropped.
     """
 
     def __init__(
@@ -67,7 +75,9 @@ class TextPreparer:
         self.extract_by_rule: Callable[[str], KeywordExtraction] = lru_cache(maxsize=4096)(self._extract)
 
     def choose_keyword_text(self, sample: PendingSample) -> str:
-        """Return the text that a sample's keywords are extracted from: its whole text, or only the answer if so set."""
+        """Return the text that a sample's keywords are extracted from: its whole text, or for a question-answer pair
+        only the answer if `keywords_from` is "answer".
+        """
         return sample.answer if sample.answer is not None and self._keywords_from == "answer" else sample.text
 
     def _extract(self, text: str) -> KeywordExtraction:

@@ -43,9 +43,8 @@ NUMBER_NAMES = ("precision", "recall", "f1", "coarse", "score")
 
 
 class EVQAScorer:
-    """EVQAScore (arXiv 2411.06908) of captions and question-answer pairs, from vectors of keywords, texts and frames.
-
-    The value of a question-answer pair with n keywords is score * ln(n + 1).
+    """Scores captions and question-answer pairs by EVQAScore (arXiv 2411.06908), from vectors of keywords, texts and
+    sampled frames. For a question-answer pair with n keywords, EVQAScore is multiplied by ln(n + 1).
     """
 
     metric: ClassVar[str] = "evqa"
@@ -86,7 +85,9 @@ class EVQAScorer:
         return cls(settings, settings.make_image_text_encoder(), settings.make_extractor(), settings.make_splitter())
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of image-text encoder, keyword extractor and sentence splitter, by role."""
+        """Return the identities of the models as dicts, by role: image_text_encoder, keyword_extractor and
+        sentence_splitter.
+        """
         return {
             "image_text_encoder": self._encoder.identity.as_dict(),
             "keyword_extractor": self._extractor.identity.as_dict(),
@@ -94,7 +95,7 @@ class EVQAScorer:
         }
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of frame sampling, long texts and keywords, by name."""
+        """Return the parameters of frame sampling, long texts and keywords, by name, ready for JSON."""
         return {
             "frames_every": self._settings.frames_every,
             "frames_cap": self._settings.frames_cap,
@@ -105,9 +106,9 @@ class EVQAScorer:
         }
 
     def list_texts(self, sample: PendingSample, find: FindExtraction) -> Iterator[str]:
-        """Yield the texts of a sample that need a vector: chunks of its text, then keywords; none without frames.
-
-        find: returns the keyword extraction of a text. If that failed, nothing is yielded.
+        """Yield the texts of a sample that need a vector: the chunks of its text, then its cleaned keywords. find:
+        returns the keyword extraction of a text. Yield nothing if the extraction failed, if the video has no readable
+        file, or if the encoder is the demo's and the dataset is not.
         """
         for text in self._list_keyword_texts(sample):
             extraction = find(text)
@@ -115,7 +116,10 @@ class EVQAScorer:
                 yield from self._preparer.prepare(sample.text, extraction.keywords).texts
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return one outcome for every sample, in order. A video's frames are prepared once for all its samples."""
+        """Return one outcome for every sample, in order, from the stored frames, vectors and keywords. Components have
+        the parts of the score and the keywords. A sample without frames, text or a usable encoder, or whose keywords
+        failed, gets a status and a reason.
+        """
         videos = {video_id: prepare_frames(frames.features) for video_id, frames in evidence[self.frames].items()}
         find = self._choose_extractions(evidence)
         return [self._find_obstacle(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
@@ -123,7 +127,10 @@ class EVQAScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return a line with the score's parts, and a row for every keyword with its most similar frame and cosine."""
+        """Return a line with the number of frames and the score's parts, and a row for every keyword. A row has the
+        keyword's greatest cosine with a frame, and that frame's time in seconds. components: those stored with the
+        score.
+        """
         raw = self._choose_extractions(evidence)(self._preparer.choose_keyword_text(sample)).keywords
         keywords = self._preparer.prepare(sample.text, raw).keywords.cleaned
         frames = evidence[self.frames][sample.video_id]
@@ -144,7 +151,10 @@ class EVQAScorer:
         return self._encoder.identity.model_id == DEMO_ENCODER
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome of a sample that cannot have a value: without frames, encoder or keywords; else None."""
+        """Return the outcome, with status and reason, of a sample that has no value whatever models answer; else None.
+        Its video has no readable file, or rules extract keywords and find none in its text. The demo encoder also
+        refuses all datasets but the demo.
+        """
         if refused := self._find_obstacle(sample):
             return refused
         if self.keywords is None and not self._extract_keywords_by_rule(sample):

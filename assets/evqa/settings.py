@@ -29,7 +29,9 @@ class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSetti
     evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     def make_extractor(self) -> KeywordExtractor:
-        """Make the keyword extractor that asks the chat model of the settings; without a model, one that uses rules."""
+        """Make the keyword extractor: one that asks the chat model named in the settings, or without a name one that
+        uses rules. Asks nothing yet.
+        """
         if not self.evqa_keywords_model:
             return RuleKeywords()
         where = (self.evqa_keywords_url, self.evqa_keywords_key_variable)

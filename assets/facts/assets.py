@@ -27,13 +27,17 @@ _ASSET_OPTIONS: dict[str, Any] = {
 
 @dg.asset(deps=["sample"], **_ASSET_OPTIONS)
 def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Facts about each distinct text: words, sentences, repetition, stock phrases, digits, names and language."""
+    """Facts about each distinct text: words, sentences, repetition, stock phrases, digits, names and language. A run
+    measures and stores them for the texts of its shards that have none by the present rules.
+    """
     return _measure_shards(context, curation, "text_fact", measure_texts)
 
 
 @dg.asset(deps=["video"], **_ASSET_OPTIONS)
 def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound."""
+    """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound. A run
+    measures and stores them for the videos of its shards whose file has none by the present rules.
+    """
     return _measure_shards(context, curation, "video_fact", measure_videos)
 
 

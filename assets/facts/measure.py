@@ -36,9 +36,8 @@ TEXTS_PER_WRITE = 1_000
 
 
 def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter) -> int:
-    """Measure and store facts about the distinct texts of a shard that have none by the present rules; return how many.
-
-    tell: takes lines about progress.
+    """Measure and store facts about the distinct texts of a shard's samples that have none by the present rules; return
+    the number of texts. Facts of 1,000 texts are stored at a time. tell: takes lines about progress.
     """
     split, n = RuleSplitter().split, 0
     while True:
@@ -53,10 +52,12 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
 
 
 def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter) -> int:
-    """Measure and store facts about the videos of a shard that have none by the present rules; return how many.
+    """Measure and store facts about the videos of a shard whose file has none by the present rules; return the number
+    of videos. Several videos are decoded at once, in processes of their own. A video that cannot be measured counts
+    too, and is stored with a status and a reason. tell: takes lines about progress.
 
-    A video is stored as failed if its file is missing or has changed since it was ingested, or if the decoder died or
-    ran out of time. The next run tries it again.
+    The status is "failed" if the file is missing or has changed since it was ingested, or if the decoder died or ran
+    out of time; the next run tries it again. It is "unreadable" for a file that does not decode.
     """
     with engine.connect() as connection:
         videos = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, dataset.dataset_id, shard)

@@ -31,9 +31,9 @@ _REPLY_FIELDS = tuple(field.name for field in fields(Reply))
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An answer to a question about a sample, whether it is right, and the digest of the text or video it is from.
-
-    reply: one that the judge could not decide on has the judge's status and reason. correct: None if it is not known.
+    """An answer to a question about a sample. context_sha256: the digest of the text or video it is from. reply: one
+    that the judge could not decide on has the judge's status and reason. correct: whether it is right; None if that is
+    not known.
     """
 
     context_sha256: bytes
@@ -42,7 +42,7 @@ class StoredAnswer:
 
     @classmethod
     def build(cls, row: Row) -> StoredAnswer:
-        """Build the answer from a row that `load_answers` read from the database."""
+        """Build the answer from a row of table qeva_answer, a mapping that `load_answers` read from the database."""
         return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _REPLY_FIELDS}), row["correct"])
 
     @property
@@ -53,9 +53,8 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestions:
-    """The evidence of QEVA about a sample: its question sets by dimension, and the answers by question_id.
-
-    Only kept questions have answers. n_missing: the number of kept questions without an answer.
+    """The evidence of QEVA about a sample: its question sets by dimension, and the current answers by question_id. Only
+    kept questions have answers. n_missing: the number of kept questions without a current answer.
     """
 
     sets: Mapping[str, StoredQuestionSet]
@@ -65,9 +64,8 @@ class AnsweredQuestions:
 
 @dataclass(frozen=True, slots=True)
 class QuestionToAnswer:
-    """A kept question to be answered about a sample.
-
-    context_sha256: the digest of the summary or video that it is to be answered from.
+    """A kept question to be answered about a sample. context_sha256: the digest of the summary or video that it is to
+    be answered from. question_id: the question's id in the database.
     """
 
     sample: PendingSample
@@ -82,7 +80,9 @@ class QuestionToAnswer:
         return self.sample.sample_id, self.question_id
 
     def is_current_answer(self, answer: StoredAnswer | None) -> bool:
-        """Whether there is an answer, and it was given from the present summary or video; False for None."""
+        """Whether there is an answer, and it was given from the present summary or video; False for None. A failed
+        answer can be current.
+        """
         return answer is not None and answer.context_sha256 == self.context_sha256
 
 
@@ -93,10 +93,10 @@ def ask_questions(
     samples: Sequence[PendingSample],
     questions: Sequence[QuestionToAnswer],
 ) -> list[Row]:
-    """Ask the models all these questions, judge the answers, and return rows to store; the order is not kept.
-
-    Questions about a video are asked about the summary, and those about a summary about the video. Where the video
-    cannot be shown, the row has a status and reason instead of an answer. Stores nothing.
+    """Ask the models all these questions, judge the answers, and return rows of table qeva_answer to store. The order
+    of the questions is not kept. Coverage and chronology questions are asked about the sample's text, factuality
+    questions about the video. If the video cannot be shown, the row has a status and reason instead of an answer.
+    Stores nothing.
     """
     video_questions = [question for question in questions if question.dimension in SUMMARY_DIMENSIONS]
     text_questions = [question for question in questions if question.dimension not in SUMMARY_DIMENSIONS]
@@ -133,9 +133,8 @@ def _build_row(question: QuestionToAnswer, reply: Reply, judged: AnswerJudgement
 
 
 class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
-    """The source of answers about samples; `load` and `ask` return question sets with answers by sample_id.
-
-    Questions of coverage and chronology are answered from the sample's text, those of factuality from the video.
+    """The source of answers about samples; `load` and `ask` return question sets with answers by sample_id. Questions
+    of coverage and chronology are answered from the sample's text, those of factuality from the video.
     """
 
     asset: ClassVar[str] = "qeva_answer"
@@ -161,18 +160,20 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The joint identity of all models that answer questions and judge the answers."""
+        """The joint identity of all models that answer questions and judge the answers: their names, joined, and a hash
+        of their identities.
+        """
         return self._make_models(None).answer_identity
 
     @property
     def asks_servers(self) -> bool:
-        """Whether a chat model has a role, or the text encoder is a server's."""
+        """Whether a server makes the evidence: a chat model has a role of QEVA, or the text encoder is a server's."""
         return self._factory.asks_servers
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Ask the kept questions that have no current answer or a failed one, and store the answers; return counts.
-
-        Samples are worked on 64 at a time. The counts are of answers, requests and tokens, with the models' names.
+        """Ask the kept questions about these samples that have no current answer, or one that failed with an error;
+        store the answers, 64 samples at a time. Return counts of answers, requests and tokens by name, and the names of
+        the models. Raises MissingEvidence if question sets are missing.
         """
         counts: Counter[str] = Counter(answers=0, abstained=0, unanswered=0)
         models = self._make_models(order)
@@ -200,9 +201,9 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         return {**counts, **models.tally.as_metadata(), "answered_by": models.answer_identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, AnsweredQuestions]:
-        """Load the question sets and answers of the samples that can be asked about, by sample_id.
-
-        Raises MissingEvidence if none of a sample's questions has a current answer.
+        """Load the question sets and current answers of the samples that can be asked about, by sample_id. Raises
+        MissingEvidence if a sample has kept questions and none of them has a current answer, or if question sets are
+        missing.
         """
         sets = self._questions.load(engine, scorer_id, samples)
         questions = list(self._list_questions(make_video_loader(engine), samples, sets))
@@ -215,9 +216,8 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
     def ask(
         self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
     ) -> Mapping[int, AnsweredQuestions]:
-        """Ask the kept questions about the samples now; return question sets and answers by sample_id.
-
-        Stores nothing.
+        """Ask models the kept questions about the samples now; return question sets and answers by sample_id. Stores
+        nothing. below: the question sets. files: returns the video files for a set of video ids.
         """
         sets = below[self._questions]
         questions = list(self._list_questions(files, samples, sets))
@@ -226,19 +226,23 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         return _group_answers(sets, questions, answers)[0]
 
     def try_out(self) -> str:
-        """Ask one question of the models that answer questions, and return their answers as a line of text."""
+        """Ask one small question of the models that answer questions, and return their answers as a line of text.
+        Raises ModelUnusable if a model gives none.
+        """
         models = self._make_models(None)
         return models.try_out(models.summary_answerer, models.video_answerer)
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate the requests for the answers about these samples, as if all questions were kept and unanswered."""
+        """Estimate the requests to answer the questions about these samples, by role; [] without chat models. It counts
+        as if all questions were kept and none was answered. Asks no model and stores nothing.
+        """
         batches = order.samples(sample_ids, self.inputs)
         return self._factory.forecast_answers(sum(map(self._questions.is_wanted, chain.from_iterable(batches))))
 
     def examine(self, order: Order) -> Examination:
-        """Check questions_answered and errors_rare on the shard, with counts of kept, unanswered and failed questions.
-
-        questions_answered: all kept questions have a current answer. errors_rare: fewer than 20 % of them failed.
+        """Check two things about the shard, with counts of kept, unanswered, failed and abstained questions.
+        questions_answered: all kept questions have a current answer. errors_rare: fewer than 20 % of the kept questions
+        have a failed answer. Raises MissingEvidence if question sets are missing.
         """
         with order.engine.connect() as connection:
             sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)

@@ -34,9 +34,9 @@ _QUESTION_FIELDS = tuple(field.name for field in fields(Question) if field.name 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSetKey:
-    """The key of a set of questions: a dimension, and the video or the sample whose text they are about.
-
-    sample_id: None for questions about the video. source_sha256: the digest of the video or text.
+    """The key of a set of questions: a dimension, and the video or the sample whose text they are about. sample_id:
+    None for questions about the video. source_sha256: the digest of what the questions are written from (frames, notes
+    or the sample's text).
     """
 
     dimension: Dimension
@@ -47,10 +47,8 @@ class QuestionSetKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredQuestionSet:
-    """A set of questions with their ids and the filter's marks, as stored.
-
-    question_ids, marks: one for every question of `question_set`, in order; a mark is None until the question is
-    filtered.
+    """A set of questions with their ids and the filter's marks. question_ids, marks: one for every question of
+    `question_set`, in order. A mark is the filter's decision with its reasons, or None until the question is filtered.
     """
 
     key: QuestionSetKey
@@ -82,12 +80,12 @@ class StoredQuestionSet:
 
     @property
     def kept(self) -> dict[int, Question]:
-        """The questions that the filter kept, by question_id, in order; {} before it ran."""
+        """The questions that the filter decided to keep, by question_id, in order; {} before it ran."""
         return {number: question for number, question, mark in self if mark is not None and mark.decision == "keep"}
 
     @property
     def filter_marks(self) -> list[FilterMark]:
-        """The marks of the filtered questions, in order, without the None of the others."""
+        """The marks of the filtered questions, in order; questions without a mark are left out."""
         return [mark for mark in self.marks if mark is not None]
 
 
@@ -128,9 +126,9 @@ def _build_set_row(key: QuestionSetKey, question_set: QuestionSet) -> Row:
 def load_current_sets(
     connection: Connection, model_id: int, keys: Collection[QuestionSetKey]
 ) -> dict[QuestionSetKey, StoredQuestionSet]:
-    """Load the question sets with these keys that the models have stored, by key; a key without a set is left out.
-
-    The digest in the key must match: a set that was written from an older video or text is not returned.
+    """Load the question sets with these keys that were stored under a model's id, by key; a key without a set is left
+    out. The digest in the key must match: a set that was written from an older video or text is not returned. model_id:
+    the id of the joint identity of QEVA's question models.
     """
     videos = {key.video_id for key in keys if key.sample_id is None}
     samples = {key.sample_id for key in keys if key.sample_id is not None}
@@ -140,23 +138,24 @@ def load_current_sets(
 
 
 def is_incomplete(stored: StoredQuestionSet | None) -> bool:
-    """Whether a question set is missing or failed, or one of its questions still has to be filtered."""
+    """Whether a question set is missing (None) or could not be written because of an error, or one of its questions
+    still has to be filtered.
+    """
     return stored is None or stored.question_set.status == "error" or any(map(is_undecided, stored.marks))
 
 
 def is_undecided(mark: FilterMark | None) -> bool:
-    """Whether a question still has to be filtered: it has no mark, or the filter got no reply because of an error.
-
-    A question that the filter's model refused stays refused.
+    """Whether a question still has to be filtered: it has no mark, or the filter failed with an error. A question that
+    the filter's model refused stays refused.
     """
     return mark is None or mark.failure == "error"
 
 
 @dataclass
 class QuestionRound:
-    """Writes and filters the questions about one batch of samples by asking models, and stores nothing.
-
-    video_content: what models are shown of the videos read so far; a video is read once, when it is needed.
+    """Writes and filters the questions about one batch of samples by asking models, and stores nothing. material: the
+    form in which models are shown a video. files: returns the video files for a set of video ids. video_content: what
+    models are shown of the videos read so far; a video is read once, when it is needed.
     """
 
     models: QEVAModels
@@ -166,9 +165,8 @@ class QuestionRound:
     video_content: dict[int, VideoAsFrames | VideoNotes | UnreadableVideo] = field(default_factory=dict)
 
     def write_sets(self, keys: Collection[QuestionSetKey]) -> list[tuple[QuestionSetKey, QuestionSet]]:
-        """Let the models write the sets with these keys; return (key, set) pairs, grouped by dimension.
-
-        A set whose video cannot be shown has no questions, but a status and a reason.
+        """Let the models write the sets with these keys; return (key, set) pairs, grouped by dimension. A set whose
+        video cannot be shown, or that a model failed to write, has no questions but a status and a reason.
         """
         return [
             pair
@@ -179,9 +177,9 @@ class QuestionRound:
     def compute_marks(
         self, dimension: Dimension, questions: Sequence[tuple[QuestionSetKey, int, Question]]
     ) -> dict[int, FilterMark]:
-        """Let the filter decide which of these (key, number, question) of a dimension to keep; return marks by number.
-
-        A question whose video cannot be shown is marked with decision "error" and the reason.
+        """Let the filter's model decide which questions of one dimension to keep; return the marks by number.
+        questions: (key of the set, number of the question, question). A question whose video cannot be shown is marked
+        with decision "error" and the reason.
         """
         self._load_videos(key for key, _, _ in questions)
         marks = {
@@ -234,14 +232,18 @@ class QuestionRound:
 
 @dataclass(frozen=True)
 class QuestionWriter:
-    """Writes, filters and stores the question sets of one batch of samples, under the models with id model_id."""
+    """Writes, filters and stores the question sets of one batch of samples. order: the work to do, with database and
+    run. model_id: the id of the models that the sets are stored under. question_round: asks the models.
+    """
 
     order: Order
     model_id: int
     question_round: QuestionRound
 
     def write(self, keys: Collection[QuestionSetKey]) -> int:
-        """Write and store the sets with these keys that are missing or failed; return their number."""
+        """Let models write the sets with these keys that are missing or failed with an error, and store them; return
+        their number.
+        """
         stored = self._load_stored(keys)
         missing = [key for key in keys if key not in stored or stored[key].question_set.status == "error"]
         rows = [_build_set_row(key, question_set) for key, question_set in self.question_round.write_sets(missing)]
@@ -249,7 +251,10 @@ class QuestionWriter:
         return len(rows)
 
     def filter(self, keys: Collection[QuestionSetKey]) -> int:
-        """Filter these sets' questions without a decision or with a failed one; store the marks, return how many."""
+        """Let the filter's model decide on the stored questions of these sets that have no decision, or whose filtering
+        failed with an error; store the marks. Return the number of these questions. A key without a stored set is left
+        out.
+        """
         undecided_by_dimension: dict[Dimension, list[tuple[QuestionSetKey, int, Question]]] = {}
         for key, stored in self._load_stored(keys).items():
             undecided = [(key, number, question) for number, question, mark in stored if is_undecided(mark)]
@@ -269,10 +274,9 @@ def _build_unreadable_set(key: QuestionSetKey, why: UnreadableVideo) -> Question
 
 
 class QuestionSource(Source[SetsBySample]):
-    """The source of question sets; `load` and `ask` return them by sample_id and dimension, with the filter's marks.
-
-    Sets about a video are shared by all systems; a set about a sample's text is its own. is_wanted: whether a sample
-    can be asked about; the others have no entry.
+    """The source of question sets with the filter's marks; `load` and `ask` return them by sample_id and dimension. The
+    samples of a video share the sets about the video; a set about a sample's text is its own. is_wanted: whether
+    questions about a sample can be asked; other samples have no entry.
     """
 
     asset: ClassVar[str] = "qeva_question"
@@ -295,18 +299,20 @@ class QuestionSource(Source[SetsBySample]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The joint identity of all models that write and filter questions."""
+        """The joint identity of all models that write and filter questions: their names, joined, and a hash of their
+        identities.
+        """
         return self._make_models(None).question_identity
 
     @property
     def asks_servers(self) -> bool:
-        """Whether a chat model has a role, or the text encoder is a server's."""
+        """Whether a server makes the evidence: a chat model has a role of QEVA, or the text encoder is a server's."""
         return self._factory.asks_servers
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Write the question sets that are missing, filter their questions, and store both; return counts by name.
-
-        Samples are worked on 64 at a time. Warnings about the choice of models go to the order's `tell`.
+        """Let models write the question sets that these samples lack and filter their questions; store both, 64 samples
+        at a time. Return counts by name, such as sets_written, questions_filtered and tokens, and the names of the
+        models. Warnings about the choice of models go to the order's `tell`.
         """
         counts: Counter[str] = Counter(sets_written=0, questions_filtered=0)
         models = self._make_models(order)
@@ -326,9 +332,9 @@ class QuestionSource(Source[SetsBySample]):
         return {**counts, **models.tally.as_metadata(), "written_by": models.question_identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> SetsBySample:
-        """Load the question sets of the samples that can be asked about, by sample_id and dimension.
-
-        Raises MissingEvidence if a set is not stored or not filtered.
+        """Load the question sets of the samples that can be asked about, by sample_id and dimension. Raises
+        MissingEvidence if a set is not stored, a question was never filtered, or a video has changed. An empty summary
+        has no set about its text.
         """
         keys = self._list_set_keys(make_video_loader(engine), samples)
         stored = self._load_stored(engine, keys)
@@ -338,9 +344,9 @@ class QuestionSource(Source[SetsBySample]):
         return self._group_by_sample(samples, stored)
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> SetsBySample:
-        """Write and filter the question sets of the samples now; return them by sample_id and dimension.
-
-        Stores nothing.
+        """Let models write and filter the question sets of the samples now; return them by sample_id and dimension,
+        with question ids counted from 1. Stores nothing. files: returns the video files for a set of video ids. `below`
+        is not used.
         """
         question_round = QuestionRound(self._make_models(None), self.material, files, samples)
         numbers = itertools.count(1)
@@ -368,12 +374,16 @@ class QuestionSource(Source[SetsBySample]):
         }
 
     def try_out(self) -> str:
-        """Ask one question of the models that filter questions, and return their answers as a line of text."""
+        """Ask one small question of the models that filter questions, and return their answers as a line of text.
+        Raises ModelUnusable if a model gives none.
+        """
         models = self._make_models(None)
         return models.try_out(models.summary_filter, models.video_filter)
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate the requests for the question sets that are missing; a video's sets count once for its samples."""
+        """Estimate the requests to write and filter the question sets that these samples lack, by role; [] without chat
+        models. A video's sets count once for all its samples. Asks no model and stores nothing.
+        """
         missing: set[QuestionSetKey] = set()
         for samples in order.samples(sample_ids, self.inputs):
             keys = self._list_set_keys(make_video_loader(order.engine), samples)
@@ -385,7 +395,10 @@ class QuestionSource(Source[SetsBySample]):
         )
 
     def examine(self, order: Order) -> Examination:
-        """Check questions_filtered: all stored questions about the shard's samples are filtered; with their counts."""
+        """Check questions_filtered: all stored questions about the shard's samples have a mark of the filter. Counts
+        questions, unfiltered, kept and set_aside ones, and sets without questions. A set that is not stored is passed
+        over.
+        """
         with order.engine.connect() as connection:
             sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
         counts: Counter[str] = Counter(questions=0, unfiltered=0, kept=0, set_aside=0, sets_without_questions=0)

@@ -57,9 +57,9 @@ from metrics_core.qeva.records import (
 @dataclass(frozen=True, slots=True)
 class QEVAModels:
     """The models, or rules instead of them, that write QEVA's questions, filter and answer them, and judge the answers.
-
-    votes: how often a question is asked without its source. tally: counts of the requests to chat models. warnings:
-    sentences about choices of models that make scores less reliable.
+    votes: how often a question is asked without its source. matcher: decides whether answers to open questions are
+    right. tally: counts of the requests to chat models. warnings: sentences about choices of models that make scores
+    less reliable.
     """
 
     video_examiner: VideoExaminer
@@ -75,9 +75,8 @@ class QEVAModels:
 
     @property
     def question_identity(self) -> ModelIdentity:
-        """The joint identity of all models that write and filter questions, with the number of votes.
-
-        Question sets are stored under this identity.
+        """The joint identity of all models that write and filter questions, and the number of votes. Question sets are
+        stored under this identity. Its name joins those of the models, and its revision is a hash of their identities.
         """
         return _merge_identities(
             {
@@ -92,9 +91,8 @@ class QEVAModels:
 
     @property
     def answer_identity(self) -> ModelIdentity:
-        """The joint identity of all models that answer questions and judge the answers.
-
-        Answers are stored under this identity.
+        """The joint identity of all models that answer questions and judge the answers. Answers are stored under this
+        identity. Its name joins those of the models, and its revision is a hash of their identities.
         """
         return _merge_identities(
             {
@@ -106,9 +104,8 @@ class QEVAModels:
         )
 
     def try_out(self, *answerers: Answerer) -> str:
-        """Ask every distinct answerer one question about a text, and return the answers as a line of text.
-
-        Raises ModelUnusable if one gives no answer.
+        """Ask every distinct answerer one small question about a text, and return the answers as a line of text. Raises
+        ModelUnusable if one refuses, fails or answers in a form that cannot be read.
         """
         question = Question("coverage", "yes_no", "Does a dog run?", "yes", ("yes", "no"), statements=("A dog runs.",))
         answers = []
@@ -120,7 +117,9 @@ class QEVAModels:
         return f"asked whether a running dog runs, {', '.join(answers)}"
 
     def choose_filter(self, dimension: Dimension) -> Answerer:
-        """Return the model that filters the questions of a dimension: the one for summaries, or the one for videos."""
+        """Return the model that filters the questions of a dimension: `summary_filter` for factuality, else
+        `video_filter`.
+        """
         return self.summary_filter if dimension == "factuality" else self.video_filter
 
 
@@ -139,7 +138,7 @@ SUMMARY_TOKENS = 250
 
 @dataclass(frozen=True, slots=True)
 class InputTokens:
-    """The estimated number of tokens of one video and of one summary in a request to a chat model."""
+    """The estimated number of tokens that one video, and one summary, adds to a request to a chat model."""
 
     video: int
     summary: int
@@ -147,21 +146,22 @@ class InputTokens:
     @classmethod
     def build_for_frames(cls, n_frames: int, frame_size: int) -> InputTokens:
         """Estimate the tokens of a summary, and of a video given as n_frames square frames of frame_size pixels a side.
-
         Frames of other proportions have fewer tokens.
         """
         return cls(n_frames * estimate_image_tokens(frame_size, frame_size), SUMMARY_TOKENS)
 
     @classmethod
     def build_for_notes(cls) -> InputTokens:
-        """Estimate the tokens of a summary, and of a video that is given as people's notes: twice as many."""
+        """Estimate the tokens of a summary, and of a video given as people's notes. A summary counts as 250 tokens, and
+        notes as twice as many.
+        """
         return cls(2 * SUMMARY_TOKENS, SUMMARY_TOKENS)
 
 
 def build_forecast(role: str, model: str, calls: ModelCalls, tokens: InputTokens, prices: Prices | None) -> Forecast:
-    """Estimate requests, tokens and price of a role's calls to a model, if the first attempt at every call succeeds.
-
-    prices: None gives a forecast without money.
+    """Estimate requests, tokens and price of one role's calls to a model, if the first attempt at every call succeeds.
+    tokens: those of one video and of one summary, to which the prompt and a short answer are added. prices: None gives
+    a forecast without money.
     """
     tokens_in = calls.video * (tokens.video + PROMPT_TOKENS) + calls.text * (tokens.summary + PROMPT_TOKENS)
     tokens_out = (calls.video + calls.text) * ANSWER_TOKENS
@@ -180,10 +180,10 @@ SUBSTITUTES: Mapping[str, tuple[str, ...]] = {
 
 
 class QEVAModelFactory:
-    """Makes the models of QEVA from its settings, with or without a cache in the database, and forecasts their cost.
-
-    chats: chat models by role; a role without one is done by rules, or by the verifier with this threshold. material:
-    the form in which models get a video, frames with a video model, else people's notes.
+    """Makes the models of QEVA from its settings, with or without caches in the database, and forecasts their cost.
+    chats: chat models by role; rules or the verifier do the work of a role without one. threshold: the P(entailment)
+    from which the verifier says yes. material: the form in which models get a video, frames with a video model, else
+    people's notes.
     """
 
     def __init__(
@@ -210,9 +210,8 @@ class QEVAModelFactory:
 
     @classmethod
     def from_settings(cls, settings: QEVASettings) -> QEVAModelFactory:
-        """Make the factory with the models of the settings, which load or are asked when they are first used.
-
-        If the settings name no model for a filter, the model that writes the questions filters them.
+        """Make the factory with the models of the settings, which load or are asked when they are first used. If the
+        settings name no model for a filter, the model that writes the questions filters them.
         """
         chats = {
             role: settings.make_chat_model(model, settings.find_url(role), settings.find_key_variable(role))
@@ -229,7 +228,9 @@ class QEVAModelFactory:
         )
 
     def list_identities(self) -> dict[str, Any]:
-        """Return the identities for the fingerprint, by name: video material, question and answer models, splitter."""
+        """Return the identities for the scorer's fingerprint, as dicts by name: video (the form in which models get
+        it), questions, answers and sentence_splitter.
+        """
         models = self.make_models(None)
         identities = {
             "video": self.material.identity,
@@ -241,17 +242,19 @@ class QEVAModelFactory:
 
     @property
     def asks_servers(self) -> bool:
-        """Whether a chat model has a role, or the text encoder is a server's."""
+        """Whether making evidence asks a server: a chat model has a role of QEVA, or the text encoder is a server's."""
         return bool(self._chats) or isinstance(self._encoder, ServedTextEncoder)
 
     def count_sentences(self, summary: str) -> int:
-        """Return the number of sentences of a summary, as the sentence splitter finds them."""
+        """Return the number of sentences of a summary by the sentence splitter; 0 for a text without a letter or
+        digit.
+        """
         return len(split_premises(summary, self._splitter))
 
     def list_shortages(self, sample: PendingSample) -> list[DimensionScore]:
-        """Return a score without a value for every dimension of a sample with too few questions by the rules.
-
-        Asks no model. A dimension whose questions a chat model writes is never returned, as their number is not known.
+        """Return a score without a value, but with status and reason, for every dimension in which rules write fewer
+        than 3 questions for a sample. Asks no model. A dimension whose questions a chat model writes is never returned,
+        as their number is not known.
         """
         notes = self._notes and self._notes.find_notes(sample)
         sets = list(self._sets_from_notes(notes)) if notes else []
@@ -274,9 +277,8 @@ class QEVAModelFactory:
         ]
 
     def forecast_questions(self, n_videos: int, n_summaries: int) -> list[Forecast]:
-        """Return an estimate for every role of the requests for questions about so many videos and summaries.
-
-        The requests write and filter the questions. [] without chat models.
+        """Return an estimate, for every role, of the requests to write and filter the questions about n_videos videos
+        and n_summaries summaries. A role without a chat model or without work has no entry. Asks no model.
         """
         n, votes = self._settings.qeva_questions, self._settings.qeva_closed_book_votes
         return self._build_forecasts(
@@ -285,9 +287,8 @@ class QEVAModelFactory:
         )
 
     def forecast_answers(self, n_summaries: int) -> list[Forecast]:
-        """Return an estimate for every role of the requests to answer questions about so many summaries.
-
-        [] without chat models.
+        """Return an estimate, for every role, of the requests to answer all questions about n_summaries summaries. A
+        role without a chat model or without work has no entry. Asks no model.
         """
         calls = count_answer_calls(self._settings.qeva_questions, self._n_factuality, "video" in self._chats)
         return self._build_forecasts(multiply_calls(calls, n_summaries))
@@ -317,9 +318,8 @@ class QEVAModelFactory:
         ]
 
     def make_models(self, order: Order | None) -> QEVAModels:
-        """Return the models in their roles; with an order, they use and fill the database's caches for its run.
-
-        Without an order, all calls get the same models, which ask anew and store nothing.
+        """Return the models in their roles. With an order, they use and fill caches in its database, and record
+        requests under its run. With None, all calls get the same models, which ask anew and store nothing.
         """
         if order is None:
             return self._uncached_models

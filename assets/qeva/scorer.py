@@ -42,7 +42,9 @@ _VERDICT = {"correct": "right", "error": "no answer"}
 
 
 class QEVAScorer:
-    """Question-based evaluation of a caption: the mean of coverage, factuality and chronology, from stored answers."""
+    """Scores captions by QEVA, question-based evaluation: the mean of coverage, factuality and chronology, from stored
+    questions and answers. A dimension is the share of right answers to its questions.
+    """
 
     metric: ClassVar[str] = "qeva"
     code_version: ClassVar[str] = "2"
@@ -65,15 +67,20 @@ class QEVAScorer:
         return cls(settings, QEVAModelFactory.from_settings(settings))
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of the video material, the question and answer models, and the splitter, by name."""
+        """Return the identities, as dicts by name: video (the form in which models get it), questions, answers and
+        sentence_splitter.
+        """
         return self._factory.list_identities()
 
     def params(self) -> dict[str, Any]:
-        """Return how failed answers count; every other parameter is part of the models' identities."""
+        """Return {"on_error": how failed answers count}; every other parameter is part of the models' identities."""
         return {"on_error": self._settings.qeva_on_error}
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return one outcome for every sample, in order, from its stored questions, filter marks and answers."""
+        """Return one outcome for every sample, in order, from its stored questions, filter marks and answers.
+        Components have the score and the counts of every dimension. A sample has a status and a reason if one of its
+        dimensions is undefined, or its questions are not all filtered and answered.
+        """
         answered = evidence[self.answers]
         return [
             self._find_obstacle(sample) or self._score_one(sample, answered[sample.sample_id]) for sample in samples
@@ -82,11 +89,15 @@ class QEVAScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return a line for every dimension, and a row for every question: its answer, or why it was dropped."""
+        """Return lines about the video and every dimension, and a row for every question: its answer, or why it was
+        dropped. components: those stored with the score. `connection` is not used.
+        """
         return explain_qeva(evidence[self.answers][sample.sample_id], components)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome of a sample that cannot have a value, as known before any model is asked; else None.
+        """Return the outcome, with status and reason, of a sample that cannot have a value, as known before any model
+        is asked; else None. Such a sample is no caption, has an empty text or a video that cannot be shown, or gets too
+        few questions by the rules.
 
         Questions about such a sample may still be asked: dimensions with enough questions are components of its score.
         """
@@ -214,9 +225,9 @@ def _build_counts(score: DimensionScore) -> dict[str, Any]:
 
 
 def explain_qeva(answered: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
-    """Return a line for every dimension with its score, interval and counts, and a row for every question.
-
-    answered: the sample's questions and answers. components: those stored with its score.
+    """Return a line for every dimension with its score, interval and counts, and a row for every question. The first
+    line gives the form of the video: frames or notes. answered: the sample's questions and answers. components: those
+    stored with its score.
     """
     lines = [f"the video is given as {components['video_given_as']}", *_format_lines(components)]
     if components.get("partial_mean") is not None and any(components[name] is None for name in DIMENSIONS):

@@ -68,13 +68,15 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
         return matcher
 
     def find_model_name(self, role: str) -> str:
-        """Return the name of the chat model set for one of ROLES; "" if none is set."""
+        """Return the name of the chat model set for a role, one of ROLES; "" if none is set."""
         return str(getattr(self, f"qeva_{role}_model"))
 
     def find_url(self, role: str) -> str:
-        """Return the preset or address of the server with the chat model of a role."""
+        """Return the preset or address of the server with the chat model of a role, one of ROLES."""
         return str(getattr(self, f"qeva_{role}_url"))
 
     def find_key_variable(self, role: str) -> str:
-        """Return the name of the environment variable with the key for a role's server; "" if it needs none."""
+        """Return the name of the environment variable that holds the key for a role's server; "" if the server needs
+        none. role: one of ROLES.
+        """
         return str(getattr(self, f"qeva_{role}_key_variable"))

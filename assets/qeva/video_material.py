@@ -35,7 +35,7 @@ NOTES_REVISION = "1"
 
 @dataclass(frozen=True, slots=True)
 class UnreadableVideo:
-    """A video that cannot be shown to a model, with the reason. is_final: another try cannot help."""
+    """A video that cannot be shown to a model, with the reason. is_final: whether another try cannot help."""
 
     reason: str
     is_final: bool
@@ -46,7 +46,9 @@ CHANGED_VIDEO = UnreadableVideo("the video changed while it was worked on: score
 
 
 class VideoMaterial(ABC):
-    """The form in which models get a video that they are asked about: frames, or people's notes."""
+    """The form in which models get a video that they are asked about: frames, or people's notes. It shows the videos of
+    samples to models, gives a digest of what they see, and knows the videos that it cannot show.
+    """
 
     inputs: ClassVar[Collection[Input[Any]]]
 
@@ -57,29 +59,29 @@ class VideoMaterial(ABC):
 
     @abstractmethod
     def find_refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome, with the reason, of a sample whose video cannot be asked about; else None.
-
-        Reads no file.
+        """Return the outcome, with status and reason, of a sample whose video cannot be asked about; else None. Reads
+        no file.
         """
 
     @abstractmethod
     def compute_digests(self, files: LoadVideos, samples: Sequence[PendingSample]) -> dict[int, bytes]:
-        """Return the digest of what models are shown of each sample's video, by video_id; a changed video has none."""
+        """Return the digest of what models are shown of every sample's video, by video_id. A video that has no such
+        material, or that `files` does not return, has no entry.
+        """
 
     @abstractmethod
     def load(
         self, files: LoadVideos, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoAsFrames | VideoNotes | UnreadableVideo]:
-        """Return what models are shown of these videos of the samples, by video_id: frames, notes, or why nothing.
-
-        A video that changed since it was ingested may have no entry.
+        """Return what models are shown of these videos of the samples, by video_id: frames, notes, or the reason why
+        there is nothing to show. A video that was deleted meanwhile, or has no notes, has no entry. files: returns the
+        video files for a set of video ids.
         """
 
 
 class NotesMaterial(VideoMaterial):
-    """Gives a video as notes: the references, their segments and keypoints that people wrote about it.
-
-    A score is then not reference-free.
+    """Gives a video as notes: the references, their segments and keypoints that people wrote about it. No video file is
+    read, and a score is then not reference-free.
     """
 
     inputs = (REFERENCES, SEGMENTS, KEYPOINTS)
@@ -91,7 +93,9 @@ class NotesMaterial(VideoMaterial):
 
     @property
     def identity(self) -> ModelIdentity:
-        """The identity of the rule by which notes are made from references and keypoints."""
+        """The identity of the rule by which notes are made from references and keypoints, with the sentence
+        splitter.
+        """
         return ModelIdentity(HUMAN_NOTES, NOTES_REVISION, {"sentence_splitter": self._splitter.identity.as_dict()})
 
     def find_refusal(self, sample: PendingSample) -> Outcome | None:
@@ -101,7 +105,9 @@ class NotesMaterial(VideoMaterial):
         return Outcome(None, "no_reference", f"{NO_NOTES} by REELSIEVE_QEVA_VIDEO_MODEL")
 
     def compute_digests(self, files: LoadVideos, samples: Sequence[PendingSample]) -> dict[int, bytes]:
-        """Return the digest of each video's notes, by video_id; a video without notes has no entry."""
+        """Return the digest of every video's notes, by video_id; a video without notes has no entry. `files` is not
+        used.
+        """
         return {
             video_id: _compute_digest(asdict(notes)) for video_id, notes in self._find_notes_by_video(samples).items()
         }
@@ -109,7 +115,9 @@ class NotesMaterial(VideoMaterial):
     def load(
         self, files: LoadVideos, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoNotes]:
-        """Return the notes of these videos, by video_id; a video without notes has no entry."""
+        """Return the notes about those videos of the samples whose ids are given, by video_id; a video without notes
+        has no entry. `files` is not used.
+        """
         return {
             video_id: notes for video_id, notes in self._find_notes_by_video(samples).items() if video_id in video_ids
         }
@@ -120,7 +128,9 @@ class NotesMaterial(VideoMaterial):
         return {video_id: one for video_id, one in notes.items() if one is not None}
 
     def find_notes(self, sample: PendingSample) -> VideoNotes | None:
-        """Return the references, segments and keypoints of the sample's video as notes; None without any."""
+        """Return the notes about a sample's video: events and facts from its references, segments and keypoints. None
+        if these have no sentence.
+        """
         return self._noted(sample[REFERENCES], sample[SEGMENTS].references, sample[KEYPOINTS])
 
     def _build_notes(
@@ -140,8 +150,7 @@ class NotesMaterial(VideoMaterial):
 
 
 class FramesMaterial(VideoMaterial):
-    """Gives a video as JPEG frames spread over all of it: at most `n_frames`, of at most `size` pixels a side.
-
+    """Gives a video as JPEG frames spread over all of it: at most `n_frames`, scaled to at most `size` pixels a side.
     quality: that of the JPEG encoder, up to 100.
     """
 
@@ -156,7 +165,9 @@ class FramesMaterial(VideoMaterial):
         return ModelIdentity("frames", "1", self._recipe)
 
     def find_refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return an outcome with status no_frames if the sample's video has no file that decodes; else None."""
+        """Return an outcome with status no_frames if the sample's video has no file, or ingest could not decode it;
+        else None. A damaged file counts as readable.
+        """
         video = sample[VIDEO]
         if video.status == "text_only":
             return Outcome(None, "no_frames", "the video has no file for the video model to look at")
@@ -165,7 +176,9 @@ class FramesMaterial(VideoMaterial):
         return None
 
     def compute_digests(self, files: LoadVideos, samples: Sequence[PendingSample]) -> dict[int, bytes]:
-        """Return the digest of each video file's content with number, size and quality of frames, by video_id."""
+        """Return the digest of every video file's content, and of number, size and quality of the frames, by video_id.
+        The content's hash is that of ingest; no file is read.
+        """
         return {
             video.video_id: _compute_digest([video.content_sha256.hex(), self._recipe])
             for video in files({sample.video_id for sample in samples})
@@ -174,9 +187,8 @@ class FramesMaterial(VideoMaterial):
     def load(
         self, files: LoadVideos, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoAsFrames | UnreadableVideo]:
-        """Decode these videos and return their frames by video_id, or the reason why one cannot be read.
-
-        A file that is no longer the ingested one counts as unreadable.
+        """Decode the files of these videos and return their frames by video_id, or the reason why one cannot be read. A
+        file that is no longer the ingested one counts as unreadable. `samples` is not used.
         """
         return {video.video_id: self._read_frames(video) for video in files(video_ids)}
 

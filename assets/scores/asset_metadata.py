@@ -32,10 +32,9 @@ _SHARES = {"least": 0.0, "a quarter below": 0.25, "median": 0.5, "a quarter abov
 def build_shard_metadata(
     engine: Engine, shard: RunShard, report: ShardScores
 ) -> tuple[dict[str, Any], list[StatusCount]]:
-    """Load a shard's scores and return (Dagster metadata by name, counts of the samples by kind and status).
-
-    The metadata has the counts in words, the mean and the models, and for every kind of sample with a score a table of
-    quantiles and the best and worst sample.
+    """Load a shard's scores and return (Dagster metadata by name, counts of the samples by kind and status). The
+    metadata has these counts in words, the mean and the models. For every kind of sample with a score it also has a
+    table of quantiles, and the best and worst sample. report: the result of `score_shard`.
     """
     where = (report.scorer_id, shard.dataset.dataset_id, shard.number)
     with engine.connect() as connection:
@@ -59,9 +58,8 @@ def build_shard_metadata(
 
 
 def load_mean_metadata(connection: Connection, dataset_id: int, metrics: Iterable[str]) -> dict[str, str]:
-    """Return Dagster metadata by name: every metric's mean score on a dataset, and the models that made it.
-
-    A metric without a defined score on the dataset has no entry.
+    """Load every metric's mean score on a dataset, by kind of sample, and the models of its active scorer; return them
+    as Dagster metadata by name. A metric without a defined score on the dataset has no entry.
     """
     metadata: dict[str, str] = {}
     for metric in metrics:
@@ -80,19 +78,21 @@ def _build_mean_metadata(scorer: StoredScorer, means: Iterable[MeanScore]) -> di
 
 
 def format_scorer_label(scorer: StoredScorer) -> str:
-    """Return the scorer's metric, with the models that only replace real ones in brackets: `evqa (demo encoder)`."""
+    """Return the name of the scorer's metric, such as `evqa`. If built-in stand-ins replace real models, their names
+    follow in brackets: `evqa (demo encoder)`.
+    """
     return format_metric_label(scorer.metric, filter_stand_ins(model["model_id"] for model in scorer.models.values()))
 
 
 def format_scorer_identity(scorer: StoredScorer) -> str:
-    """Return one line with the models of a scorer, its code version, and the name that commands know it by."""
+    """Return one line with a scorer's models and their roles, its code version, and its name in commands."""
     return f"{format_models(scorer.models)}; code version {scorer.code_version}; scorer {scorer.name}"
 
 
 def format_spread_table(values: Sequence[float]) -> str:
-    """Return a markdown table with the quantiles of values, and below it a histogram of bar characters.
-
-    values: in descending order, at least one. The bars stand for 24 equally wide steps from the least to the greatest.
+    """Return a markdown table with the least value, the quartiles and the greatest, and below it a histogram of 24 bar
+    characters. values: in descending order, at least one. The bars are for 24 equally wide steps from the least value
+    to the greatest.
 
     >>> print(format_spread_table([1.0, 0.5, 0.5, 0.0]))
     | least | a quarter below | median | a quarter above | greatest |

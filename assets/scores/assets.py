@@ -23,10 +23,11 @@ from db.scores.sample_scores import SIMPLE_SCORES
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
-    """Build the asset METRIC_score, which scores the samples of its shards that lack a current score by the metric.
+    """Build the Dagster asset METRIC_score, which has a partition for every shard, for the metric of this name. The
+    asset scores the samples of its shards that lack a current score, and stores the scores. It raises ShardsFailed at
+    its end if shards failed; the scores of the other shards are kept.
 
-    A run that was interrupted goes on where it stopped, and a run with nothing left to score changes nothing. The asset
-    raises ShardsFailed at its end where shards failed; the scores of the other shards are kept.
+    A run that was interrupted goes on where it stopped, and a run with nothing left to score writes no score.
     """
     asset, (low, high) = build_score_asset_name(metric), SCORERS[metric].value_range
 

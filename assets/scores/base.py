@@ -16,10 +16,11 @@ from db.scores.pending import PendingSample
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a scorer for one sample: a value with its components, or a status and a reason instead of a value.
+    """The result of a scorer for one sample: a `value` with status "ok", or None with another status and a `reason`.
+    components: details by name, ready for JSON, which are stored with the score and handed to `explain`.
 
-    The status is "ok" if and only if there is a value. A sample with status "failed" is tried again by the next run;
-    every other status, such as "no_reference", is final for these inputs.
+    A sample with status "failed" is tried again by the next run; every other status, such as "no_reference", is final
+    for these inputs.
     """
 
     value: float | None
@@ -30,9 +31,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The reasons for a sample's score: lines of text, then rows of a table that all have the same columns.
-
-    reference: key of the reference that decided, if the metric compares with several and only one counts; else None.
+    """The reasons for a sample's score: lines of text, and rows of a table as dicts that all have the same columns.
+    reference: the key of the reference that decided, if the metric compares with several and only one counts; else
+    None.
     """
 
     lines: Sequence[str] = ()
@@ -41,9 +42,9 @@ class Explanation:
 
 
 class Scorer(Protocol):
-    """A metric with fixed models and parameters; it computes scores from evidence of its sources, without a model.
-
-    The class names the inputs and the classes of the sources that the metric needs, so Dagster needs no model for them.
+    """A metric with fixed models and parameters; it computes scores from the evidence of its `sources` and asks no
+    model itself. The class names the inputs and the classes of the sources that the metric needs, so Dagster needs no
+    model for them.
     """
 
     metric: ClassVar[str]
@@ -63,11 +64,15 @@ class Scorer(Protocol):
 
     @classmethod
     def from_settings(cls, settings: Any) -> Scorer:
-        """Make the scorer with the models and parameters of the settings. Its models load when they are first used."""
+        """Make the scorer from an object of the class in `settings`, which has its models and parameters. Its models
+        load when they are first used.
+        """
         ...
 
     def models(self) -> dict[str, Any]:
-        """Return the identity of every model as a dict, by the model's role; part of the scorer's fingerprint."""
+        """Return the identity of every model as a dict with model_id, revision and params, by the model's role; {}
+        without models. The identities are part of the scorer's fingerprint, so no model is loaded for them.
+        """
         ...
 
     def params(self) -> dict[str, Any]:
@@ -75,26 +80,30 @@ class Scorer(Protocol):
         ...
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return one outcome for every sample, in order. A sample that cannot be scored gets a status; none raises."""
+        """Return one outcome for every sample, in order, computed from the evidence that was loaded for these samples.
+        `evidence[source]` is that of one of the `sources`. A sample that cannot be scored gets a status and a reason;
+        none raises.
+        """
         ...
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return lines and table rows that explain a sample's value, made from the evidence it was computed from.
-
-        components: the components stored with the score.
+        """Return lines and table rows that explain a sample's score, made from the evidence it was computed from.
+        components: those stored with the score. connection: an open connection to the database, for rows that are not
+        part of the evidence.
         """
         ...
 
 
 @runtime_checkable
 class Refusing(Protocol):
-    """A scorer that knows, before any model is asked, that some samples cannot have a value."""
+    """A scorer with a method `refusal`: before any model is asked, it knows of some samples that they cannot have a
+    value.
+    """
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome, with status and reason, of a sample that cannot have a value; None if it may get one.
-
-        No model is asked: the sample could not have a value whatever models answer.
+        """Return the outcome, with status and reason, of a sample that cannot have a value whatever models answer. None
+        if the sample may get a value. Asks no model.
         """
         ...

@@ -34,9 +34,8 @@ _WARNINGS = ("not_constant",)
 
 
 def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
-    """Build the Dagster checks of a metric's score asset: coverage, in_range, not_constant and inputs_fresh.
-
-    One step evaluates the four of them.
+    """Build the Dagster checks of a metric's score asset, which one step evaluates. They are coverage (every sample has
+    a score or a reason), in_range, not_constant (the scores differ) and inputs_fresh (no score is stale).
     """
 
     @dg.multi_asset_check(
@@ -54,7 +53,9 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
 
 
 def build_check_specs(metric: str, asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
-    """Return the specs of the four checks of an asset with this metric's scores. All specs are marked as blocking."""
+    """Return the specs of the four checks of `asset`, which has this metric's scores: coverage, in_range, not_constant
+    and inputs_fresh. All specs are marked as blocking, although a failed not_constant only warns.
+    """
     return [
         dg.AssetCheckSpec(name, asset=asset, description=text.format(inputs=_format_inputs(metric)), blocking=True)
         for name, text in _CHECKS.items()
@@ -64,10 +65,9 @@ def build_check_specs(metric: str, asset: dg.AssetKey) -> list[dg.AssetCheckSpec
 def run_score_checks(
     metric: str, asset: dg.AssetKey, shards: Sequence[RunShard], curation: Curation, warn: LineWriter
 ) -> Iterator[dg.AssetCheckResult]:
-    """Check the stored scores of shards, and yield one result for every check of the asset, over all these shards.
-
-    Notes the shards where a blocking check failed in `curation.results`. warn: takes one line for every shard that has
-    samples whose scoring failed.
+    """Check the stored scores of shards, and yield one result for every check of the asset, over all these shards. Adds
+    an error to `curation.results` for every shard where a check failed that does not only warn. warn: takes one line
+    for every shard that has samples whose scoring failed.
     """
     scorer = curation.scorers[metric]
     qualities: dict[str, ShardQuality] = {}
@@ -100,9 +100,8 @@ def _format_inputs(metric: str) -> str:
 
 
 def merge_qualities(qualities: Collection[ShardQuality]) -> ShardQuality:
-    """Add up the counts of several shards; the minimum and maximum are those of all their scores, None without a score.
-
-    n_distinct is also a sum: a value that occurs in two shards counts twice.
+    """Return the sums of the counts of several shards, with the least and the greatest of all their scores; these are
+    None without a score. n_distinct is also a sum: a value that occurs in two shards counts twice.
     """
     least = [quality.minimum for quality in qualities if quality.minimum is not None]
     greatest = [quality.maximum for quality in qualities if quality.maximum is not None]
@@ -117,8 +116,8 @@ def format_check_sentences(
     qualities: Collection[ShardQuality], value_range: tuple[float, float], inputs: str
 ) -> dict[str, tuple[str, str]]:
     """Return (sentence if the check passes, sentence if it fails) by the name of the check, without a full stop.
-
-    inputs: the names of the metric's inputs, joined as in a sentence.
+    qualities: the counts of every shard. value_range: the least and greatest score that the metric can give. inputs:
+    the names of the metric's inputs, such as "text or references".
     """
     total, (low, high) = merge_qualities(qualities), value_range
     extremes = f"the least is {format_number(total.minimum, 3)}, the greatest {format_number(total.maximum, 3)}"
@@ -164,9 +163,10 @@ def _format_sample_count(quality: ShardQuality, n: int, has: str, have: str) -> 
 
 
 def evaluate_checks(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, bool]:
-    """Return whether a shard's scores pass, by the name of the check; a shard without scores is in range and varies.
-
-    Fewer than 20 scores may all be equal. value_range: the least and the greatest score that the metric can give.
+    """Return whether a shard's scores pass, by the name of the check: coverage (no sample is unscored or failed),
+    in_range, not_constant (scores differ) and inputs_fresh (none is stale). Without scores in_range passes, and with
+    fewer than 20 scores not_constant passes. value_range: the least and greatest score that the metric can give; a
+    score may exceed it by 1e-6.
     """
     low, high = value_range[0] - RANGE_TOLERANCE, value_range[1] + RANGE_TOLERANCE
     in_range = (

@@ -18,10 +18,9 @@ from db.scores.sample_scores import find_sample_id, find_sample_score
 
 @dataclass(frozen=True, slots=True)
 class ExplainedScore:
-    """A sample's stored score by a metric, with the models behind it and an explanation of the value.
-
-    status: None for a sample without a score. error: the reason for a missing value. models: names of the scorer's
-    models. explanation: empty if there is nothing to explain or the scorer is not installed here.
+    """A sample's score by a metric as stored, with an explanation of the value. sample: the sample's key. status: None
+    for a sample without a score. error: the reason for a missing value. models: names of the scorer's models.
+    explanation: empty if there is nothing to explain or the scorer is not installed here.
     """
 
     metric: str
@@ -35,17 +34,19 @@ class ExplainedScore:
     explanation: Explanation = field(default_factory=Explanation)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields by name as dicts and lists, ready for JSON."""
+        """Return the fields by name, ready for JSON; `explanation` becomes a dict of lines, rows and reference."""
         return asdict(self)
 
 
 def explain_score(
     engine: Engine, metric: str, scorer: Scorer | None, dataset: Dataset, key: str, kind: str | None = None
 ) -> ExplainedScore | None:
-    """Load the sample's score by the metric's active scorer and explain it; None if the dataset has no such sample.
+    """Load the sample's score by the metric's active scorer and explain it from stored evidence; None if the dataset
+    has no sample of this key. scorer: the metric's scorer with the present settings; None for imported scores, which
+    get no explanation. kind: "caption" or "qa"; None takes the caption if both have the key.
 
-    scorer: the metric's scorer with the present settings; None for imported scores, which get no explanation. kind:
-    "caption" or "qa", where both may have this key. Raises MissingEvidence if evidence of the score is gone.
+    A score by another scorer than `scorer` gets one line that gives the reason instead of an explanation. Raises
+    MissingEvidence if evidence of the score is gone.
     """
     with engine.connect() as connection:
         score = find_sample_score(connection, dataset.dataset_id, key, metric, kind)
@@ -66,9 +67,8 @@ def explain_score(
 
 
 def load_facts_of_key(engine: Engine, dataset: Dataset, key: str) -> dict[str, Any]:
-    """Return the known facts about a sample's text and video, by name; {} if the dataset has no sample of this key.
-
-    A caption comes before a question-answer pair of the same key.
+    """Load the known facts about a sample's text and video, by name; {} if the dataset has no sample of this key. key:
+    the sample's; a caption comes before a question-answer pair of the same key.
     """
     with engine.connect() as connection:
         sample_id = find_sample_id(connection, dataset.dataset_id, key)

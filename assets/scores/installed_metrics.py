@@ -29,10 +29,8 @@ _METHODS = ("from_settings", "models", "params", "score", "explain")
 
 
 class BrokenMetric(NamedTuple):
-    """A metric of an installed package that cannot be used.
-
-    name: the name of its entry point. package: name and version of the package. reason: the rest of a sentence that
-    begins with the metric.
+    """A metric of an installed package that cannot be used. name: the name of its entry point. package: name and
+    version of the package. reason: the problem in words, such as "pkg:Scorer is no scorer: it lacks params".
     """
 
     name: str
@@ -41,18 +39,20 @@ class BrokenMetric(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """The reason as part of a sentence, and the advice to correct, update or uninstall the package."""
+        """The reason, then the advice to correct, update or uninstall the package, as part of a sentence."""
         return f"{self.reason}: correct, update or uninstall {self.package}"
 
 
 class UnusableMetric(RuntimeError):
-    """Raised when somebody asks for a metric of an installed package that is broken; the message has the remedy."""
+    """Raised when a broken metric of an installed package is asked for; the message has the remedy."""
 
     plain = True
 
 
 class InstalledMetrics(NamedTuple):
-    """The metrics of installed packages: the classes of the scorers that can be used, and the metrics that cannot."""
+    """The metrics of installed packages. scorers: the classes of the scorers that can be used. broken: the metrics that
+    cannot be used, with the reasons.
+    """
 
     scorers: tuple[type[Scorer], ...]
     broken: tuple[BrokenMetric, ...]
@@ -63,9 +63,9 @@ class _Unusable(ValueError):
 
 
 def find_package(metric: str) -> str:
-    """Return name and version of the installed package that provides a metric; "the package of METRIC" if none does.
-
-    Imports the modules that the entry points of installed metrics name.
+    """Return name and version of the installed package that provides a metric, such as "mypackage 1.2"; "the package of
+    METRIC" if none does. Imports the modules that the entry points of installed metrics name, and passes over those
+    that fail.
     """
     for point in entry_points(group=ENTRY_POINTS):
         with suppress(Exception, SystemExit):
@@ -75,10 +75,11 @@ def find_package(metric: str) -> str:
 
 
 def import_installed_metrics(points: Iterable[EntryPoint], built_in: Sequence[type[Scorer]]) -> InstalledMetrics:
-    """Import and check the scorers that entry points name; a metric that fails is listed as broken, with the reason.
+    """Import and check the scorers that entry points name; return the usable classes, and the metrics that failed with
+    the reasons. Importing runs the code of the packages, and no error of it is raised. A metric with the name of an
+    earlier one, or of one in `built_in`, counts as broken.
 
-    Importing runs the code of the packages, and no error of it is raised. Of several metrics with one name the first
-    counts, and a metric with the name of a built-in one is broken. built_in: the scorers of Reelsieve itself.
+    built_in: the scorers of Reelsieve itself.
     """
     scorers: list[type[Scorer]] = []
     broken = []
@@ -174,9 +175,8 @@ def _check_evidence(inputs: Any, rests_on: Any, others: Sequence[type[Scorer]]) 
 
 
 def format_error(error: BaseException) -> str:
-    """Return the class name of an error, and in brackets the first line of its message, at most 200 characters of it.
-
-    An error without a message, or whose message cannot be made, gives the class name only.
+    """Return the class name of an error, and in brackets the first line of its message, cut at 200 characters. An error
+    without a message, or whose message cannot be made, gives the class name only.
     """
     try:
         lines = str(error).strip().splitlines()

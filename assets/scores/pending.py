@@ -29,7 +29,9 @@ from db.server.conflicts import retry_conflicts
 
 @retry_conflicts
 def store_scorer(engine: Engine, scorer: Scorer) -> int:
-    """Return the scorer's id in the database, and store the scorer first if it is new. The active scorer stays."""
+    """Return the scorer's id in the database, and store the scorer first if it is new. The metric's active scorer,
+    whose scores are shown, stays the same.
+    """
     with engine.begin() as connection:
         return register_scorer(connection, **_build_identity(scorer))
 
@@ -40,27 +42,26 @@ def find_scorer_id(connection: Connection, scorer: Scorer) -> int | None:
 
 
 def compute_scorer_fingerprint(scorer: Scorer) -> str:
-    """Return the hash of the scorer's metric, models, parameters and code version, as hexadecimal digits.
-
-    The database finds a scorer by this hash. No model is loaded.
+    """Return the hash of the scorer's metric, models, parameters and code version, as hexadecimal digits. The database
+    finds a scorer by this hash. No model is loaded.
     """
     return compute_fingerprint(_build_identity(scorer))
 
 
 @retry_conflicts
 def update_active_scorer(engine: Engine, scorer_id: int, datasets: Sequence[Dataset]) -> None:
-    """Make the scorer its metric's active one in the database if it has a good score on one of these datasets.
-
-    Where the active scorer has no good score either, any score is enough; `activate_scorer` has the rule.
+    """Make a scorer its metric's active one in the database if it has a score of status "ok" on one of these datasets.
+    If no scorer is active, or the active one has no score of status "ok" on any dataset, any score on these datasets is
+    enough. Otherwise nothing changes.
     """
     with engine.begin() as connection:
         activate_scorer(connection, scorer_id, [dataset.dataset_id for dataset in datasets])
 
 
 def list_samples_to_score(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> list[int]:
-    """Return the ids of the shard's samples that have no current score by the scorer; [] if none is left to score.
-
-    Changes nothing in the database, so a scorer that is not stored yet has all samples to score.
+    """Return the ids of the shard's samples whose score by the scorer is missing, stale or failed, ascending; [] if
+    none is left. Changes nothing in the database; for a scorer that is not stored there yet, all samples are left to
+    score.
     """
     with engine.connect() as connection:
         return list_pending_samples(
@@ -72,10 +73,12 @@ def list_samples_to_score(engine: Engine, scorer: Scorer, dataset: Dataset, shar
 
 
 def list_source_requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
-    """Yield (source, function) for all sources that a scorer needs; the function returns the ids of pending samples.
+    """Yield (source, function) for every source that a scorer needs, on the dataset and shard of the order. The
+    function reads the database and returns the ids of the samples that the source has to make evidence for. A source
+    comes after the sources that it needs itself.
 
-    A source comes after the sources that it needs itself. A sample is pending for a source if the source has to make
-    evidence before the scorer, or the source that needs this one, can go on with it.
+    A sample is pending for a source if the source has to make evidence before the scorer, or the source that needs this
+    one, can go on with it. A source that two others need comes twice.
     """
     return _walk_sources(
         scorer.sources, order, lambda: list_samples_to_score(order.engine, scorer, order.dataset, order.shard)
@@ -83,11 +86,12 @@ def list_source_requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[
 
 
 def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Order]) -> Mapping[str, int | str]:
-    """Make and store the evidence of one asset that a scorer lacks on shards of one dataset; return what was counted.
+    """Make and store the evidence that a scorer lacks from its source of class `kind`, for several shards of one
+    dataset together; return counts. The counts are those of `Source.make`: numbers, and names of models, by name; {} if
+    the scorer has no such source. orders: one for every shard.
 
-    The counts are those of `Source.make`: numbers, and names of models, by name. The samples of all shards go to the
-    source together, so that small shards fill its batches. Sources that this one needs must have made their evidence.
-    kind: the class of the source, which has the asset. orders: one for every shard.
+    The samples of all shards go to the source together, so that small shards fill its batches. Sources that this one
+    needs must have made their evidence.
     """
     counts: dict[str, int | str] = {}
     # Every shard has the same sources, in the same order.
@@ -100,10 +104,9 @@ def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Orde
 
 
 def forecast_shard(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tuple[int, list[Forecast]]:
-    """Return (number of the shard's pending samples, forecasts of the requests to models that may cost money).
-
-    A forecast is one source's or role's; there is none if every answer is stored. Asks no model, but stores the scorer
-    if it is new.
+    """Return (number of samples that the scorer has to score on the shard, forecasts of the requests to models that may
+    cost money). A source gives a forecast for every role in which it will ask a model; the list is empty if it need not
+    ask any. Asks no model, but stores the scorer if it is new.
     """
     order = Order(engine, dataset, shard, store_scorer(engine, scorer), run_id="")
     forecasts = [
@@ -119,10 +122,9 @@ RefusalCounts = Counter[tuple[str, str | None]]
 
 
 def count_refusals(scorer: Scorer, samples: Iterable[PendingSample]) -> RefusalCounts | None:
-    """Count samples by the (status, reason) for which the scorer refuses them; None if one sample may get a value.
-
-    Asks no model: a sample that only a model can refuse may get a value. No samples give an empty counter, and a scorer
-    that refuses nothing beforehand always gives None.
+    """Count samples by the (status, reason) for which the scorer refuses them; return None if one of them may get a
+    value. No model is asked, so a sample that only a model can refuse may get a value. Without samples the counter is
+    empty; a scorer without `refusal` always gives None.
     """
     reasons: RefusalCounts = Counter()
     if not isinstance(scorer, Refusing):
@@ -135,9 +137,8 @@ def count_refusals(scorer: Scorer, samples: Iterable[PendingSample]) -> RefusalC
 
 
 def format_refusals(reasons: RefusalCounts) -> tuple[int, str]:
-    """Return (number of samples, the most frequent status and reason in words, with its count unless all have it).
-
-    Samples with status not_applicable count only if all samples have it. reasons: at least one.
+    """Return (number of samples, text with the most frequent status and reason, and its count unless all have it).
+    Samples with status not_applicable count only if all samples have it. reasons: at least one, from `count_refusals`.
 
     >>> format_refusals(Counter({("no_reference", "none"): 2, ("empty_text", "no"): 1, ("not_applicable", "qa"): 9}))
     (3, 'no reference, none (2 of them)')
@@ -151,9 +152,8 @@ def format_refusals(reasons: RefusalCounts) -> tuple[int, str]:
 def count_shard_refusals(
     engine: Engine, scorer: Scorer, dataset: Dataset, shards: Collection[int]
 ) -> RefusalCounts | None:
-    """Count the samples of these shards by the (status, reason) for which they have no value; None if one has a value.
-
-    None also if a pending sample may still get a value. Asks no model, but stores the scorer if it is new.
+    """Count the samples of these shards by the (status, reason) for which they have no value. Return None if one sample
+    has a value, or may still get one. Asks no model, but stores the scorer if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
@@ -177,9 +177,8 @@ def count_shard_refusals(
 
 
 def count_pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]) -> dict[tuple[str, int], int]:
-    """Return the number of samples without a current score by the scorer, by (name of the dataset, shard).
-
-    Every shard has an entry: 0 if it is complete.
+    """Return the number of samples whose score by the scorer is missing, stale or failed, by (name of the dataset,
+    shard). Every shard of these datasets has an entry: 0 if it is complete.
     """
     by_id = {dataset.dataset_id: dataset for dataset in datasets}
     with engine.connect() as connection:
@@ -194,9 +193,9 @@ def count_pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Da
 
 
 def list_incomplete_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[int]:
-    """Return the shards of a dataset where an option such as early_exit left evidence incomplete; often none.
-
-    Their samples may have scores. Stores the scorer if it is new.
+    """Return the numbers of a dataset's shards where a source of the scorer still has evidence to make, although all
+    samples may have scores. This is so after a run with an option such as early_exit; the set is empty for a scorer
+    whose sources have no such option. Stores the scorer if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     return {
@@ -209,10 +208,12 @@ def list_incomplete_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> 
 def update_active_scorer_if_complete(
     engine: Engine, scorer: Scorer, datasets: Sequence[Dataset], counts: Mapping[tuple[str, int], int]
 ) -> None:
-    """Make the scorer its metric's active one in the database if no sample of these datasets is left to score.
+    """Make the scorer its metric's active one in the database, by the rule of `update_active_scorer`, if no sample of
+    these datasets is left to score. A scorer that was never stored is not stored now either. counts: the result of
+    `count_pending_by_shard` for these datasets.
 
-    counts: the result of `count_pending_by_shard`. With nothing to score there is no run that would activate the
-    scorer, which may be a retired one that the settings went back to. A scorer without a score there stays as it is.
+    With nothing to score there is no run that would activate the scorer, which may be a retired one that the settings
+    went back to.
     """
     with engine.connect() as connection:
         scorer_id = find_scorer_id(connection, scorer)

@@ -31,9 +31,8 @@ METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for me
 
 
 def list_source_classes(metrics: Iterable[str] = METRICS) -> dict[str, type[Source[Any]]]:
-    """Return the classes of all sources that these metrics need, by the asset that makes the evidence.
-
-    A source comes after the sources that it needs itself. Without an argument all metrics count, but no simple score.
+    """Return the classes of all sources that these metrics need, by the asset that makes the evidence. A source comes
+    after the sources that it needs itself. Without an argument all metrics count, but no simple score.
     """
     return sort_source_classes([kind for metric in metrics for kind in SCORERS[metric].rests_on])
 
@@ -47,9 +46,8 @@ def build_score_asset_name(metric: str) -> str:
 
 
 def list_accompanying_scores(metrics: Iterable[str]) -> list[str]:
-    """Return the names of the simple scores that a run of these metrics also makes, as they need no further evidence.
-
-    These are the scores without a model, and the scores whose inputs and embedded texts one of the metrics needs too.
+    """Return the names of the simple scores that a run of these metrics also makes; [] without metrics. A simple score
+    is among them if it needs no source, or if one of the metrics has all of its sources and inputs.
 
     >>> list_accompanying_scores(["evqa"]), list_accompanying_scores(["evqa", "vcs_short"])
     (['words_in_common'], ['words_in_common', 'cosine'])
@@ -64,9 +62,8 @@ def _asks_no_more(simple: type[Scorer], scorer: type[Scorer]) -> bool:
 
 
 def list_scoring_assets(metrics: Iterable[str]) -> list[str]:
-    """Return the names of the assets of a run that scores with these metrics: first sources, then scores.
-
-    The simple scores that such a run also makes come last.
+    """Return the names of the assets of a run that scores with these metrics. First come the sources, a source after
+    those that it needs; then METRIC_score for every metric. The simple scores that such a run also makes come last.
     """
     chosen = list(metrics)
     return [

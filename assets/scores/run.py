@@ -23,9 +23,8 @@ CountProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ShardScores:
-    """The result of scoring a shard: the scorer's id, the number of pending samples, and that of the rows written.
-
-    A row is a score, or a status with a reason.
+    """The result of scoring a shard: the scorer's id, the number of samples that were pending, and the number of rows
+    that were inserted or changed. A row is a score, or a status with a reason.
     """
 
     scorer_id: int
@@ -42,11 +41,12 @@ def score_shard(
     run_id: str,
     progress: CountProgress | None = None,
 ) -> ShardScores:
-    """Score the pending samples of a shard and store the results; return the scorer's id and the counts of both.
+    """Score the pending samples of a shard in batches, and store the results; return the scorer's id and the numbers of
+    pending samples and written rows. Every batch is one transaction. Raises MissingEvidence for a batch that lacks
+    evidence, before any of its rows is written. progress: takes (samples done, all pending samples) after every batch.
 
-    Every batch is one transaction. Raises MissingEvidence for a batch that lacks evidence, before any of its rows is
-    written. The scorer becomes its metric's active one with its first good score; until then the numbers of the
-    previous scorer are shown. progress: takes the number of samples done and of all, after every batch.
+    The scorer is stored if it is new. After every batch `update_active_scorer` decides whether it becomes its metric's
+    active one; until then the numbers of the previous scorer are shown.
     """
     scorer_id = store_scorer(engine, scorer)
     pending = list_samples_to_score(engine, scorer, dataset, shard)
@@ -70,7 +70,6 @@ def score_shard(
 
 def score_without_database(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:
     """Return one outcome for every sample, in order, by asking the models now; reads and stores nothing in a database.
-
     files: returns the video files for a set of video ids. Raises the errors of models, and NeedsDatabase if a source of
     the scorer works only with a database.
     """

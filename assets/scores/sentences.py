@@ -19,7 +19,8 @@ REASON_WIDTH = 200
 
 
 def choose_kind_name(kinds: Collection[str]) -> str:
-    """Return the noun for samples of these kinds; "sample" for both kinds or none.
+    """Return the noun for samples of these kinds, "caption" or "question-answer pair"; "sample" for both kinds or none.
+    kinds: "caption" and "qa", in any number.
 
     >>> choose_kind_name(["qa"]), choose_kind_name(["caption", "qa"])
     ('question-answer pair', 'sample')
@@ -29,9 +30,9 @@ def choose_kind_name(kinds: Collection[str]) -> str:
 
 
 def format_score_counts(counts: Sequence[StatusCount]) -> str:
-    """Return markdown: how many samples have a score, then a list line for every other status with count and reason.
-
-    counts: most first. Samples with status not_applicable come last and are not counted in the first sentence.
+    """Return markdown: how many samples have a score, then a list line for every other status with count and reason,
+    cut at 200 characters. counts: most first. Samples with status not_applicable come last and are not counted in the
+    first sentence.
 
     >>> counts = [StatusCount("caption", "ok", 2, None), StatusCount("caption", "no_frames", 1, "no file")]
     >>> print(format_score_counts(counts))
@@ -58,7 +59,8 @@ def _format_status_count(count: StatusCount) -> str:
 
 
 def format_mean(mean: MeanScore, value_range: tuple[float, float]) -> str:
-    """Return a mean with its 95 % interval in words, or with the reason why it has no interval.
+    """Return a mean with its 95 % interval in words, or with the reason why it has no interval. value_range: the least
+    and greatest possible score; the interval is cut there.
 
     >>> format_mean(MeanScore("caption", 8, 4, 0.5, True, 0.1), (0.0, 1.0))
     '0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818 (cluster-robust)'

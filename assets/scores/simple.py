@@ -28,7 +28,6 @@ class NoSettings(BaseModel):
 
 class WordsInCommonScorer:
     """Scores a text by the words it has in common with a reference: F1 of their distinct words, for the best reference.
-
     A text whose video has no reference has status no_reference.
     """
 
@@ -42,7 +41,7 @@ class WordsInCommonScorer:
 
     @classmethod
     def from_settings(cls, settings: Any) -> WordsInCommonScorer:
-        """Make the scorer. The settings are not used, as it has none."""
+        """Make the scorer. `settings` is not used, as this scorer has none."""
         return cls()
 
     def models(self) -> dict[str, Any]:
@@ -50,17 +49,23 @@ class WordsInCommonScorer:
         return {}
 
     def params(self) -> dict[str, Any]:
-        """Return the one parameter: of several references the best counts."""
+        """Return {"references": "maximum"}: of several references the best one counts."""
         return {"references": "maximum"}
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return the best F1 of each text with a reference of its video, in order; no_reference without a reference."""
+        """Return one outcome for every sample, in order: the greatest F1 of its text with a reference of its video. The
+        component "reference" is the key of that reference. Status no_reference without a reference; `evidence` is not
+        used.
+        """
         return [_score_words_in_common(sample) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return two lines: the best reference, and the words that it has in common with the text."""
+        """Return two lines and no row: the best reference, and the words that it has in common with the sample's text.
+        components: those stored with the score, where "reference" is the best reference's key. `connection` and
+        `evidence` are not used.
+        """
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         words, reference_words = set(split_words(sample.text)), set(split_words(best.text))
         shared = words & reference_words
@@ -82,9 +87,8 @@ def _score_words_in_common(sample: PendingSample) -> Outcome:
 
 class CosineScorer:
     """Scores a caption by the cosine of its whole text's vector with that of a reference, for the nearest reference.
-
-    The vectors are a text encoder's. A question-answer pair, a caption without a reference and an empty caption get a
-    status.
+    The vectors are a text encoder's. A question-answer pair, a caption without a reference, an empty caption and a
+    vector without a direction give a status.
     """
 
     metric: ClassVar[str] = "cosine"
@@ -104,20 +108,25 @@ class CosineScorer:
         return cls(settings.make_text_encoder())
 
     def models(self) -> dict[str, Any]:
-        """Return the identity of the text encoder, by the name text_encoder."""
+        """Return {"text_encoder": identity of the text encoder, as a dict}."""
         return {"text_encoder": self.cosines.model.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """Return the one parameter: of several references the best counts."""
+        """Return {"references": "maximum"}: of several references the best one counts."""
         return {"references": "maximum"}
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return the cosine of each caption with its nearest reference, in order, or a status where there is none."""
+        """Return one outcome for every sample, in order: the cosine of its caption with the nearest reference of its
+        video. The component "reference" is the key of that reference. A sample without a cosine gets a status and a
+        reason.
+        """
         cosines = evidence[self.cosines]
         return [self.refusal(sample) or _build_cosine_outcome(cosines[sample.sample_id]) for sample in samples]
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome of a sample that has no text or no reference to compare, with the reason; else None."""
+        """Return the outcome, with status and reason, of a sample that has no value whatever its vectors are; else
+        None. Such samples are question-answer pairs, captions without a reference and empty captions.
+        """
         if sample.kind != "caption":
             return Outcome(None, "not_applicable", "captions are compared; this is a question-answer pair")
         if not sample[REFERENCES]:
@@ -127,7 +136,10 @@ class CosineScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return one line: the nearest reference, its text, and how many references there are."""
+        """Return one line and no row: the nearest reference's key and text, and how many references there are.
+        components: those stored with the score, where "reference" is that key. `connection` and `evidence` are not
+        used.
+        """
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         return Explanation([_format_reference(best.key, best.text, len(sample[REFERENCES]))], reference=best.key)
 

@@ -15,10 +15,10 @@ from metrics_core.vcs import VCSResult
 def explain_vcs(
     reference: Sequence[str], generated: Sequence[str], similarity: NDArray[np.floating[Any]], result: VCSResult
 ) -> Explanation:
-    """Return the parts of a VCS score in one line, and a row for every caption chunk with its reference chunk.
-
-    A reference chunk that no caption chunk matches gets a line. similarity: the cosines (R, G) of the chunks, from
-    which `result` was computed. reference, generated: the chunks' texts.
+    """Return the explanation of a VCS score: its parts in one line, and a row for every caption chunk with its most
+    similar reference chunk. Every reference chunk that no caption chunk matches gets another line. reference,
+    generated: the texts of the chunks of reference and caption. similarity: the cosines (R, G) of these R reference and
+    G caption chunks, from which `result` was computed.
     """
     rows = [
         {

@@ -49,7 +49,9 @@ class VCSSettings(ReferenceSettings, SplitterSettings):
 
 
 def list_distinct_references(sample: PendingSample) -> list[ReferenceText]:
-    """Return the references of a sample's video in their order, without later ones that repeat a text."""
+    """Return the references of a sample's video in their order, without later ones that repeat a text; [] if there are
+    none.
+    """
     first: dict[str, ReferenceText] = {}
     for reference in sample[REFERENCES]:
         first.setdefault(reference.text, reference)
@@ -57,9 +59,9 @@ def list_distinct_references(sample: PendingSample) -> list[ReferenceText]:
 
 
 class ReferenceScorer:
-    """A scorer that compares captions with references chunk by chunk; the best reference counts.
-
-    A subclass defines how a text is split into chunks.
+    """The base class of scorers that compare captions with references chunk by chunk by VCS; the best reference counts.
+    A subclass hands in `chunks_of`, the function that splits a text into chunks, and `lct`, the local chronology
+    tolerance of VCS.
     """
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -90,20 +92,21 @@ class ReferenceScorer:
         )
 
     def models(self) -> dict[str, Any]:
-        """Return the identity of the text encoder, by the name text_encoder."""
+        """Return {"text_encoder": identity of the text encoder, as a dict}."""
         return {"text_encoder": self.vectors.encoder.identity.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of the metric by name; switches for short texts only if they are on."""
+        """Return the parameters of VCS by name, ready for JSON. The switches short_text and shape_zeros are among them
+        only if they are on.
+        """
         # Only a switch that is on is named, so that scorers from before the switches existed keep their fingerprint.
         switches = {"short_text": self._short_text, "shape_zeros": self._shape_zeros}
         switched_on = {name: True for name, is_on in switches.items() if is_on}
         return {**self._parameters, **switched_on, "references": "maximum"}
 
     def list_texts(self, sample: PendingSample) -> Iterator[str]:
-        """Yield the texts of a sample that need a vector: caption and references, every text followed by its chunks.
-
-        Nothing for a question-answer pair, an empty caption, or a video without references.
+        """Yield the texts of a sample that need a vector: caption and distinct references, every text followed by its
+        chunks. Yield nothing for a question-answer pair, an empty caption, or a video without references.
         """
         if sample.kind != "caption" or not sample.text or not sample[REFERENCES]:
             return
@@ -112,9 +115,9 @@ class ReferenceScorer:
             yield from self._chunks(text)
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return one outcome for every sample, in order; all captions are compared with their references at once.
-
-        A question-answer pair gets status not_applicable.
+        """Return one outcome for every sample, in order: the greatest VCS of its caption with a reference of its video.
+        Components have the parts of the score and the reference's key. A question-answer pair gets status
+        not_applicable; a caption without anything to compare, or too short for VCS, gets a status too.
         """
         captions = [sample for sample in samples if sample.kind == "caption"]
         vectors = evidence[self.vectors]
@@ -138,9 +141,9 @@ class ReferenceScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return lines about the best reference, and a row for every caption chunk with the reference chunk it matches.
-
-        A row also has where the order differs.
+        """Return lines about the best reference and the parts of the score, and a row for every caption chunk. A row
+        has the most similar reference chunk, and where the order differs. components: those stored with the score,
+        where "reference" is the best reference's key.
         """
         best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         vectors = evidence[self.vectors]
@@ -157,7 +160,11 @@ class ReferenceScorer:
         return replace(explanation, lines=[*lines, *explanation.lines], reference=best.key)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome of a sample with nothing to compare, or with so few chunks that it scores 0; else None."""
+        """Return the outcome, with status and reason, of a sample that has no value whatever its vectors are; else
+        None. Such samples are question-answer pairs, and captions without a chunk or without a reference that has one.
+        Captions that have too few chunks for a score above 0 with any reference are refused too, unless setting
+        vcs_shape_zeros is on.
+        """
         if sample.kind != "caption":
             return NOT_A_CAPTION
         generated = len(self._chunks(sample.text))
@@ -203,7 +210,9 @@ class ReferenceScorer:
 
 
 class VCSScorer(ReferenceScorer):
-    """Video Comprehension Score (code 1.0.0 of its authors) of a caption, on chunks of one or more sentences."""
+    """Scores captions by the Video Comprehension Score (code 1.0.0 of its authors): whether a caption has the content
+    of a reference in the same order. It compares chunks of one or more sentences, and the best reference counts.
+    """
 
     metric: ClassVar[str] = "vcs"
     code_version: ClassVar[str] = "3"
@@ -223,11 +232,13 @@ class VCSScorer(ReferenceScorer):
         return cls(settings, settings.make_text_encoder(), settings.make_splitter())
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of text encoder and sentence splitter, by role."""
+        """Return the identities of text encoder and sentence splitter, as dicts by role: text_encoder and
+        sentence_splitter.
+        """
         return {**super().models(), "sentence_splitter": self._splitter.identity.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """Return the chunk size and the other parameters of the metric, by name."""
+        """Return the chunk size, as chunk_size, and the other parameters of VCS by name, ready for JSON."""
         return {**super().params(), "chunk_size": self._chunk_size}
 
     def _split(self, text: str) -> list[str]:
@@ -241,7 +252,9 @@ class VCSShortSettings(ReferenceSettings):
 
 
 class VCSShortScorer(ReferenceScorer):
-    """VCS_short: VCS whose chunks are single words, without punctuation and English stop words."""
+    """Scores captions by VCS_short: VCS whose chunks are single words, without punctuation and English stop words. The
+    best reference counts.
+    """
 
     metric: ClassVar[str] = "vcs_short"
     code_version: ClassVar[str] = "2"
