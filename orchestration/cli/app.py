@@ -106,10 +106,9 @@ app.add_typer(db.db, name="db")
 
 def run_cli(stop: StopSignals) -> NoReturn:
     """Run the command that the arguments of this process name, and end with SystemExit; an error prints one sentence on
-    standard error.
-
-    Exit code 1 means a mistake of the user or trouble of the machine, 2 an argument that cannot be used, and 70 a fault
-    of the program, whose traceback goes to a log file. An error after a signal is raised: the signal is what ended it.
+    standard error. Exit code 1 means a mistake of the user or trouble of the machine, and 2 an argument that cannot be
+    used. 70 is a fault of the program, whose traceback goes to a log file. After a signal, which `stop` has seen, an
+    error is raised instead.
     """
     # Models come from local folders or the local cache; a hub is asked only where the user allows it.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

@@ -28,7 +28,7 @@ class ThresholdObjective(str, Enum):
 
 
 class LabelScope(str, Enum):
-    """The labels that thresholds are chosen on: those of a fifth of the videos, or all."""
+    """The labels that thresholds are chosen on: those of a fifth of the videos (`calibration`), or `all`."""
 
     CALIBRATION = "calibration"
     ALL = "all"

@@ -142,8 +142,8 @@ def _build_people_row(people: PeopleComparison, name: str) -> dict[str, Any]:
 
 
 def format_short_estimate(estimate: Estimate) -> str:
-    """Return an estimate with its 95 % interval in three decimals, such as `.412 [.380, .441]`; only the value without
-    an interval, and a dash without a value.
+    """Return an estimate in three decimals without the leading zero, with its 95 % interval, such as `.412 [.380,
+    .441]`. Only the value if there is no interval, and a dash if there is no value.
     """
     if estimate.value is None:
         return "–"

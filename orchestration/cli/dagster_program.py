@@ -19,7 +19,7 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="A
 
 def replace_process(installation: Installation, command: list[str], folder: Path) -> NoReturn:
     """Replace this process by another program, started in this folder with the environment of the home. Does not
-    return: terminal, signals and exit code are the program's.
+    return: terminal, signals and exit code are the program's. command: the path of the program, then its arguments.
     """
 
     # The home is looked for from the folder of the person.

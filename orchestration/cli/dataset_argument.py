@@ -13,8 +13,9 @@ DatasetOption = Annotated[str | None, typer.Option("--dataset", "-d", help="Name
 
 
 def parse_names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
-    """Return the names that a command was given, the dataset's first; `option` is the value of --dataset. Raises
-    UsageError unless there are as many names as `usage` has words after the command.
+    """Return the names that a command was given, the dataset's first. usage: the command and its arguments, such as
+    "rename DATASET NEW". option: the value of --dataset, in place of the first argument. Raises UsageError unless there
+    are as many names as `usage` has arguments.
     """
     names = [name for name in (option, *arguments) if name is not None]
     command, *expected = usage.split()

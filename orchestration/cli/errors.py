@@ -36,8 +36,8 @@ class ErrorReport:
 
 
 def report_error(error: BaseException) -> ErrorReport:
-    """Return the sentence and the exit code for an error. For a fault of the program it writes the traceback to a log
-    file, which the sentence names.
+    """Return the sentence, without passwords, and the exit code for an error: 1, 2 for UsageError, or 70 for a fault of
+    the program. For a fault it writes the traceback to a log file, which the sentence names.
     """
     sentence = explain_user_error(error)
     if sentence is None:
@@ -47,7 +47,8 @@ def report_error(error: BaseException) -> ErrorReport:
 
 def explain_user_error(error: BaseException) -> str | None:
     """Return one sentence for a mistake of the user or trouble of the machine, with the remedy; None for a fault of the
-    program.
+    program. It also looks at the errors that caused this one. An error class whose attribute `plain` is true has the
+    sentence as its message.
     """
     for cause in _list_causes(error):
         if getattr(cause, "plain", False):

@@ -24,10 +24,8 @@ MOST_LOGS = 100
 
 def write_fault_log(error: BaseException) -> str:
     """Write the traceback of a fault to a new file in the home's folder `logs`, and return the sentence that names the
-    file.
-
-    Where that folder cannot be written to, the file goes to the temporary folder; where neither can, the traceback
-    follows the sentence.
+    file. Passwords are hidden, and the folder keeps the 100 newest. If the file cannot be written there, it goes to the
+    temporary folder. If it cannot be written there either, the traceback follows the sentence.
     """
     message = hide_passwords(" ".join(str(error).split()))
     fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(message)}{message[:200]})"

@@ -59,8 +59,8 @@ def init(
 
 
 def list_next_commands(made: NewManifest) -> list[str]:
-    """Return the shell commands that the user should run after a manifest was made: the export of the media root if it
-    needs one, then ingest and score.
+    """Return the shell commands that the user should run after a manifest was made: ingest, then score. If the manifest
+    needs a new media root, the command that exports it comes first.
     """
     folder_shown = shlex.quote(str(made.folder))
     return [
@@ -71,7 +71,9 @@ def list_next_commands(made: NewManifest) -> list[str]:
 
 
 def format_media_roots(root: tuple[str, Path]) -> str:
-    """Return the JSON for REELSIEVE_MEDIA_ROOTS: the media roots of the settings, and this (name, folder)."""
+    """Return the JSON for REELSIEVE_MEDIA_ROOTS, {name: folder}: the media roots of the settings, and this (name,
+    folder) in addition.
+    """
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
 
@@ -80,7 +82,9 @@ def format_media_roots(root: tuple[str, Path]) -> str:
 
 
 def print_findings(made: NewManifest) -> None:
-    """Print what a source was taken for, what was guessed, and what the manifest has."""
+    """Print on standard output how a source was understood, what was guessed, and what the new manifest has: videos,
+    captions of the five largest systems, references and ratings.
+    """
     from assets.reports.text import format_count
 
     systems, holdings, extracted = made.tables.systems, made.holdings, made.extractor

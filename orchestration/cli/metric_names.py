@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def choose_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
-    """Return the chosen metrics and simple scores without repeats; where none is chosen, all usable metrics, which
-    opens the database. Raises UsageError for an unknown name.
+    """Return the chosen metrics and simple scores, without repeats. With None or an empty list return all usable
+    metrics, which opens the database. Raises UsageError for an unknown name.
     """
     from assets.scores.registry import METRICS
 
@@ -22,8 +22,9 @@ def choose_metrics(installation: Installation, chosen: list[str] | None) -> list
 
 
 def choose_dataset_metrics(installation: Installation, dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
-    """Return the chosen metrics of a dataset without repeats, imported ones included; all where none is chosen. Raises
-    UsageError for a name that the dataset does not know.
+    """Return the chosen metrics and simple scores without repeats. With None or an empty list return all metrics of the
+    dataset, imported ones included. Raises UsageError for a name that is neither a metric of the dataset nor a simple
+    score.
     """
     from db.scores.sample_scores import list_dataset_metrics as metrics_of
 

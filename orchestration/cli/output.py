@@ -35,7 +35,8 @@ _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
 def escape_controls(text: str) -> str:
-    """Return the text with a JSON escape for every character that a terminal would obey instead of show.
+    """Return the text with a JSON escape for every character that a terminal would obey instead of show. Tabs and line
+    feeds stay.
 
     >>> print(escape_controls("a\\x1b[2Jb \\u202ec"))
     a\\u001b[2Jb \\u202ec
@@ -51,7 +52,9 @@ def make_plain_text(text: str) -> Text:
 
 
 class SafeConsole(Console):
-    """A rich console that escapes every character of a printed text that a terminal would obey."""
+    """A rich console that escapes every character of a printed text that a terminal would obey. stderr: print on
+    standard error instead of standard output.
+    """
 
     def __init__(self, *, stderr: bool = False) -> None:
         # No emoji: ":dog:" in a caption is printed as it is.
@@ -69,8 +72,8 @@ console = SafeConsole()
 
 @contextmanager
 def show_progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that prints its sentence on standard error as progress: in place on a terminal, else as lines
-    now and then.
+    """Yield a function that prints its sentence on standard error as progress. On a terminal a sentence replaces the
+    one before; elsewhere lines are printed only now and then.
     """
     with SafeConsole(stderr=True).status("") as status:
         if status.console.is_terminal:
@@ -85,15 +88,16 @@ def print_error(sentence: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON on standard output; times and unknown types become text."""
+    """Print a value as indented JSON on standard output; times and unknown types become text. Characters that a
+    terminal would obey are escaped.
+    """
     typer.echo(escape_controls(json.dumps(value, ensure_ascii=False, indent=2, default=format_json_default)))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collection[str] = ()) -> None:
     """Print rows as a table if it fits the terminal, else as records one below the other; without rows print the
-    sentence `empty`.
-
-    right: columns that are right-aligned as columns of numbers are, although they hold text.
+    sentence `empty`. The keys of the first row are the columns. right: columns that are right-aligned as columns of
+    numbers are, although they hold text.
     """
     if not rows:
         console.print(empty, markup=False)
@@ -113,8 +117,8 @@ def print_plan(plan: Plan) -> None:
 
 
 def hide_connection_attempts() -> None:
-    """Silence the log lines of Dagster and SQLAlchemy about a database that is gone: the command's error reports it
-    once.
+    """Silence the log lines of Dagster and SQLAlchemy about a lost connection to the database, for the rest of this
+    process. The command's own error reports it once.
 
     They are six attempts of five lines per event, and a traceback when a lost connection goes back to the pool.
     """
@@ -127,8 +131,9 @@ def _is_no_attempt(record: logging.LogRecord) -> bool:
 
 
 def format_cell(value: Any) -> Text | None:
-    """Return a value as a table cell: numbers with at most four decimals, text on one line, lists and objects as JSON;
-    None stays None.
+    """Return a value as a table cell: numbers with at most four decimals, text on one line, lists and objects as JSON.
+    Very small and very large numbers get powers of ten; None stays None. Characters that a terminal would obey are
+    escaped.
 
     >>> [str(format_cell(value)) for value in (0.89251, Decimal("12.50"), 0.00001234, 7, " a  red\tcircle ", {"n": 1})]
     ['0.8925', '12.50', '1.234e-05', '7', 'a red circle', '{"n": 1}']

@@ -15,10 +15,8 @@ R = TypeVar("R")
 
 
 def pass_installation(command: Callable[Concatenate[Installation, P], R]) -> Callable[P, R]:
-    """Return the command without its first parameter, for Typer; when it is called, it gets the installation of this
-    process as first argument.
-
-    Typer sees only the other parameters. The installation is made when the command is called, so that help needs none.
+    """Decorate a command so that it gets the installation of this process as first argument when it is called. Typer
+    sees only the other parameters. The installation is made at the call, so help needs none.
     """
 
     @wraps(command)

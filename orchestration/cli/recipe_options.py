@@ -13,10 +13,9 @@ _OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
 
 
 def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of the file that option `recipe` names, or the recipe that the other options give.
-
-    Raises SelectionError if the file is given together with options of a recipe, and for values that no recipe can
-    have.
+    """Return the recipe of the file that option `recipe` names, or the recipe that the other options give. options:
+    values by the parameter names of the command `select`. Raises SelectionError if the file is given together with
+    options of a recipe, and for values that no recipe can have.
     """
     from assets.selection.recipe_file import read_recipe
     from db.selection.recipes import SelectionError, parse_recipe

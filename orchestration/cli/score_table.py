@@ -13,10 +13,9 @@ SHORTEST = 8
 
 
 def build_score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width: int) -> list[dict[str, str]]:
-    """Return table rows, one for each sample: its names, and for every metric the value to three decimals or a mark for
-    its status.
-
-    The longest names lose their middle where the table would be wider than the terminal.
+    """Return one table row for every sample: its names, and for every metric the value to three decimals, or a mark for
+    its status. rows: with sample, kind and system, and for every metric NAME the fields NAME and NAME_status. The
+    longest names lose their middle where the table would be wider than `width` characters.
 
     >>> row = {"sample": "clip_001__sys_faithful", "system": "brief", "kind": "caption", "vcs": 0.5, "vcs_status": "ok"}
     >>> build_score_table([row], ["vcs"], 32)
@@ -58,7 +57,9 @@ def _choose_marks(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> 
 
 
 def explain_left_out_metrics(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> Iterator[str]:
-    """Yield one line that names the metrics without any value and their statuses; nothing without rows or metrics."""
+    """Yield one line that names the metrics with their statuses in these rows; nothing without rows or metrics.
+    metrics: those without any value, which the caller has left out of the table.
+    """
     statuses = {metric: dict.fromkeys(_status(row, metric).replace("_", " ") for row in rows) for metric in metrics}
     if rows and metrics:
         why = ", ".join(f"{metric} ({', '.join(names)})" for metric, names in statuses.items())
@@ -67,7 +68,7 @@ def explain_left_out_metrics(rows: Sequence[Mapping[str, Any]], metrics: Sequenc
 
 def explain_marks(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[str]:
     """Yield a line with the meaning of every mark in the table, and one with the labels of metrics that used a stand-in
-    model; each line only if it is needed.
+    model; each line only if it is needed. labels: by metric; one that differs from the metric's name shows a stand-in.
     """
     if marks := _choose_marks(rows, list(labels)):
         yield "  ".join(f"{mark} {status.replace('_', ' ')}" for status, mark in marks.items())

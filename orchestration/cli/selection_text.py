@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def print_selection(
     installation: Installation, chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool
 ) -> None:
-    """Print a frozen selection as JSON or for people: its number, size, cutoff and conditions, and the file it was
-    written to, if any.
+    """Print a frozen selection as JSON or for people: its number, size and cutoff, with ties and missing values.
+    path: the file that it was written to, or None. rule: its recipe. Reads the labels of metrics from the database.
     """
     numbers = _list_numbers(chosen)
     if as_json:
@@ -39,8 +39,8 @@ def print_selection(
 
 
 def print_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
-    """Print what a recipe would take, as JSON or for people: size and cutoff, chosen samples by system, and means by
-    metric.
+    """Print what the recipe `rule` would take, as JSON or for people: size and cutoff, chosen samples by system, and
+    means by metric. Reads the labels of metrics from the database.
     """
     numbers = _list_numbers(seen.summary)
     systems, metrics = [asdict(row) for row in seen.systems], [asdict(row) for row in seen.metrics]
@@ -58,9 +58,7 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
 
 def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences on ties, thresholds, near-duplicates and missing values of a selection; nothing where there are
-    none.
-
-    numbers: the columns of its row in table `selection`, and `cuts`. recipe: as plain data.
+    none. numbers: the columns of its row in table `selection`, and its thresholds under `cuts`. recipe: as plain data.
     """
     from assets.reports.text import format_count
     from assets.selection.wording import explain_thresholds, explain_ties

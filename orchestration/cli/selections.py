@@ -127,7 +127,7 @@ def _format_size(n: int, n_eligible: int) -> str:
 
 def format_recipe_file(selection: Mapping[str, Any]) -> str:
     """Return the recipe of a stored selection as YAML, with its size, ties and score hash as comments before it.
-    Characters that a terminal would obey are escaped.
+    selection: its row in table `selection`. Characters that a terminal would obey are escaped.
 
     Lines are not wrapped: a wrapped line could be another recipe, or none.
     """

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def serve_pages(
     installation: Installation, path: str, dataset: str | None, port: int, draws: DrawCache | None = None
 ) -> None:
-    """Print the address of a page, and serve the pages of look and rate on this port until a signal ends the process.
-    Raises UnknownDataset, and RequestRefused if the port is taken.
+    """Print the address of a page, and serve the pages of look and rate on this port of 127.0.0.1 until a signal ends
+    the process. path: of the page in the address. dataset: one that must exist, or None. draws: questions that were
+    drawn already. Raises UnknownDataset, and RequestRefused if the port is taken.
     """
     check_port(port)
     from assets.datasets import require_dataset

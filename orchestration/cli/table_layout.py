@@ -21,7 +21,7 @@ _NOTHING = Text("–", style="dim")
 
 @dataclass(frozen=True, slots=True)
 class PrintedColumn:
-    """The header of a printed column. is_number: the column is right-aligned, and none of its cells is folded."""
+    """The header of a printed column. is_number: its cells are numbers, which are right-aligned and never folded."""
 
     name: Text
     is_number: bool
@@ -31,8 +31,8 @@ Cells = Sequence[Text | None]
 
 
 def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells], console: Console) -> int:
-    """Print rows as a table, or as records once one block of rows does not fit the console; return how many rows there
-    were. A cell of None prints as a dash.
+    """Print rows as a table, or as records once a block of 200 rows does not fit the console; return how many rows
+    there were. A cell of None prints as a dash. All later blocks are records too.
     """
     widths: list[int] | None = []
     n_shown = 0
@@ -54,11 +54,9 @@ def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells
 def compute_table_widths(
     fields: Sequence[PrintedColumn], rows: Sequence[Sequence[Text]], width: int, at_least: Sequence[int] = ()
 ) -> list[int] | None:
-    """Return the width of every column, in characters, for a table of these rows; None if the table does not fit the
-    total width well.
-
-    Numbers have all the room that they need; texts share what is left.
-    at_least: the widths that the columns have already.
+    """Return the width of every column, in characters, for a table of these rows. None if the table is wider than
+    `width`, or a text would be folded over more than four lines. Numbers have all the room that they need; texts share
+    what is left. at_least: the widths that the columns have already.
 
     >>> fields = [PrintedColumn(Text("n"), True), PrintedColumn(Text("text"), False)]
     >>> compute_table_widths(fields, [[Text("12"), Text("a red circle")]], 80)

@@ -24,9 +24,8 @@ _DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class TriedManifest:
-    """A manifest's folder, and counts of what the manifest holds.
-
-    export_command: the shell command that sets the media root, if the videos are outside the manifest's folder.
+    """The manifest that the command try works on: its folder, and counts of what it holds. export_command: the shell
+    command that sets the media root; None if the manifest's folder holds the videos.
     """
 
     folder: Path
@@ -35,10 +34,9 @@ class TriedManifest:
 
 
 def find_or_make_manifest(installation: Installation, source: Path, home: Path) -> TriedManifest:
-    """Find the manifest of a source and read it, or make one in its folder or in the home; print which. Sets the
-    environment variable of media roots if the videos are elsewhere.
-
-    Raises NoManifest and ManifestError.
+    """Find the manifest in the folder of a source or in the home and count its rows; without one make it there. Prints
+    which. Sets the environment variable of media roots of this process if the videos are elsewhere. source: a folder,
+    or a file in it. Raises NoManifest and ManifestError.
     """
     from assets.holdings import read_manifest_holdings
     from assets.new_manifest.make import require_source, suggest_dataset_name

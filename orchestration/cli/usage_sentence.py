@@ -12,8 +12,8 @@ _DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
 
 
 def explain_usage_error(error: typer.TyperException) -> str:
-    """Return one sentence on what is wrong with the arguments of a command and which help lists the right ones; an
-    empty text if Typer has shown the help already.
+    """Return one sentence on what is wrong with the arguments of a command and which help lists the right ones. Empty
+    if Typer has shown the help already.
     """
     message = (_explain_value(error) or error.format_message()).strip().removesuffix(".")
     if not message:

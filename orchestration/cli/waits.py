@@ -12,8 +12,9 @@ _FIRST_LOOK_S = 2.0
 
 @contextmanager
 def report_waits() -> Iterator[None]:
-    """Print on standard error, while the block runs, which database locks of other processes it waits for. A block that
-    ends within two seconds connects to nothing for it.
+    """While the block runs, print on standard error which database locks of other processes it waits for. A thread
+    looks every two seconds, once the process has opened the database. A session of the read-only role that keeps a lock
+    for several looks is ended.
     """
     ended = threading.Event()
     thread = threading.Thread(target=_report_until_end, args=[ended], name="waits", daemon=True)
