@@ -31,7 +31,8 @@ def conclusions(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Yield a run request for every dataset whose scores, ratings or labels are newer than its conclusions, or a skip
-    reason. Busy datasets wait; failed attempts are repeated with growing pauses.
+    reason. Datasets with an unfinished run or without any score wait. Failed attempts are repeated with growing pauses,
+    up to five.
     """
     close_dead_runs(context.instance, curation.engine.url)
     asked = False

@@ -41,8 +41,8 @@ def failures(context: dg.RunFailureSensorContext) -> None:
 
 
 def build_notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
-    """Return the notice about a failed run by key: run_id, job, partitions, error (of the first failed step, without
-    passwords), and all of it in one text.
+    """Return the notice about a failed run, with the keys run_id, job, partitions, error and text, a sentence with all
+    of it. error is the message of the first failed step, without passwords and cut at 2,000 characters.
     """
     run = context.dagster_run
     of_steps = [_find_error_message(event) for event in context.get_step_failure_events()]
@@ -62,8 +62,8 @@ def build_notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
 
 
 def run_failure_command(command: str, content: dict[str, str]) -> None:
-    """Run a command without a shell, with the notice as JSON on its standard input. Raises NoticeNotDelivered unless it
-    ends with exit code 0 within 20 seconds.
+    """Run a command without a shell, with the notice `content` as JSON on its standard input. Raises NoticeNotDelivered
+    unless it ends with exit code 0 within 20 seconds.
     """
     try:
         done = subprocess.run(
@@ -76,8 +76,8 @@ def run_failure_command(command: str, content: dict[str, str]) -> None:
 
 
 def post_notice(url: str, content: dict[str, str]) -> None:
-    """Send the notice as JSON by POST, and follow no redirect. Raises NoticeNotDelivered unless the server accepts it
-    within 20 seconds.
+    """Send the notice `content` as JSON by POST to an http or https address, and follow no redirect. Raises
+    NoticeNotDelivered if the server refuses it or does not answer for 20 seconds.
     """
     # The messages of these errors contain the URL, so they are not passed on.
     try:

@@ -35,7 +35,8 @@ def inbox(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Yield a run request for every inbox folder that changed since its last ingest or whose ingest failed, or a skip
-    reason. A folder that changed in the last 10 seconds waits.
+    reason. A folder that changed in the last 10 seconds waits. An ingest that failed is tried again with growing
+    pauses, up to five times.
     """
     close_dead_runs(context.instance, curation.engine.url)
     asked = False

@@ -25,11 +25,10 @@ _LIKENESS = 0.8
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """Return the settings of the installation and of every metric, read once per process. Values of settings files
-    become environment variables of this process.
-
-    Values of the settings file become variables of this process and of those that it starts. Raises SettingsError for a
-    value that cannot be used and for a name that nothing reads. Warns of the broken metrics of installed packages.
+    """Return the settings of the installation and of every metric as one object, read once per process from the
+    environment and the settings files. Values of settings files become environment variables of this process. Raises
+    SettingsError for a value that cannot be used and for a variable that nothing reads. Warns of broken metrics of
+    installed packages.
     """
     _warn_of_broken()
     apply_settings_file(read_settings_values())
@@ -54,8 +53,8 @@ def _warn_of_broken() -> None:
 
 
 def list_known_variables(settings: Settings) -> set[str]:
-    """Return the names of all environment variables that Reelsieve reads, including those that the settings name as
-    holders of keys.
+    """Return the names of the environment variables of all settings, and of the few others that begin with REELSIEVE_.
+    Includes the variables that these settings name as holders of keys.
     """
     keys = {str(key).upper() for name, key in settings if name.endswith("_key_variable")}
     return {*map(format_variable_name, list_setting_fields()), *_OTHERS, *keys}

@@ -42,7 +42,9 @@ _DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings file as it was read once, so that the content that is trusted is the content that is used."""
+    """A settings file as it was read once, so that the content that is trusted is the content that is used. is_foreign:
+    its owner is neither this account nor root.
+    """
 
     path: Path
     content: bytes
@@ -50,8 +52,8 @@ class SettingsFile:
 
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
-        """The parsed settings by table: those of the file itself under the empty name, and those of every profile under
-        its name. Raises SettingsError for a file that is no TOML.
+        """The parsed settings, {table: {key: value}}. The file's own table has the empty name, and a profile's table
+        has the profile's name. Raises SettingsError for a file that is not valid TOML or whose profiles are no tables.
         """
         values = _parse(self.path, self.content)
         profiles = values.pop(PROFILE, {})
@@ -60,10 +62,8 @@ class SettingsFile:
         return {"": values, **profiles}
 
     def list_values_needing_trust(self) -> dict[str, Any]:
-        """Return the values that count only in the user's own file or in a trusted one, by "[profile.NAME] key"; empty
-        if the file is harmless.
-
-        Raises SettingsError for a file with a mistake.
+        """Return the values that count only in the user's own file or in a trusted one: {"key" or "[profile.NAME] key":
+        value}. Empty if the file is harmless. Raises SettingsError for a file with a mistake.
         """
         _parse_values(self)
         known = list_setting_fields()
@@ -85,9 +85,8 @@ def own_settings_path() -> Path | None:
 
 def find_settings_file() -> Path | None:
     """Return the settings file of the current folder or the nearest one above, else the one in the home folder; None if
-    there is none. Raises SettingsError if both exist.
-
-    If both existed, a person could not know which one counts.
+    there is none. This account's own file is not among them. Raises SettingsError if both exist: a person could not
+    know which one counts.
     """
     project_file, home_file = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
     if project_file == own_settings_path():
@@ -100,8 +99,8 @@ def find_settings_file() -> Path | None:
 
 
 def read_settings_file(path: Path) -> SettingsFile:
-    """Return the content and owner of a settings file. Raises SettingsError for one that cannot be read or is longer
-    than 64 KiB.
+    """Return the content of a settings file, and whether another account owns it. Parses nothing. Raises SettingsError
+    for a file that cannot be read or is longer than 64 KiB.
     """
     try:
         with path.open("rb") as file:
@@ -115,7 +114,9 @@ def read_settings_file(path: Path) -> SettingsFile:
 
 
 def is_home_chosen_by_user(chosen: Settings) -> bool:
-    """Whether the user named the home folder of these settings, in the environment or in their own settings file."""
+    """Whether the user named the home folder of these settings, in the environment or in their own settings file. False
+    where another settings file names it, or nothing does.
+    """
     place = find_setting_place(format_variable_name("home"))
     return chosen.is_home_named and (place is None or place.startswith(f"{own_settings_path()}: "))
 
@@ -150,8 +151,9 @@ def _read_own_values() -> tuple[Values, dict[str, Values]] | None:
 
 
 def read_settings_values() -> Values:
-    """Return (text, place) of every setting in the settings files and the chosen profile, by variable. The profile
-    comes before other values, and a folder's file before the user's own.
+    """Return {variable: (text, place)} of every setting in the settings files: its value as the environment variable
+    would have it, and the file and key. The chosen profile comes before other values, and a folder's file before the
+    user's own. Raises SettingsError for a mistake, an unknown profile, and a file that needs trust.
     """
     chosen, path = os.environ.get(format_variable_name(PROFILE), ""), find_settings_file()
     # All profiles are read, so that a mistake does not wait for the day when one is chosen.

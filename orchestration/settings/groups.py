@@ -66,8 +66,8 @@ class Settings(BaseSettings):
 
 @cache
 def list_settings_groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings]]:
-    """Return the classes of all settings: first that of the installation with the fields of every metric, then those of
-    media and of rating thresholds.
+    """Return three classes of settings: those of the installation together with the fields of every metric, those of
+    media, and those of thresholds on ratings. Reads no values.
     """
     of_metrics = dict.fromkeys(scorer.settings for scorer in SCORERS.values())
     # create_model takes several bases, but its type stub knows only one.
@@ -75,10 +75,14 @@ def list_settings_groups() -> tuple[type[Settings], type[MediaSettings], type[Ra
 
 
 def list_setting_fields() -> dict[str, FieldInfo]:
-    """Return pydantic's field of every setting, by its name, which is its key in the settings file."""
+    """Return pydantic's description of every setting (default, type, meaning) by the setting's name, which is its key
+    in the settings file.
+    """
     return {name: field for group in reversed(list_settings_groups()) for name, field in group.model_fields.items()}
 
 
 def is_allowed_in_file(name: str) -> bool:
-    """Whether a settings file may hold the setting: all but the few that only the environment may set."""
+    """Whether a settings file may hold the setting of this name. Only `failure_url` and `profile` must come from the
+    environment.
+    """
     return name not in ENVIRONMENT_ONLY

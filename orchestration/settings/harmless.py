@@ -17,10 +17,9 @@ _MONEY_SETTINGS = {"chat_budget", "chat_prices"}
 
 
 def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
-    """Whether a settings file of anybody may give this value to the setting: a number, a switch, a choice from a list,
-    or a model by its public name. False for everything about money.
-
-    Any other value may name a server, a key, a file, a folder or a command.
+    """Whether a settings file that nobody has trusted may give this value to the setting: a number, a switch, a choice
+    from a list, or a model by its public name. False for settings about money, and for values that may name a server, a
+    key, a file, a folder or a command. field: pydantic's description of the setting.
     """
     if key in _MONEY_SETTINGS:
         return False
