@@ -15,8 +15,9 @@ MAX_RUN_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The outcome of all Dagster runs that were started for one piece of work: whether one is unfinished, whether one
-    succeeded, how many failed, and when the last one failed.
+    """The outcome of all Dagster runs that were started for one piece of work. is_running: one of them is unfinished.
+    has_succeeded: one succeeded. n_failed: how many failed or were cancelled. last_failed_at: when the last of these
+    ended; None if there is none.
     """
 
     is_running: bool = False
@@ -26,7 +27,9 @@ class Attempts:
 
     @classmethod
     def load(cls, instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> "Attempts":
-        """Read from Dagster the runs of a job that have all these tags, and sum them up; no runs give no attempts."""
+        """Read from Dagster the runs of this job that have all these tags, and return their outcome. Without such runs
+        no run is unfinished, none has succeeded, and none failed.
+        """
         records = instance.get_run_records(dg.RunsFilter(job_name=job, tags=dict(tags)))
         statuses = [record.dagster_run.status for record in records]
         failed = [record for record in records if record.dagster_run.status in _FAILED_STATUSES]
@@ -39,8 +42,9 @@ class Attempts:
 
     @property
     def next_attempt_at(self) -> datetime | None:
-        """Time from which the work may be tried again; None while a run is unfinished, after a success, and after the
-        fifth failure. Work without any run is due at once: the time is the earliest datetime, in UTC.
+        """Time from which the work may be tried again: 2, 8, 32 and 128 minutes after the first, second, third and
+        fourth failure. None while a run is unfinished, after a success, and after the fifth failure. Work without any
+        run is due at once: the time is the earliest datetime, in UTC.
 
         >>> noon = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
         >>> [str(Attempts(n_failed=n, last_failed_at=noon).next_attempt_at)[11:16] for n in (1, 2, 3, 4)]
@@ -55,7 +59,9 @@ class Attempts:
         return self.last_failed_at + FIRST_PAUSE * PAUSE_GROWTH ** (self.n_failed - 1)
 
     def is_due(self, now: datetime) -> bool:
-        """Whether a new attempt should start at the time `now`, which needs a time zone."""
+        """Whether a new attempt may start at the time `now`, which needs a time zone. False where `next_attempt_at` is
+        None.
+        """
         return self.next_attempt_at is not None and self.next_attempt_at <= now
 
 

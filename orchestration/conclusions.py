@@ -14,8 +14,8 @@ from orchestration.jobs import CONCLUSION_ASSETS, SUBSET_ASSET
 
 
 def load_newest_materialization_ids(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
-    """Return, for every named asset in order, the id of its newest materialisation by partition key, read from
-    Dagster's event log. A greater id is a later one; partitions without any are left out.
+    """Return one dict for every named asset, in order: the id of the newest materialisation by partition key. Reads
+    Dagster's event log. A greater id is a later one; partitions that were never materialised are left out.
     """
     storage = instance.event_log_storage
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
@@ -23,8 +23,9 @@ def load_newest_materialization_ids(instance: dg.DagsterInstance, assets: list[s
 
 
 def compute_newest_id(ids_by_asset: list[dict[str, int]], dataset: Dataset, *, any_asset: bool) -> int:
-    """Return the greatest materialisation id of a dataset over all assets (any_asset), else the least of the assets'
-    greatest ids. An asset that was never materialised for the dataset counts as 0.
+    """Return one materialisation id for a whole dataset; a greater id is a later one. Every asset counts by the
+    greatest id of the dataset's partitions, and by 0 if it was never materialised for them. any_asset: return the
+    greatest of these ids, else the least. ids_by_asset: the id by partition key, for every asset.
     """
     partitions = [dataset.name, *list_shard_keys(dataset)]
     newest_ids = [max((ids[key] for key in partitions if key in ids), default=0) for ids in ids_by_asset]
@@ -32,11 +33,12 @@ def compute_newest_id(ids_by_asset: list[dict[str, int]], dataset: Dataset, *, a
 
 
 def load_current_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
-    """Return the metadata of a dataset's conclusions and training subset, by asset name, if all are newer than every
-    score and their files exist; None if they must be made again.
+    """Return the metadata of a dataset's conclusions and training subset by asset name, as {key: value}. None if they
+    must be made again: one of them is missing, is not newer than every score, or its file is gone. Reads Dagster's
+    event log.
 
-    One that is missing or older than a score must be made again, and so must one whose file is gone. Ratings and labels
-    do not count: an ingest that changes nothing materialises them too, so the caller must know that nothing changed.
+    Ratings and labels do not count: an ingest that changes nothing materialises them too, so the caller must know that
+    nothing changed.
     """
     scored = compute_newest_id(
         load_newest_materialization_ids(instance, [build_score_asset_name(metric) for metric in SCORERS]),

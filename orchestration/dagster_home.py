@@ -14,9 +14,8 @@ from orchestration.installation import get_installation
 
 
 class HomeStorage(DagsterPostgresStorage):
-    """Dagster's storage in the database `dagster`, on the server that holds the curation database of the settings.
-
-    It reads no variables of its own, so Dagster's own commands find the home as `reelsieve` does.
+    """Dagster's storage in the database `dagster`, on the server that holds the curation database of the settings. It
+    has no options or variables of its own, so Dagster's own commands find the same home as `reelsieve`.
     """
 
     @classmethod
@@ -26,8 +25,9 @@ class HomeStorage(DagsterPostgresStorage):
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> HomeStorage:
-        """Open the storage, and create its database and tables if they are missing. Starts the home's server; raises
-        the errors of the settings.
+        """Open the storage, and create its database and tables if they are missing. Dagster passes both arguments;
+        config_value is empty. Starts the home's server if needed, creates the home's folder `dagster`, and raises the
+        errors of the settings.
         """
         url = get_installation().engine.url
         # Dagster's own commands would let other accounts read it.

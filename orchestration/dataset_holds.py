@@ -17,10 +17,8 @@ from orchestration.requests import list_run_datasets
 
 @contextmanager
 def hold_dataset(engine: Engine, name: str) -> Iterator[Dataset]:
-    """Yield the dataset of this name, and keep other processes from dropping or renaming it until the block ends.
-    Raises UnknownDataset if there is none.
-
-    Waits while another process drops or renames it.
+    """Yield the dataset of this name. Until the block ends, no other process can drop or rename it, but others can work
+    on it too. Waits while another process drops or renames it. Raises UnknownDataset if there is none.
     """
     with hold_datasets(engine, name):
         yield require_dataset(engine, name)
@@ -29,9 +27,7 @@ def hold_dataset(engine: Engine, name: str) -> Iterator[Dataset]:
 @contextmanager
 def hold_run_datasets(curation: Curation, context: dg.InitResourceContext) -> Iterator[None]:
     """Keep other processes from dropping or renaming the datasets that a Dagster run names by its partitions, until the
-    block ends. Holds nothing where the context has no run.
-
-    context: of a Dagster resource. It has no run if the resource is made for a schedule or a sensor.
+    block ends. context: of a Dagster resource. Holds nothing if it has no run, as for a schedule or a sensor.
     """
     run, instance = context.run, context.instance
     names = list_run_datasets(instance, [run]) if run and instance else set()

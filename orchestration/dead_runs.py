@@ -29,8 +29,8 @@ MAX_RETRIES = "dagster/max_retries"
 
 
 def build_run_tags(run_id: str) -> dict[str, str]:
-    """Return the Dagster tags of a run that this process executes: host, process id, lease, no retries, and the
-    command's name, which comes from sys.argv.
+    """Return the Dagster tags, by name, of a run that this process executes: host, process id, the run's own id as the
+    mark that it has a lease, and no retries. The command's name is added if sys.argv names a command of `reelsieve`.
     """
     program, *arguments = sys.argv
     command = {COMMAND: f"reelsieve {arguments[0]}"} if Path(program).name == "reelsieve" and arguments else {}
@@ -38,13 +38,9 @@ def build_run_tags(run_id: str) -> dict[str, str]:
 
 
 def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
-    """Mark unfinished runs whose process is gone as failed, and free the concurrency slots of all finished or deleted
-    runs.
-
-    database: the curation database, on whose server the leases of runs are.
-
-    A run that holds its lease is alive, on any host. A run that waits for its start has no lease yet: Dagster itself
-    watches it.
+    """Mark unfinished Dagster runs whose process is gone as failed, and free the concurrency slots of all finished or
+    deleted runs. A run that holds its lease is alive, on any host. A run that waits for its start has no lease yet:
+    Dagster itself watches it. database: the curation database, on whose server the leases are.
     """
     for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED_STATUSES)):
         if run.tags.get(LEASED) == run.run_id:
@@ -62,7 +58,7 @@ def close_dead_runs(instance: dg.DagsterInstance, database: URL) -> None:
 
 def hold_run_lease(instance: dg.DagsterInstance, database: URL, run_id: str) -> None:
     """Take the lease of a run that this process executes, and renew it in a background thread until the process ends.
-    Tags the run with its lease in Dagster.
+    Tags the run with its lease in Dagster. database: the curation database, on whose server the lease is taken.
 
     If the lease ended any earlier, the run would look dead until Dagster has stored that it ended.
     """
@@ -78,8 +74,7 @@ def run_lease_name(run_id: str) -> str:
 
 
 def lease_database_url(database: URL) -> URL:
-    """Return the URL of Dagster's database on the server of this curation database; the leases of runs are taken there.
-
+    """Return the URL of Dagster's database on the server of this curation database. The leases of runs are taken there.
     Several curation databases may share it.
     """
     return build_sibling_url(database, DAGSTER)

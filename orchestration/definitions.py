@@ -35,10 +35,9 @@ CURATION = "curation"
 
 @dg.resource(description="Database, scorers and folders of this installation.")
 def curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
-    """Yield the resource `curation` of an asset's run. Until the run ends, no other process can drop or rename its
-    datasets; a run that Dagster itself started also takes its lease here.
-
-    The lease of such a run is held until its process ends. A command holds the lease of its run itself.
+    """Yield the resource `curation` (database, scorers, folders) of this installation. Until a run ends, no other
+    process can drop or rename its datasets. For a run that Dagster itself started, it also takes the run's lease, which
+    is held until the process ends; a command holds the lease of its run itself.
     """
     run, curation = context.run, get_installation().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:

@@ -30,8 +30,8 @@ _TRIAL = "CREATE TABLE trial_of_doctor AS SELECT repeat(md5(n::text), 32) AS x F
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check of `reelsieve doctor`: its name, whether it passed, and a detail, which is the remedy if
-    it failed.
+    """The result of one check of `reelsieve doctor`. what: the name of the check. ok: whether it passed. detail: what
+    was seen, or the fault and its remedy if it failed.
     """
 
     what: str
@@ -44,8 +44,9 @@ class CheckResult:
 
 
 def run_doctor_checks(installation: Installation) -> list[CheckResult]:
-    """Run every check of `reelsieve doctor` and return their results in the order in which a newcomer would fix them,
-    broken metrics first. Loads every model once and starts the database server.
+    """Run every check of `reelsieve doctor` and return their results: first the broken metrics, the models last.
+    A check that raises an error has failed. Starts the database server, and makes every model do a small piece of work:
+    it is loaded, or its server is asked.
     """
     results = [_run_check(name, check) for name, check in _list_checks(installation).items()]
     # Some metrics turn out to be broken when they are made, or when the database is opened.

@@ -19,8 +19,10 @@ from orchestration.installation import Installation
 def forecast_scoring(
     installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> list[dict[str, Any]]:
-    """Return rows for the command: for every metric the number of pending samples, and the requests, tokens and money
-    at most for every role and model that costs. A metric without such models has one row without them.
+    """Return the rows that `score --dry-run` prints. The keys are metric, pending (samples), role and model, and at
+    most `calls at most`, `tokens in`, `tokens out` and `money`, which is None without prices. A metric has a row for
+    every role and model that costs; without any it has one row of None and 0. shards: their numbers; None for all. Asks
+    no model, but stores new scorers. Raises UnknownDataset and UnknownShard.
     """
     stored_dataset = require_dataset(installation.engine, dataset)
     chosen = choose_shards(stored_dataset, shards).values()
@@ -43,8 +45,9 @@ def forecast_scoring(
 def explain_unscorable_metrics(
     installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (metric, sentence) for every metric that is already known to be unable to score any sample of the dataset's
-    chosen shards; the sentence names the reason.
+    """Yield (metric, sentence) for every metric that is already known to be unable to score any sample of the chosen
+    shards; the sentence names the reason. shards: their numbers; None for all of the dataset. A metric that may score
+    one sample is left out. Raises UnknownDataset and UnknownShard.
     """
     stored_dataset = require_dataset(installation.engine, dataset)
     chosen = choose_shards(stored_dataset, shards).values()
@@ -70,15 +73,15 @@ def _sum_forecasts(role: str | None, model: str | None, parts: Sequence[Forecast
 
 
 def build_holdings_plan(installation: Installation, holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
-    """Return the plan for holdings: what each metric (default: every usable one) can compute or lacks. Opens no
-    database and loads no model.
+    """Return the plan for holdings, the counts of what a dataset or manifest holds: what every metric can compute or
+    lacks. metrics: their names; None for all usable ones. Opens no database and loads no model.
     """
     return build_plan(holdings, _choose_scorers(installation, metrics))
 
 
 def load_dataset_plan(installation: Installation, dataset: str, metrics: Collection[str] | None = None) -> Plan:
-    """Return the plan for a stored dataset: what each metric (default: every usable one) can compute or lacks. Raises
-    UnknownDataset.
+    """Return the plan for a stored dataset, by counts from the database: what every metric can compute or lacks.
+    metrics: their names; None for all usable ones. Raises UnknownDataset.
     """
     stored_dataset = require_dataset(installation.engine, dataset)
     with installation.engine.connect() as connection:

@@ -38,8 +38,9 @@ _MIGRATIONS = 3
 
 
 class Installation:
-    """A home folder with its settings. Database, Dagster instance and models are opened when they are first asked for,
-    and kept.
+    """A home folder with its settings, as one process uses it. Database, Dagster instance and models are opened when
+    they are first asked for, and kept. read_settings: returns the settings; it is called once, when they are first
+    asked for.
     """
 
     def __init__(self, read_settings: Callable[[], Settings]) -> None:
@@ -52,8 +53,8 @@ class Installation:
 
     @cached_property
     def home(self) -> Path:
-        """The home folder as an absolute path; it is created if it is missing. Raises UntrustedHome for a folder that
-        another account may have made.
+        """The home folder as an absolute path. The first access creates it if it is missing, and may print a note.
+        Raises UntrustedHome for a folder that another account may have made.
         """
         if note := open_home(self.settings.home_folder, is_named_by_user=is_home_chosen_by_user(self.settings)):
             self._print_note(note)
@@ -61,8 +62,8 @@ class Installation:
 
     @cached_property
     def database_url(self) -> URL:
-        """URL of the curation database. The first access starts the embedded server, unless CURATION_DB_URL names
-        another one.
+        """URL of the curation database. The first access creates the home folder if needed, and starts the embedded
+        server unless CURATION_DB_URL names another one. It prints a note if another home may be meant.
         """
         # Checked first, so that nothing in somebody else's home is read.
         home = self.home
@@ -70,14 +71,14 @@ class Installation:
         return find_or_start_server(home, self.settings.database_url)
 
     def find_database_url(self) -> URL | None:
-        """Return the URL of the curation database if this process has asked for it, else None. Starts nothing."""
+        """Return the URL of the curation database if this process has asked for `database_url` before, else None.
+        Starts nothing.
+        """
         return self.__dict__.get("database_url")
 
     def has_database(self) -> bool:
-        """Whether a database exists: one is configured, or the home has an embedded server, running or not. Starts
-        nothing.
-
-        Prints a note if there is none and another home may be meant.
+        """Whether a database exists: CURATION_DB_URL is set, or the home has the data of an embedded server, running or
+        not. Starts and asks no server. Prints a note if there is none and another home may be meant.
         """
         if self.settings.database_url is not None or has_embedded_data(self.settings.home_folder):
             return True
@@ -86,10 +87,9 @@ class Installation:
 
     @cached_property
     def engine(self) -> Engine:
-        """SQLAlchemy engine of the curation database. The first access starts the embedded server, creates or updates
-        tables and views, and leaves out metrics whose inputs Postgres refuses.
-
-        Only metrics of installed packages can be left out so.
+        """SQLAlchemy engine of the curation database. The first access starts the embedded server, and creates or
+        updates tables and views. It leaves out metrics of installed packages whose inputs Postgres refuses, with a
+        warning.
         """
         opened = open_migrated_engine(self.database_url)
         with opened.connect() as connection:
@@ -106,16 +106,17 @@ class Installation:
 
     @property
     def usable_metrics(self) -> list[str]:
-        """Names of the metrics that can be computed here, in their usual order. Opens the database, which may refuse
-        the inputs of some.
+        """Names of the metrics that can be computed here, in their usual order. Opens the database, since metrics whose
+        inputs it refuses are left out.
         """
         _ = self.engine
         return self.curation.metrics
 
     @cached_property
     def instance(self) -> dg.DagsterInstance:
-        """The Dagster instance of dagster.yaml, or of the user's DAGSTER_HOME. The first access starts the database
-        server and creates the concurrency pool of models.
+        """The Dagster instance of this project's dagster.yaml, or of the user's DAGSTER_HOME. The first access sets
+        environment variables of this process, starts the database server, and creates the concurrency pool of models.
+        Raises SettingsError for a DAGSTER_HOME that makes no instance.
         """
         from assets.sources.pool import MODEL_POOL
 
@@ -129,10 +130,9 @@ class Installation:
         return instance
 
     def build_dagster_environment(self) -> dict[str, str]:
-        """Return the environment variables that Dagster's own programs need for this home, by name. Creates the home's
-        folder `dagster`; raises SettingsError where no dagster.yaml exists.
-
-        A DAGSTER_HOME of the operator's counts; without one Dagster's instance is that of this project's dagster.yaml.
+        """Return the environment variables that Dagster's own programs need for this home, by name. DAGSTER_HOME stays
+        if it is set; else it is this project's folder. Creates the home's folder `dagster`. Raises SettingsError where
+        no dagster.yaml exists.
         """
         chosen = os.environ.get("DAGSTER_HOME")
         if chosen and not (Path(chosen) / "dagster.yaml").is_file():
@@ -234,7 +234,7 @@ def reuse_connections(instance: dg.DagsterInstance) -> None:
 
 
 def create_dagster_tables(url: URL) -> None:
-    """Create Dagster's tables in the database at this URL, if it has none."""
+    """Create Dagster's tables in the database at this URL, if it has none. The database itself must exist."""
     from dagster_postgres.storage import DagsterPostgresStorage
 
     # The storage keeps no connection open.

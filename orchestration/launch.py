@@ -38,8 +38,9 @@ FAILURE_WINDOW = timedelta(days=30)
 def run_ingest(
     installation: Installation, folder: Path, dataset: str, rows: Path | None, n_shards: int | None
 ) -> IngestReport:
-    """Ingest a manifest folder into a dataset by a Dagster run in this process, and return the report of accepted,
-    unchanged and rejected rows. Raises RunFailed where the run leaves no report.
+    """Ingest a manifest folder into a dataset, which may be new, by one Dagster run in this process. Return the report
+    of accepted, unchanged and rejected rows. rows: a further file of mixed rows, or None. n_shards: of a new dataset;
+    None for the default. Raises RunFailed where the run leaves no report.
     """
     results = RunResults()
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
@@ -58,13 +59,14 @@ def run_scoring(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Score the pending samples of a dataset by Dagster runs in this process; yield (shard key, number of results
-    written by metric) for every shard that this process completed. A result is a score, or a status without one.
+    """Score the pending samples of a dataset by Dagster runs in this process. Yield (shard key, {metric: number of
+    results written}) for every shard that this process completed; a result is a score, or a status without one.
+    options: values of options of sources by name. shards: the numbers of the shards to look at; None for all. Raises
+    UnknownDataset, UnknownShard, and at the end one error for all shards that failed.
 
-    Neighbouring shards share one run. options: values of options by name; every source that knows an option gets it.
-    Without options, evidence that an earlier run left incomplete because of an option is completed. shards: the numbers
-    of the shards to look at; None for all. Other processes that score the dataset share the work: a shard is yielded by
-    every process that scored in it. Raises UnknownShard, and at the end one error for all shards that failed.
+    Neighbouring shards share one run. Every source that knows an option gets it. Without options, evidence that an
+    earlier run left incomplete because of an option is completed. Other processes that score the dataset share the
+    work: a shard is yielded by every process that scored in it.
     """
     with hold_dataset(installation.engine, dataset) as stored_dataset:
         yield from _score_shards(installation, stored_dataset, metrics, options or {}, shards)
@@ -168,16 +170,16 @@ def _load_failed_shards(installation: Installation, known: Sequence[str]) -> set
 
 
 def run_conclusions(installation: Installation, dataset: str) -> dict[str, dict[str, Any]]:
-    """Compute and store thresholds, agreement and report of a dataset by one Dagster run in this process; return the
-    metadata of every asset by its name. Raises UnknownDataset.
+    """Compute and store thresholds, agreement and report of a dataset by one Dagster run in this process. Return the
+    metadata of every asset that ran by its name, as {key: value}. Raises UnknownDataset.
     """
     with hold_dataset(installation.engine, dataset):
         return _list_metadata(run_job(installation, "dataset_job", dataset, {}))
 
 
 def run_subset(installation: Installation, dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Freeze the selection that a recipe takes of a dataset and write it to files, by one Dagster run in this process;
-    return the metadata of the asset by its name. Raises UnknownDataset.
+    """Freeze the selection that a recipe takes of a dataset and write it to files, by one Dagster run in this process.
+    Return the asset's metadata as {asset name: {key: value}}. recipe: as plain data, by field. Raises UnknownDataset.
     """
     with hold_dataset(installation.engine, dataset):
         return _list_metadata(
@@ -210,10 +212,9 @@ def _load_outstanding_shards(installation: Installation, dataset: Dataset, metri
 
 
 def run_facts(installation: Installation, dataset: str) -> dict[str, int]:
-    """Measure and store the missing facts of a dataset, and the simple scores that need no model; return how many texts
-    and videos were measured, by asset name. Raises UnknownDataset.
-
-    Simple scores that need no model are computed as well.
+    """Measure and store the missing facts of a dataset by one Dagster run in this process. Return how many texts and
+    videos it measured, under the keys text_fact and video_fact. Simple scores that need no model are computed too.
+    Raises UnknownDataset.
     """
     results = RunResults()
     with hold_dataset(installation.engine, dataset) as stored_dataset:
@@ -232,13 +233,13 @@ def run_calibration(
     judge: bool = False,
     judge_limit: int | None = None,
 ) -> dict[str, Any]:
-    """Choose and store the thresholds of ECS on a dataset's labels, and score with them; return the report of the asset
-    as plain data. Runs three Dagster jobs at most in this process.
+    """Choose and store the thresholds of ECS on a dataset's labels, and score with them; return the asset's report as
+    plain data. objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos,
+    or `all`. judge: have the chat model that is set as judge label at most `judge_limit` captions (None: all), and
+    choose on its labels in place of people's. Raises UnknownDataset and NoJudge.
 
-    objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos, or `all`.
-    judge: have the chat model that is set as judge label at most `judge_limit` captions, and choose on its labels in
-    place of people's. Verdicts that are missing, or only lower bounds after an early exit, are computed first. Raises
-    UnknownDataset and NoJudge.
+    Runs three Dagster jobs at most in this process: verdicts that are missing, or only lower bounds after an early
+    exit, are computed first.
     """
     asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
     scorer = installation.curation.scorers[metric]
@@ -269,8 +270,8 @@ THRESHOLD_ASSETS = ["threshold", "rating_threshold"]
 def create_missing_thresholds(
     installation: Installation, dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """Compute and store the thresholds of a dataset if a recipe names a stored threshold of a metric that has none;
-    else do nothing.
+    """Compute and store the thresholds of a dataset by a Dagster run in this process, if a recipe names a stored
+    threshold of a metric that has none; else do nothing. tell: called with one line before the run.
     """
     asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in SCORERS}
     with installation.engine.connect() as connection:

@@ -19,9 +19,9 @@ from orchestration.settings import get_settings
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredModel:
-    """One model that the settings name, and the state of its files: complete, missing, or at a server.
-
-    place: folder or address. gb: size of the local files. gb_in_all: size of the whole model, if a profile knows it.
+    """One model that the settings name. setting: the setting that names it. state: of its files, "complete", "missing"
+    or "at a server". place: folder or address. gb: size of the local files. gb_in_all: size of the whole model, or None
+    if no profile knows it. missing: names of the missing files. remedy: how to get them.
     """
 
     setting: str
@@ -36,8 +36,9 @@ class ConfiguredModel:
     remedy: str | None = None
 
     def format_row(self) -> dict[str, Any]:
-        """Return the columns of the printed table by name: setting, model, short revision, size in GB, and the state or
-        the number of missing files.
+        """Return the row that `doctor --models` prints, by column: setting, model, revision (seven characters), GB and
+        files. GB is the size of the whole model unless its files are complete. files is the state, or the number of
+        missing files.
         """
         size = self.gb_in_all if self.state != "complete" else self.gb
         return {
@@ -50,8 +51,8 @@ class ConfiguredModel:
 
 
 def list_configured_models() -> tuple[str, list[ConfiguredModel]]:
-    """Return the name of the profile in force, and every model that the settings name, in the order of the settings.
-    Reads only local files: asks no hub and no server, and loads nothing.
+    """Return the name of the profile in force (laptop if none is set), and every model that the settings name, in the
+    order of the settings. Reads only local files: asks no hub and no server, and loads nothing.
     """
     values = {name: str(value) for name, value in get_settings()}
     return values["profile"] or LAPTOP, [

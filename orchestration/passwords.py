@@ -18,8 +18,8 @@ _SPELLINGS = (
 
 
 def hide_passwords(text: str) -> str:
-    """Return the text with `***` in place of the passwords of PGPASSWORD and CURATION_DB_URL, and of everything written
-    like a password in a URL or a connection string.
+    """Return the text with `***` in place of passwords. These are the passwords in the variables PGPASSWORD and
+    CURATION_DB_URL, and everything written like a password in a URL or a connection string.
     """
     # The longest first: one password may be part of another.
     for password in sorted(set(_list_passwords()), key=len, reverse=True):

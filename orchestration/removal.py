@@ -42,8 +42,8 @@ class DatasetBusy(RuntimeError):
 
 
 class NotImported(ValueError):
-    """Raised when a metric has no imported scores in a dataset. Computed scores cannot be dropped: scoring would
-    compute them again.
+    """Raised when scores should be dropped of a metric that has no imported scores in the dataset. Computed scores
+    cannot be dropped: scoring would compute them again.
     """
 
     plain = True
@@ -52,10 +52,9 @@ class NotImported(ValueError):
 def count_droppable_rows(
     installation: Installation, name: str, metric: str | None = None
 ) -> tuple[dict[str, int], int]:
-    """Return how many rows a drop would delete, by table, and how many frozen selections of the dataset would stay.
-    With a metric only its imported scores count. Raises UnknownDataset and NotImported.
-
-    metric: the name that the scores were imported under.
+    """Return (number of rows that a drop would delete, by table; number of frozen selections of the dataset, which
+    would stay). metric: the name under which scores were imported; then only these scores count. Deletes nothing.
+    Raises UnknownDataset and NotImported.
     """
     dataset = require_dataset(installation.engine, name)
     scorers = None if metric is None else _require_imported_scorers(installation, dataset, metric)
@@ -65,9 +64,8 @@ def count_droppable_rows(
 
 def drop_dataset_everywhere(installation: Installation, name: str) -> None:
     """Delete a dataset from the database and from Dagster's partitions, and the view columns of metrics that were
-    imported only into it. Frozen selections stay.
-
-    Raises UnknownDataset, and DatasetBusy while something works on the dataset.
+    imported only into it. Frozen selections and all files stay. Raises UnknownDataset, and DatasetBusy while a command
+    or a run works on the dataset.
     """
     with _hold_idle_datasets(installation, name):
         dataset = require_dataset(installation.engine, name)
@@ -78,9 +76,7 @@ def drop_dataset_everywhere(installation: Installation, name: str) -> None:
 
 def remove_imported_scores(installation: Installation, name: str, metric: str) -> None:
     """Delete the imported scores of a metric from a dataset, and the metric's view columns if no other dataset has
-    scores of it.
-
-    Raises UnknownDataset, NotImported, and DatasetBusy while something works on the dataset.
+    scores of it. Raises UnknownDataset, NotImported, and DatasetBusy while a command or a run works on the dataset.
     """
     with _hold_idle_datasets(installation, name):
         dataset = require_dataset(installation.engine, name)
@@ -124,10 +120,9 @@ def _require_imported_scorers(installation: Installation, dataset: Dataset, metr
 
 
 def rename_dataset_everywhere(installation: Installation, old: str, new: str) -> None:
-    """Rename a dataset in the database and in Dagster; its materialisations are copied to partitions of the new name,
-    so nothing counts as missing.
-
-    Raises UnknownDataset, BadDatasetName, NameTaken, and DatasetBusy while something works on the dataset.
+    """Rename a dataset in the database and in Dagster. Its newest materialisations are copied to partitions of the new
+    name, so nothing counts as missing. Raises UnknownDataset, BadDatasetName (also for the demo), NameTaken, and
+    DatasetBusy while a command or a run works on the dataset.
     """
     if old == DEMO_DATASET:
         raise BadDatasetName(f"dataset {old!r} cannot be renamed: its models score only a dataset of this name")

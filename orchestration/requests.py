@@ -19,11 +19,10 @@ UNFINISHED_STATUSES = [
 
 
 def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted: Collection[str]) -> list[list[str]]:
-    """Return the partition keys of every run that is needed: each run covers neighbouring chosen shards of one dataset,
-    from a first to a last wanted shard. No wanted shard gives an empty list.
-
-    Dagster knows a range of partitions by its first and its last one, so a run may contain chosen shards that are not
-    wanted. known: all partitions in Dagster's order.
+    """Return the shard keys of every run that is needed; no wanted shard gives an empty list. A run covers neighbouring
+    chosen shards of one dataset, from a first to a last wanted one. So it may contain chosen shards that are not
+    wanted: Dagster knows a range by its ends. known: all shard keys in Dagster's order. chosen: those that a run may
+    contain.
 
     >>> known, chosen = ["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"]
     >>> group_shards_into_runs(known, chosen, wanted=["a:0", "a:2", "b:0"])
@@ -39,15 +38,15 @@ def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted
 
 
 def list_busy_datasets(instance: dg.DagsterInstance) -> set[str]:
-    """Return the names of the datasets with an unfinished Dagster run, over the whole dataset or over some of its
-    shards.
+    """Return the names of the datasets with a queued or unfinished Dagster run, over the whole dataset or over some of
+    its shards. Reads Dagster's storage.
     """
     return list_run_datasets(instance, instance.get_runs(dg.RunsFilter(statuses=UNFINISHED_STATUSES)))
 
 
 def list_run_datasets(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> set[str]:
-    """Return the names of the datasets that these runs name by their partitions: whole datasets, or some of their
-    shards.
+    """Return the names of the datasets that the tags of these runs name by their partitions: whole datasets, or some of
+    their shards. Runs without a partition name none.
     """
     names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
     places = {key: place for place, key in enumerate(names)}

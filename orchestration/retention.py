@@ -32,8 +32,9 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class PrunableData:
-    """Data that may be deleted: ids of runs, the time before which ticks are old, and evidence. `rows` counts rows and
-    bytes of all of it for people, without empty entries.
+    """Data that may be deleted. runs: ids of Dagster runs. before: the time before which ticks are old. evidence: rows
+    by table and model. rows: all of it for people, with the keys what, rows and bytes; entries without rows are left
+    out.
     """
 
     runs: list[str]
@@ -43,11 +44,9 @@ class PrunableData:
 
 
 def load_prunable_data(installation: Installation, days: int) -> PrunableData:
-    """Find all data that may be deleted: finished runs and ticks of Dagster older than so many days, and evidence of
-    models that no present scorer uses. Deletes nothing.
-
-    days: how long finished runs and ticks of Dagster are kept. The newest run that materialised a partition always
-    stays: without it Dagster would take the partition for missing.
+    """Return all data that may be deleted: finished runs and ticks of Dagster older than so many days, and evidence of
+    models that no present scorer uses. The newest run that materialised a partition is left out: without it Dagster
+    would take the partition for missing. Deletes nothing.
     """
     before = datetime.now(timezone.utc) - timedelta(days=days)
     runs = list_superseded_runs(installation.instance, before)
@@ -76,8 +75,7 @@ def delete_prunable_data(installation: Installation, prunable: PrunableData) -> 
 
 
 def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Collection[str], before: datetime) -> None:
-    """Delete these Dagster runs with their events and check results, and all ticks from before a time.
-
+    """Delete the Dagster runs of these ids with their events and check results, and all ticks from before a time.
     database: the curation database, on whose server Dagster's is.
     """
     for run_id in runs:
@@ -93,8 +91,9 @@ def delete_runs_and_ticks(instance: dg.DagsterInstance, database: URL, runs: Col
 
 
 def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
-    """Return the ids of finished runs created before a time, of which every materialisation was followed by a later one
-    of the same partition.
+    """Return the ids of finished Dagster runs, created before a time, that nothing needs any more. Each of their
+    materialisations has a partition, and was followed by a newer one of the same partition. Runs without
+    materialisations are included.
     """
     old = instance.get_run_ids(dg.RunsFilter(created_before=before, statuses=_FINISHED_STATUSES))
     made = dg.DagsterEventType.ASSET_MATERIALIZATION

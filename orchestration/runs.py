@@ -54,10 +54,9 @@ def run_job(
     results: RunResults | None = None,
 ) -> dg.ExecuteInProcessResult:
     """Run a Dagster job over the partitions from `partition` to `last_partition` (default: only the first) in this
-    process, and return Dagster's result. Raises the error of the asset that failed.
-
-    assets: the names of the assets to run; None for all of the job. results: collects the reports of the assets. Also
-    raises CheckFailed for a blocking check, and KeyboardInterrupt if the run was stopped by hand.
+    process, and return Dagster's result. assets: the names of the assets to run; None for all of the job. results:
+    collects the reports of the assets. Raises the error of the asset that failed, CheckFailed for a blocking check, and
+    KeyboardInterrupt if the run was stopped by hand.
     """
     results = results or RunResults()
     done = run_partitions(installation, job, partition, run_config, assets, last_partition or partition, results)
@@ -75,8 +74,9 @@ def run_partitions(
     last: str,
     results: RunResults,
 ) -> dg.ExecuteInProcessResult:
-    """Run a Dagster job over the partitions from first to last in this process, and return Dagster's result. Shards
-    that fail are noted in `results`; any other error of an asset is raised.
+    """Run a Dagster job over the partitions from first to last in this process, and return Dagster's result. assets:
+    the names of the assets to run; None for all of the job. Shards that fail are noted in `results` and in a tag of the
+    run; any other error of an asset is raised.
     """
     close_dead_runs(installation.instance, installation.database_url)
     run_id = str(uuid.uuid4())
@@ -133,8 +133,8 @@ def _build_end_error(done: dg.ExecuteInProcessResult) -> BaseException:
 
 
 def build_run_config(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
-    """Return the Dagster run configuration that gives each option to the sources that know it; sources of these metrics
-    without such an option are left out.
+    """Return the Dagster run configuration that gives options to the sources of these metrics: every source gets the
+    options that it knows, and a source that knows none is left out. options: values by name.
     """
     by_asset = {
         asset: {name: value for name, value in options.items() if name in kind.options}
@@ -145,16 +145,15 @@ def build_run_config(metrics: Sequence[str], options: Mapping[str, bool]) -> dic
 
 @lru_cache(maxsize=1)
 def get_definitions() -> dg.Definitions:
-    """Return the Dagster definitions of this project, the same object at every call."""
+    """Return all Dagster definitions of a stand-alone installation, the same object at every call."""
     return defs()
 
 
 @contextmanager
 def watch_run(installation: Installation, run_id: str, held: Leases) -> Iterator[None]:
-    """Renew the lease of a run in a second thread until the block ends, and print which run holds the encoder while
-    this run waits for it.
-
-    While the run waits, dead runs that hold the encoder are closed, and every live one is named once on the terminal.
+    """Renew the lease of a run in a second thread until the block ends. While the run waits for the encoder of this
+    machine, print once about every run that holds it, and close dead runs that do. held: the leases, which the caller
+    has taken.
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as pool:

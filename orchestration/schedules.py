@@ -23,8 +23,8 @@ from orchestration.requests import group_shards_into_runs, list_busy_datasets
 def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Yield one run request for every stretch of shards with unscored samples, or a skip reason; datasets with an
-    unfinished run are left for the next hour.
+    """Yield one run request for every dataset with pending samples, from its first to its last shard that has any; or a
+    skip reason. Datasets with an unfinished run are left for the next hour. Closes dead runs first.
     """
     close_dead_runs(context.instance, curation.engine.url)
     # Read before the scores: a run that ends in between has then scored its shards.

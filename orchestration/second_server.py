@@ -13,10 +13,9 @@ from db.server.processes import has_embedded_data, is_embedded_running, list_run
 def explain_second_server(
     home: Path, list_running_homes: Callable[[], list[Path]] = list_running_homes, *, is_read_only: bool = False
 ) -> str | None:
-    """Return the warning for a command that uses this home while another home's server runs or another home is near;
-    None if this home's server runs already or there is no other home.
-
-    list_running_homes: returns the homes whose server runs. is_read_only: whether the command starts no server.
+    """Return the warning for a command that uses this home while another home's server runs or another home is near.
+    None if this home's server runs already or there is no other home. list_running_homes: returns the homes whose
+    server runs. is_read_only: the command starts no server, and the warning is worded so.
     """
     if is_embedded_running(home):
         return None

@@ -29,11 +29,10 @@ STOPPED_MESSAGE = "stopped; the same command goes on from here"
 
 
 class StopSignals:
-    """Context manager in which the first Ctrl-C or SIGTERM raises KeyboardInterrupt, and the process ends within
-    seconds with exit code 130 or 143. Does nothing outside the main thread.
-
-    After that, or after PATIENCE_S, it prints one sentence and ends the process together with all processes that it
-    started. After a block without a signal, a later signal ends the process at once.
+    """Context manager in which the first Ctrl-C or SIGTERM raises KeyboardInterrupt. When the block then ends with an
+    error, or 3 seconds later at the latest, it prints one sentence and ends the process with all processes that it
+    started; the exit code is 130 or 143. After a block without a signal, a later signal ends the process at once. Does
+    nothing outside the main thread.
     """
 
     def __init__(self) -> None:
@@ -121,10 +120,8 @@ class StopSignals:
 
 @contextmanager
 def clean_up_after_kill(folder: str) -> Iterator[None]:
-    """Kill the child processes of this process and remove the folder if this process is killed inside the block. Starts
-    a shell that waits for that.
-
-    folder: one that only these children need.
+    """If this process is killed inside the block, kill the child processes that it had at the start, and remove the
+    folder, which only these children need. Starts a shell that waits for that.
     """
     children = [str(child.pid) for child in psutil.Process().children(recursive=True)]
     # The shell waits for its input, which ends with this process.

@@ -40,9 +40,7 @@ def warn_of_broken_metrics(metrics: Iterable[BrokenMetric]) -> None:
 
 class OutageFilterStream:
     """A text stream that drops the lines in which Dagster reports an event that it cannot store, and passes everything
-    else on to another stream.
-
-    The error itself is raised, and the command prints it in one sentence at the end.
+    else on to `stream`. The error itself is raised, and the command prints it in one sentence at the end.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -71,7 +69,9 @@ class _LineHandler(logging.Handler):
 
 @dg.logger({}, description="The assets' log lines on the terminal, without Dagster's own events.")
 def terminal_logger(_context: dg.InitLoggerContext) -> logging.Logger:
-    """Return the logger that prints the log lines of assets on standard error, without Dagster's own events."""
+    """Return the logger that prints the log lines of assets on standard error. It leaves out Dagster's own events, and
+    lines about steps that wait for a failed one.
+    """
     logger = logging.Logger(LOGGER_NAME, level=logging.INFO)
     logger.addHandler(_LineHandler())
     return logger
