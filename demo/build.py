@@ -46,8 +46,8 @@ Row = dict[str, object]
 def create_demo(
     folder: Path, *, n_clips: int, seed: int = 7, progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Draw the videos of the demo dataset and write them with their manifest into a folder. The same arguments give the
-    same rows and the same pixels.
+    """Draw the videos of the demo dataset, and write them with their manifest and a README.txt into a folder. The same
+    arguments give the same rows and the same pixels. Raises ValueError unless n_clips is from 2 to 999.
 
     The manifests are written after all clips, so a folder with a videos.jsonl has all clips.
 
@@ -78,12 +78,16 @@ def create_demo(
 
 
 def make_demo_clips(n_clips: int, seed: int) -> dict[str, DemoClip]:
-    """Return the invented clips of the demo dataset, not drawn yet, by video id (clip_000, clip_001, ...)."""
+    """Return invented clips of the demo dataset, not drawn yet, by video id (clip_000, clip_001, ...). The same seed
+    always gives the same clips.
+    """
     return {f"clip_{index:03d}": make_clip(seed * 1000 + index) for index in range(n_clips)}
 
 
 def build_manifest_rows(clips: dict[str, DemoClip]) -> dict[str, list[Row]]:
-    """Return the rows of every table of the manifest for these clips, by the table's name, such as "captions"."""
+    """Return the rows of every table of the manifest for these clips, by the table's name: videos, captions, keypoints,
+    keypoint_labels, qa and ratings. clips: at least two, by video id. Writes nothing.
+    """
     rows: dict[str, list[Row]] = {name: [] for name in FILES}
     for index, (key, clip) in enumerate(clips.items()):
         rows["videos"].append({"video_id": key, "path": _path(key), "note": NOTE})

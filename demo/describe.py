@@ -17,7 +17,9 @@ FIRST_REFERENCE = "annotator_a"
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence about a clip, with the statements that it makes, and its start and end in seconds."""
+    """One sentence about a clip: its text, the statements that it makes, and its start and end in seconds from the
+    clip's start.
+    """
 
     text: str
     statements: tuple[ClipStatement, ...]
@@ -26,14 +28,14 @@ class Sentence:
 
     @property
     def segment(self) -> dict[str, object]:
-        """The sentence as a segment of the manifest: start_s, end_s and text."""
+        """The sentence as a segment of a manifest's caption: a dict with start_s, end_s and text."""
         return {"start_s": self.start_s, "end_s": self.end_s, "text": self.text}
 
 
 @dataclass(frozen=True)
 class Keypoint:
-    """A keypoint of a demo clip: its text, its statement, and the index of the sentence of the first reference
-    (annotator_a) that makes the statement.
+    """A keypoint of a demo clip: its text and its statement. segment_index: the index from 0 of the sentence of the
+    first reference (annotator_a) that makes the statement.
     """
 
     text: str
@@ -42,13 +44,17 @@ class Keypoint:
 
     @property
     def dimension(self) -> str:
-        """Dimension of the keypoint: segment_detail, video_background, shooting_style or camera_state."""
+        """The dimension that the manifest gives the keypoint: segment_detail, video_background, shooting_style or
+        camera_state.
+        """
         return self.statement.dimension
 
 
 @dataclass(frozen=True)
 class DemoQuestion:
-    """A question about a clip, with a full answer and a poor answer of one word."""
+    """A question about a clip with two answers: `answer` has one or more true sentences, and `noisy_answer` is a poor
+    answer of one word.
+    """
 
     question: str
     answer: str
@@ -56,7 +62,9 @@ class DemoQuestion:
 
 
 def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
-    """Return the sentences that describe the whole clip in one voice, in time order; their times do not overlap.
+    """Return the sentences that describe the whole clip, in time order; their times do not overlap. voice:
+    "annotator_a", "annotator_b" or "faithful", which differ in wording and in the place of some sentences. The same
+    clip and voice always give the same sentences.
 
     >>> from demo.story import make_clip
     >>> story = describe_clip(make_clip(1), "annotator_a")
@@ -78,7 +86,7 @@ def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
 
 
 def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
-    """Return one keypoint for every true statement about the clip, in the order of the statements."""
+    """Return one keypoint for every true statement about the clip, in the order of `DemoClip.list_moments`."""
     rng = Random(f"words/{clip.seed}/keypoint")
     reference = describe_clip(clip, FIRST_REFERENCE)
     return tuple(
@@ -92,7 +100,9 @@ def build_keypoints(clip: DemoClip) -> tuple[Keypoint, ...]:
 
 
 def build_demo_questions(clip: DemoClip) -> tuple[DemoQuestion, ...]:
-    """Return four questions with answers: about the background, one event, the camera and the ending."""
+    """Return four questions with answers about a clip: on its background, one event, the camera and the ending. The
+    same clip always gives the same ones.
+    """
     rng = Random(f"questions/{clip.seed}")
     sentences = describe_clip(clip, "faithful")
     camera = [s for s in sentences if s.statements[0].dimension == "camera_state"]
@@ -113,8 +123,9 @@ UNTIMED = ("waits", "remains")
 
 
 def format_sentence(statements: tuple[ClipStatement, ...], voice: str, rng: Random) -> str:
-    """Return one sentence in a voice that makes exactly these statements: a single one, or pattern and palette
-    together. `rng` chooses the wording.
+    """Return one sentence that makes exactly these statements: a single one, or pattern and palette together. voice:
+    who writes, "annotator_a", "annotator_b", "faithful" or "keypoint". `rng` chooses among the wordings of a voice.
+    Raises KeyError where a voice has no wording.
 
     >>> format_sentence((ClipStatement("grows", Looks("star", "red")),), "keypoint", Random(0))
     'The red star grows.'

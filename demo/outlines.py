@@ -68,7 +68,9 @@ OUTLINES: dict[str, Callable[[Plane, Plane], Plane]] = {
 
 
 def signed_distance(shape: str, x: Plane, y: Plane, radius: float, rotation: float = 0.0) -> Plane:
-    """Compute the distance in pixels of points (x right, y down, from the centre) to the outline, negative inside.
+    """Compute the distance in pixels from points to the outline of a shape, negative inside. For some shapes it is only
+    nearly the distance. x and y are the points' coordinates from the shape's centre, x right and y down; the result has
+    their broadcast shape.
 
     Args:
         shape: a name of ``demo.world.SHAPES``.

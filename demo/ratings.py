@@ -15,17 +15,18 @@ RATER_NOISE = 0.3  # standard deviation in rating points, before rounding
 
 
 def has_statement(candidate: Candidate, statement: ClipStatement) -> bool:
-    """Whether the candidate makes the statement. False if it contradicts it or does not mention it."""
+    """Whether the candidate makes exactly this statement. False if it contradicts it or does not mention it."""
     return statement in candidate.statements
 
 
 def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
-    """Return a candidate's coverage, factuality and chronology by name, each from 0 to 1.
+    """Return the quality of a candidate caption of a clip, as a dict of three numbers from 0 to 1. "coverage": the
+    share of the clip's true statements that it makes. "factuality": the share of its own statements that are true.
+    "chronology": how far its sentences about this clip keep the clip's order.
 
-    - coverage: share of the true statements about the clip that the candidate makes.
-    - factuality: share of the candidate's claims that are true.
-    - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that are in the right
-      order. It is weighted by how much of the clip these sentences tell, and by their share of the candidate.
+    Chronology is 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that are in the right
+    order; it is 0 without a pair. It is weighted by how much of the clip these sentences tell, and by their share of
+    the candidate.
     """
     true = [moment.statement for moment in clip.list_moments()]
     claimed = candidate.statements
@@ -42,8 +43,9 @@ def compute_quality(clip: DemoClip, candidate: Candidate) -> dict[str, float]:
 
 
 def rate_candidate(clip: DemoClip, candidate: Candidate) -> list[dict[str, object]]:
-    """Return six rating rows, two raters by three aspects: rater, aspect, and value, a whole number from 1 (worst) to
-    5. The same candidate always gets the same ratings.
+    """Return six rating rows for a candidate, by two raters for three aspects. A row has rater, aspect, value, a whole
+    number from 1 (worst) to 5, and "synthetic": True. The same candidate always gets the same ratings, which are its
+    quality with a little noise.
     """
     rows: list[dict[str, object]] = []
     shares = compute_quality(clip, candidate)

@@ -23,7 +23,7 @@ LETTERBOX, BORDER = 10, 4
 
 
 def render_frames(clip: DemoClip) -> Iterator[Frame]:
-    """Yield the drawn frames of a clip in order: RGB, uint8 (160, 224, 3).
+    """Yield the drawn frames of a clip in order: RGB pictures, uint8 of shape (160, 224, 3).
 
     >>> from demo.story import make_clip
     >>> next(render_frames(make_clip(1))).shape
@@ -42,7 +42,9 @@ def render_frames(clip: DemoClip) -> Iterator[Frame]:
 
 
 def write_video(clip: DemoClip, path: Path) -> None:
-    """Draw a clip and write it as a video file: H.264 (yuv420p, MP4) without sound, the same bytes each time."""
+    """Draw a clip and write it as a video file: H.264 (yuv420p, MP4) without sound, 15 frames per second. An existing
+    file is replaced. With the same version of the encoder, a clip gives the same bytes each time.
+    """
     import av
 
     options = {"preset": "veryfast", "crf": "20", "threads": "1"}
@@ -134,7 +136,9 @@ def _apply_style(frame: Frame, style: str, shade: NDArray[np.uint16]) -> Frame:
 
 @dataclass(frozen=True)
 class Sprite:
-    """One shape to draw, in world coordinates. ``colour`` is RGB, 0 to 255; ``alpha`` is 0 (invisible) to 1."""
+    """One shape to draw. x, y and radius are in world coordinates. `colour` is RGB, 0 to 255; `rotation` an angle in
+    radians, anticlockwise; `alpha` from 0 (invisible) to 1.
+    """
 
     shape: str
     colour: tuple[float, ...]
@@ -146,8 +150,8 @@ class Sprite:
 
 
 def compute_view(clip: DemoClip, frame: int) -> tuple[Camera, list[Sprite]]:
-    """Return the camera and the sprites to draw in one frame. The sprites of the actor that moves come last, so they
-    are in front.
+    """Return the camera and the sprites to draw in one frame of a clip. frame: its number from 0. The sprites of the
+    actor that acts come last, so that they are in front; actors out of view have no sprite.
     """
     current = next((e for e in clip.events if e.start <= frame < e.end), None)
     if current is None:

@@ -26,8 +26,9 @@ SAFE_X, SAFE_Y = WIDTH / 2 - 2, HEIGHT / 2 - 10  # the letterbox takes 10 rows a
 
 
 class Stage:
-    """The present scene of a clip that is being invented, with its random numbers. ``played_acts`` and ``n_played``
-    keep acts from being repeated.
+    """The present scene of a clip that is being invented, with its cast of five actors and its random numbers.
+    `played_acts` and `n_played` keep acts from being repeated. camera_moves: whether the camera may act. spare_colours:
+    colours that no actor has yet, for later changes.
     """
 
     def __init__(self, rng: Random, shapes: list[str], palette: tuple[str, ...], camera_moves: bool) -> None:
@@ -43,8 +44,8 @@ class Stage:
         self.n_played: Counter[str] = Counter()
 
     def place_first_actors(self, n_actors: int) -> None:
-        """Put the first n actors in view at random named places: they are visible from the first frame on. Changes the
-        scene.
+        """Put the first n actors in view at random named places of the picture: they are visible from the first frame
+        on. Changes the scene.
         """
         for index, place in zip(range(n_actors), self.rng.sample(list(PLACES), n_actors), strict=True):
             x, y = PLACES[place]
@@ -52,7 +53,7 @@ class Stage:
 
     @property
     def n_visible(self) -> int:
-        """Number of actors in view in the present scene."""
+        """Number of actors that are visible in the present scene."""
         return sum(actor.visible for actor in self.scene.actors)
 
     def replace_actor(self, index: int, **changes: object) -> Scene:
@@ -62,7 +63,10 @@ class Stage:
         return replace(self.scene, actors=tuple(actors))
 
     def is_free(self, index: int, x: float, y: float, reach: float) -> bool:
-        """Whether actor ``index`` could be at (x, y) with this reach without covering another or leaving the view."""
+        """Whether actor `index` could be at world point (x, y) with this reach: at least nine tenths of it in view, and
+        more than three world units away from every other visible actor. reach: the radius of the circle around the
+        actor.
+        """
         camera = self.scene.camera
         return is_in_view(camera, replace(self.scene.actors[index], x=x, y=y, radius=reach, spread=0)) and all(
             math.dist((x, y), (other.x, other.y)) > reach + other.reach + 3
@@ -71,7 +75,9 @@ class Stage:
         )
 
     def choose_free_place(self, index: int, reach: float) -> tuple[str, float, float] | None:
-        """Return a random named place that is free for the actor, as name and world position; None if none is free."""
+        """Return a random named place that is free for an actor of this reach, as (name, x, y) in world coordinates;
+        None if no place is free. index: the actor's number, which is not compared with itself.
+        """
         names = list(PLACES)
         self.rng.shuffle(names)
         for name in names:
@@ -81,8 +87,8 @@ class Stage:
         return None
 
     def compute_offscreen_point(self, edge: str, x: float, y: float, reach: float) -> tuple[float, float]:
-        """Return the point outside the picture that is straight behind ``edge``, seen from (x, y), for something of
-        this reach.
+        """Return the world point outside the picture, straight behind `edge` ("left", "right", "top" or "bottom") as
+        seen from (x, y), where something of this reach is just out of view.
         """
         camera, (dx, dy) = self.scene.camera, DIRECTIONS[edge]
         edge_x, edge_y = camera.convert_to_world(dx * WIDTH / 2, dy * HEIGHT / 2)
@@ -90,12 +96,14 @@ class Stage:
 
 
 def is_in_view(camera: Camera, actor: Actor) -> bool:
-    """Whether nine tenths of the actor's height and width are inside the picture."""
+    """Whether at least nine tenths of the actor's width and height are in the safe part of the picture, which no
+    letterbox covers.
+    """
     x, y = camera.convert_to_picture(actor.x, actor.y)
     reach = 0.8 * actor.reach * camera.zoom
     return abs(x) + reach <= SAFE_X and abs(y) + reach <= SAFE_Y
 
 
 def colour_distance(one: Colour, two: Colour) -> float:
-    """Return the Euclidean distance of two RGB colours, 0 to 442."""
+    """Return the Euclidean distance of two RGB colours, from 0 (equal) to 442 (black and white)."""
     return math.dist(one, two)

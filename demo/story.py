@@ -20,7 +20,8 @@ INTRO_FRAMES, OUTRO_FRAMES = 20, 14
 
 
 def make_clip(seed: int) -> DemoClip:
-    """Return an invented clip of 10 to 16 seconds, not drawn yet. The same seed always gives the same clip.
+    """Return an invented clip of 10 to 16 seconds with 8 to 12 events, not drawn yet. The same seed always gives the
+    same clip.
 
     >>> clip = make_clip(1)
     >>> clip == make_clip(1), 150 <= clip.n_frames <= 240, 8 <= len(clip.events) <= 12
@@ -43,8 +44,8 @@ def make_clip(seed: int) -> DemoClip:
 
 
 def choose_next_event(stage: Stage) -> Event:
-    """Return a random possible event, preferring kinds that the clip has not shown yet, and change the stage as the
-    event does.
+    """Return a random event that is possible on the stage, and change the stage as the event does. Kinds of events that
+    the clip has not shown yet are preferred. The event has no frames yet (start and end are 0).
 
     Raises:
         RuntimeError: no event is feasible. This happens for no seed from 0 to 9,999.

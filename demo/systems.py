@@ -26,10 +26,9 @@ SYSTEMS = (
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate caption of a synthetic system: its sentences, which keep the statements that they make.
-
-    ``positions`` has, for every sentence, the position of the same sentence in the faithful account; None for a
-    sentence that is not true of this clip.
+    """A candidate caption of a synthetic system: its sentences, which keep the statements that they make. positions:
+    the indexes of its sentences in the true account of the clip by voice "faithful", in the caption's order. A sentence
+    that joins two has two indexes, one with wrong details keeps its index, and one about another clip has None.
     """
 
     system: str
@@ -43,12 +42,14 @@ class Candidate:
 
     @property
     def statements(self) -> tuple[ClipStatement, ...]:
-        """Everything that the caption states, true or not, in its order."""
+        """The statements that the caption makes, true or not, in the order of its sentences."""
         return tuple(statement for sentence in self.sentences for statement in sentence.statements)
 
 
 def build_candidates(clip: DemoClip, other: DemoClip) -> tuple[Candidate, ...]:
-    """Return the six candidate captions of a clip, in the order of ``SYSTEMS``.
+    """Return the six candidate captions of a clip, in the order of ``SYSTEMS``: faithful, brief, hallucinating,
+    shuffled, wrong details, off-topic. The off-topic one is the true account of `other`. The same clips always give the
+    same ones.
 
     Args:
         clip: the clip that is captioned.
@@ -69,8 +70,9 @@ def build_candidates(clip: DemoClip, other: DemoClip) -> tuple[Candidate, ...]:
 
 
 def find_least_similar_clip(clips: Sequence[DemoClip], index: int) -> DemoClip:
-    """Return the clip least like ``clips[index]``: fewest shared statements, then fewest shared shapes and pattern. Of
-    equals, the first after it.
+    """Return the clip least like ``clips[index]``: with the fewest shared statements, then with the fewest shared
+    shapes and pattern. Of equals, the first after it, or else the first of all. Raises ValueError if there is no other
+    clip.
     """
     clip = clips[index]
     statements = {moment.statement for moment in clip.list_moments()}
@@ -84,10 +86,8 @@ def find_least_similar_clip(clips: Sequence[DemoClip], index: int) -> DemoClip:
 
 
 def draw_scattered_order(n: int, rng: Random) -> list[int]:
-    """Return the numbers 0 to n-1 in a random order in which none keeps its place and no two neighbours follow each
-    other as before.
-
-    Such an order exists for four items or more. Raises ValueError for fewer.
+    """Return the numbers 0 to n-1 as a list in random order. No number keeps its place, and none comes directly after
+    its predecessor. Raises ValueError if n is less than 4.
 
     >>> order = draw_scattered_order(10, Random(0))
     >>> sorted(order) == list(range(10)), any(place == item for place, item in enumerate(order))

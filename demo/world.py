@@ -67,8 +67,8 @@ CAMERA_KINDS = ("static", "pans", "zooms_in", "zooms_out", "camera_shakes")
 
 @dataclass(frozen=True)
 class Looks:
-    """The looks by which a text names an actor: shape, colour, count, and size, which is empty unless the text mentions
-    it.
+    """The looks by which a text names an actor: shape, colour, and count, the number of equal shapes. size: "small",
+    "large", or "" if the text does not mention it.
     """
 
     shape: str
@@ -79,10 +79,12 @@ class Looks:
 
 @dataclass(frozen=True)
 class ClipStatement:
-    """One statement about a clip that is true or false of it. Two are equal exactly if they state the same.
+    """One statement about a clip, which is true or false of it. kind: the sort of statement, such as "grows", "pans" or
+    "palette". subject: the looks of the acting actor; None for none. Two are equal exactly if they state the same.
 
-    ``target`` is a place, an edge, a direction, a new colour, a pattern or a style, depending on ``kind``.
-    ``number`` counts repetitions or pieces. ``others`` are further actors that the statement names.
+    ``target`` is a place, an edge, a direction, a new colour, a pattern or a style, depending on ``kind``. ``number``
+    counts repetitions or pieces. ``others`` are further actors that the statement names. ``palette`` has the names of
+    the background's colours.
     """
 
     kind: str
@@ -94,7 +96,7 @@ class ClipStatement:
 
     @property
     def dimension(self) -> str:
-        """Dimension of a keypoint with this statement: video_background, shooting_style, camera_state or
+        """The dimension that a keypoint with this statement has: video_background, shooting_style, camera_state or
         segment_detail.
         """
         if self.kind in ("pattern", "palette"):
@@ -105,30 +107,38 @@ class ClipStatement:
 
     @property
     def named_looks(self) -> tuple[Looks, ...]:
-        """The looks of every actor that the statement names, the acting one first."""
+        """The looks of every actor that the statement names, the acting one first; empty if it names none."""
         return self.others if self.subject is None else (self.subject, *self.others)
 
 
 @dataclass(frozen=True)
 class Camera:
-    """The camera's position and zoom: the world point in the middle of the picture, and the magnification."""
+    """The camera's position and zoom. x, y: the world point in the middle of the picture. zoom: the magnification; 1
+    for none.
+    """
 
     x: float = 0.0
     y: float = 0.0
     zoom: float = 1.0
 
     def convert_to_world(self, x: float, y: float) -> tuple[float, float]:
-        """Return the world coordinates of a point that is given in picture coordinates."""
+        """Return the world point (x, y) that a point of the picture shows. Picture coordinates are pixels from the
+        middle of the picture, x right and y down.
+        """
         return self.x + x / self.zoom, self.y + y / self.zoom
 
     def convert_to_picture(self, x: float, y: float) -> tuple[float, float]:
-        """Return the picture coordinates of a point that is given in world coordinates."""
+        """Return the point (x, y) of the picture where a world point is seen. It is in pixels from the middle of the
+        picture, x right and y down, and may lie outside the picture.
+        """
         return (x - self.x) * self.zoom, (y - self.y) * self.zoom
 
 
 @dataclass(frozen=True)
 class Actor:
-    """A shape, or a group of ``count`` equal shapes on a circle of radius ``spread``."""
+    """A shape, or a group of ``count`` equal shapes on a circle of radius ``spread``. x, y: its middle. radius: that of
+    one shape. Both, and spread, are in world coordinates. visible: whether it is drawn while it does not act.
+    """
 
     shape: str
     colour: str
@@ -141,11 +151,13 @@ class Actor:
 
     @property
     def reach(self) -> float:
-        """Radius of the circle that contains the whole actor."""
+        """Radius of the circle around the actor that contains all of it, in world coordinates."""
         return self.radius + self.spread
 
     def build_looks(self, size: str = "") -> Looks:
-        """Return the looks by which a text names the actor, with this size."""
+        """Return the looks by which a text names the actor: its shape, colour and count, with this size. "" is for no
+        size mentioned.
+        """
         return Looks(self.shape, self.colour, self.count, size)
 
 
@@ -159,7 +171,9 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A change from one scene to the next. ``actor`` is the index of the acting actor; None if the camera acts."""
+    """A change from one scene to the next, with the statement that it makes true. actor: the index of the acting actor;
+    None if the camera acts. start: its first frame. end: the frame after its last one.
+    """
 
     statement: ClipStatement
     actor: int | None
@@ -171,7 +185,9 @@ class Event:
 
 @dataclass(frozen=True)
 class Moment:
-    """A true statement about a clip, with the frames in which it can be seen."""
+    """A true statement about a clip, with the frames in which it can be seen. start: the first frame. end: the frame
+    after the last one.
+    """
 
     statement: ClipStatement
     start: int
@@ -180,7 +196,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class DemoClip:
-    """A complete clip before it is drawn. Frames, texts and labels are computed from it."""
+    """A complete invented clip before it is drawn. Frames, texts and labels are computed from it. pattern, palette: of
+    the background. style: of the picture, such as "letterbox". events: in time order, each beginning where the last one
+    ends.
+    """
 
     seed: int
     pattern: str
@@ -196,11 +215,13 @@ class DemoClip:
 
     @property
     def shapes(self) -> frozenset[str]:
-        """The set of the names of all shapes that a true statement about the clip names."""
+        """The names of all shapes that a true statement about the clip names, such as "star"."""
         return frozenset(looks.shape for moment in self.list_moments() for looks in moment.statement.named_looks)
 
     def list_moments(self) -> tuple[Moment, ...]:
-        """Return every true statement about the clip with its frames: setting, opening, events by time, ending."""
+        """Return every true statement about the clip with its frames. The order is setting, opening, events by time,
+        ending.
+        """
         whole = [
             ClipStatement("pattern", target=self.pattern),
             ClipStatement("palette", palette=self.palette),

@@ -26,11 +26,14 @@ _DOTTED = re.compile(rf"({_ROOM})(\.[A-Za-z_]\w*)+")
 
 
 class InOnePackage(build_py):
-    """Setuptools' build of Python modules, which then moves the packages of the repository into `reelsieve/rooms`."""
+    """Setuptools' build of Python modules for a wheel, which also moves the repository's packages into
+    `reelsieve/rooms`.
+    """
 
     def run(self) -> None:
-        """Build the modules, move the packages and rewrite their imports. An editable installation uses the repository
-        unchanged.
+        """Build the modules into the build folder, move the packages there into `reelsieve/rooms`, and rewrite their
+        imports. Copies dagster.yaml, writes a pyproject.toml for Dagster, and removes this module. An editable
+        installation uses the repository unchanged.
         """
         super().run()
         if self.editable_mode:
@@ -52,8 +55,9 @@ class InOnePackage(build_py):
 
 
 def qualify_room_names(source: str, inside: Path) -> str:
-    """Return a module's source with the full names of modules in the folder `inside`, in imports and where a whole
-    string is such a name.
+    """Return a module's source in which the names of the repository's packages begin with `reelsieve.rooms.`. Changes
+    import statements, and strings that are as a whole the name of a module in the folder `inside`. source: the text of
+    the module.
 
     >>> print(qualify_room_names("from db.sql import read_sql\\nimport demo\\nfrom databases import x", Path("rooms")))
     from reelsieve.rooms.db.sql import read_sql

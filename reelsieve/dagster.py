@@ -28,8 +28,9 @@ from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 
 @dg.resource(description="Database, scorers and folders of Reelsieve.")
 def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
-    """Yield the resource `curation` of an asset's run in another Dagster. Until the run ends, no other process can drop
-    or rename its datasets.
+    """Yield the resource `curation` (database, scorers and folders) for a run in another Dagster. Opens the
+    installation of the current settings. Until the run ends, no other process can drop or rename the datasets that its
+    partitions name.
 
     The other Dagster itself watches whether the run lives.
     """
@@ -41,14 +42,12 @@ def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curatio
 
 @raise_reelsieve_errors
 def definitions(*yours: dg.Definitions) -> dg.Definitions:
-    """Return Reelsieve's assets, checks, jobs, schedule, sensors and resource `curation`, merged with definitions of
-    your own.
+    """Return your Dagster definitions merged with Reelsieve's: its assets, checks, jobs, schedule, sensors and resource
+    `curation`. Raises ReelsieveError where a name is both yours and Reelsieve's.
 
     Your instance, executor, loggers and resources stay yours: added are a resource `curation`, and the dynamic
     partitions `dataset` and `shard`. Schedule and sensors are off until you turn them on. Home and settings are looked
     for from the folder in which Dagster runs, as commands do.
-
-    Raises ReelsieveError where a name is both yours and Reelsieve's.
 
     >>> import dagster as dg
     >>> from reelsieve.dagster import definitions
@@ -103,10 +102,9 @@ _NAMES: Mapping[str, Callable[[dg.Definitions], Iterable[str]]] = {
 
 
 class Dataset(dg.Component, dg.Resolvable, dg.Model):
-    """A Dagster component: the assets that ingest a dataset, score it by some metrics, and freeze a training subset by
-    a recipe.
-
-    Its assets have no partitions, and keys that begin with the name of the dataset.
+    """A Dagster component for one dataset: assets that ingest it from a manifest folder, score its samples by some
+    metrics, and freeze a training subset if there is a recipe. Its assets have no partitions, and keys that begin with
+    the name of the dataset.
     """
 
     dataset: Annotated[str, Field(description="Name of the dataset.")]
@@ -118,8 +116,8 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
 
     @raise_reelsieve_errors
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the assets of the dataset and the resource `curation`. Raises ReelsieveError for an unknown metric, a
-        bad name or a bad recipe.
+        """Return definitions with the assets of the dataset and the resource `curation`. The manifest folder is looked
+        for from context.path. Raises ReelsieveError for an unknown metric, a bad name or a bad recipe.
         """
         folder = (context.path / Path(self.folder).expanduser()).resolve()
         check_dataset_name(self.dataset, folder, get_settings().home_folder)

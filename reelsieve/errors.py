@@ -11,7 +11,9 @@ R = TypeVar("R")
 
 
 class ReelsieveError(ValueError):
-    """Raised when something cannot be done as asked; the message is one sentence with the reason and the remedy."""
+    """Raised when Reelsieve cannot do as asked; the message is one sentence with the reason and, mostly, the remedy. It
+    is a ValueError.
+    """
 
 
 # In a traceback it has the name by which it is caught.
@@ -19,8 +21,8 @@ ReelsieveError.__module__ = "reelsieve"
 
 
 def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with every error that is no fault of the program turned into a ReelsieveError of one
-    sentence; other errors pass.
+    """Return the function wrapped so that mistakes of the user and trouble of the machine raise ReelsieveError with one
+    sentence, in which passwords are hidden. Faults of the program pass unchanged.
     """
 
     @wraps(function)

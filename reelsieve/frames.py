@@ -25,16 +25,17 @@ EXACT = ("keypoints", "question", "answer")
 
 @raise_reelsieve_errors
 def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any) -> Frame:
-    """Score every row of a table, and return a table with columns METRIC, METRIC_status and METRIC_reason added for
-    each metric.
+    """Score every row of a table, and return the table with columns METRIC, METRIC_status and METRIC_reason added for
+    each metric. A row that cannot be scored has no value, a status and a reason. metrics: names, and metrics that
+    `rs.metric` made. settings: models and parameters by name, as in `vcs`, for every metric that has them.
 
     The rows keep their order, and columns of these names are replaced. A row has a `caption`, or a `question` with an
-    `answer`; and as the metrics need them `references` (a text or a list of texts, only for this row), `keypoints`
-    (the same) and `video` (a path or an address). Captions, references and videos may also have the names of columns
-    that `reelsieve init` knows. A row that cannot be scored has no value, a status and a reason; other rows are scored.
+    `answer`; and as the metrics need them `references` (a text or a list of texts, only for this row), `keypoints` (the
+    same) and `video` (a path or an address). Captions, references and videos may also have the names of columns that
+    `reelsieve init` knows.
 
-    metrics: names, and metrics that `metric` made. settings: as in `vcs`, for every metric that has them. Raises
-    ReelsieveError for a table without such columns, an unknown metric or setting, and a model that cannot be loaded.
+    Nothing is stored in a database. Raises ReelsieveError for a table without such columns, an unknown metric or
+    setting, and a model that cannot be loaded.
 
     >>> import pandas as pd
     >>> import reelsieve as rs
@@ -218,8 +219,9 @@ class _TableAdapter:
 
 
 def find_table_adapter(frame: object) -> _TableAdapter:
-    """Return the adapter for the library of a table, by the table's class. Imports no library. Raises ReelsieveError
-    for an object that is no known table.
+    """Return the adapter for a table of pandas, polars, pyarrow or Hugging Face datasets: three functions that list its
+    columns, read rows and add columns. The class of the table decides, and no library is imported. Raises
+    ReelsieveError for an object that is no such table.
     """
     for class_ in type(frame).__mro__:
         if kind := _TABLE_ADAPTERS.get(f"{class_.__module__.partition('.')[0]}.{class_.__name__}"):

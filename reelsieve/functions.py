@@ -28,8 +28,8 @@ STATUS_PATTERN = re.compile(r"[a-z][a-z_]{1,39}")
 
 
 class FunctionMetric:
-    """A metric that is one Python function, with the members of `reelsieve.metrics.Scorer`; `metric` makes one. Calling
-    it calls the function.
+    """A metric that is one Python function, with the members of `reelsieve.metrics.Scorer`; `reelsieve.metric` makes
+    one. Calling it calls the function. value_range: the least and the greatest number that the function may return.
     """
 
     rests_on = ()
@@ -49,7 +49,9 @@ class FunctionMetric:
 
     @cached_property
     def inputs(self) -> tuple[Input[Any], ...]:
-        """The inputs that a score depends on (text, references, keypoints), in the order of the parameters."""
+        """The inputs that a score depends on, of text, references and keypoints: those that the function has as
+        parameters, in the parameters' order.
+        """
         from db.schema.inputs import KEYPOINTS, REFERENCES, TEXT
 
         by_name: dict[str, Input[Any]] = dict(zip(PARAMETERS, (TEXT, REFERENCES, KEYPOINTS), strict=True))
@@ -61,11 +63,13 @@ class FunctionMetric:
         return _no_settings()
 
     def from_settings(self, settings: Any) -> FunctionMetric:
-        """Return this metric itself, since it has no settings."""
+        """Return this metric itself and ignore the settings, since it has none."""
         return self
 
     def models(self) -> dict[str, Any]:
-        """Return the identity of the function in place of a model: its module and name, with the metric's version."""
+        """Return a dict with one key "function", for fingerprints. The value is a dict: model_id is the function's
+        module and name, revision the metric's version, and params is empty.
+        """
         from metrics_core.protocols import ModelIdentity
 
         name = f"{self._function.__module__}.{self._function.__qualname__}"
@@ -76,7 +80,9 @@ class FunctionMetric:
         return {}
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return status "not_applicable" for a question-answer pair; None for a caption, which can be scored."""
+        """Return an Outcome of status "not_applicable" for an answer to a question; None for a caption, which can be
+        scored.
+        """
         from assets.scores.base import Outcome
 
         if sample.kind == "caption":
@@ -85,14 +91,17 @@ class FunctionMetric:
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """Return the outcomes of samples in their order, by one call of the function for every caption. A call that
-        raises, or returns no number, gives its caption a status and a reason.
+        raises, or returns no number in the value range, gives an Outcome with a status and a reason instead; None gives
+        "undefined". The evidence is not used.
         """
         return [self.refusal(sample) or self._score_one(sample) for sample in samples]
 
     def explain(
         self, connection: Any, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return an explanation of one line: the function's name and the first line of its docstring."""
+        """Return an explanation of one line: the function's name and the first line of its docstring. All arguments are
+        ignored.
+        """
         from assets.scores.base import Explanation
 
         about = inspect.getdoc(self._function) or "it has no docstring"
@@ -154,15 +163,14 @@ class FunctionMetric:
 def metric(
     name: str, *, version: str, value_range: tuple[float, float]
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Return a decorator that makes a function a metric of this name; the function's parameters name what it reads of a
-    caption: `text`, `references`, `keypoints`.
-
-    A text is a str, references and keypoints are lists of str. The function returns a number, None where there is none,
-    or an Outcome with a status and a reason. Raise `version` when its numbers change: old scores are then computed
-    again.
+    """Return a decorator that turns a function into a metric of this name. The function's parameters say what it reads
+    of a caption: `text` (a str), `references` and `keypoints` (lists of str). It returns a number in `value_range`,
+    None for no value, or an Outcome. Raise `version` when its numbers change: old scores are then computed again.
 
     `reelsieve.score` takes the metric itself. For commands to know it, its package must name it as an entry point of
     the group `reelsieve.metrics`; then it has an asset, columns, staleness, and a place in reports and agreement.
+
+    Raises ReelsieveError for a bad or used name, and the decorator for other parameters.
 
     >>> import reelsieve as rs
     >>> @rs.metric("letters", version="1", value_range=(0, 1))
@@ -201,7 +209,7 @@ def _no_settings() -> Any:
 
 
 def convert_to_float(given: Any) -> float | None:
-    """Return a real number as a float, infinite if it is too great for one; None for anything else.
+    """Return a real number as a float; inf or -inf if it is too large for one. None for anything else, such as a text.
 
     >>> convert_to_float(10**400), convert_to_float(3), convert_to_float("3"), convert_to_float(True)
     (inf, 3.0, None, 1.0)

@@ -45,8 +45,9 @@ def import_scores(
     home: Place | None = None,
     url: str | None = None,
 ) -> dict[str, int]:
-    """Store numbers that were made elsewhere as the scores of metric `name` (a greater number is better), and return
-    how many rows are new, changed, unchanged and without a value.
+    """Store numbers that were made elsewhere as scores of metric `name`, for samples of a stored dataset; a greater
+    number is better. Return how many rows are "new", "changed" and "unchanged", and how many of all rows have no value
+    ("without_value"). Raises ReelsieveError and stores no score if any row is bad or names no sample.
 
     frame: a table of pandas, polars or pyarrow, or a dataset of Hugging Face. A row names a sample of the dataset in
     column `sample`, `caption_id` or `qa_id`, and has its number in column `value` or NAME; a row without a number may
@@ -56,8 +57,6 @@ def import_scores(
     source: who made the numbers, such as "clip-score 2.1"; it is shown in place of the models of other metrics. Numbers
     of the same name and source update earlier ones, which become history; another source replaces the earlier source.
     home, url: as in `connect`.
-
-    Raises ReelsieveError, and stores nothing, where a row cannot be understood or names no sample.
     """
     from assets.datasets import require_dataset
     from assets.ingest.hygiene import is_storable

@@ -34,10 +34,9 @@ def build_sample(
     video: int = 1,
     system: str = "",
 ) -> PendingSample:
-    """Return a caption with its references and keypoints as a sample of this number. Raises ReelsieveError where ingest
-    would refuse them.
-
-    state: that of the video with the number `video`.
+    """Return a caption with its references and keypoints as a sample that scorers take. number: the sample's id. state:
+    that of its video, whose id is `video`. Raises ReelsieveError where ingest would refuse a text or field; an empty
+    caption passes.
     """
     from assets.unstored_samples import build_unstored_inputs
     from db.scores.pending import PendingSample
@@ -54,8 +53,9 @@ def build_sample(
 
 
 def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
-    """Return the scorer of a metric with these settings by name; models are shared with other scorers of this process.
-    Raises ReelsieveError for an unknown or bad setting.
+    """Return the scorer of a metric with these settings by name. The last 16 scorers are kept and returned again for
+    equal settings; models are shared within this process. Raises ReelsieveError for an unknown or bad setting, and
+    KeyError for an unknown metric.
     """
     return _make_scorer(metric, json.dumps(settings, sort_keys=True, default=str))
 
@@ -121,8 +121,9 @@ def _validate(name: str, kind: str, fields: dict[str, Any]) -> Any:
 
 
 def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[StoredVideo]]:
-    """Return the state of a video, and a list with its file under this number if it decodes; no video gives "text_only"
-    and an empty list. Raises ReelsieveError if there is no such file.
+    """Return (state of a video, list with its file). The list is empty if the file does not decode; None for `given` is
+    "text_only" with an empty list. given: a path or an address, which is fetched. number: the video's id. Raises
+    ReelsieveError if there is no such file.
     """
     from pathlib import Path
 

@@ -30,41 +30,45 @@ _ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
 
 
 class Connection:
-    """A database of Reelsieve, read by a role that can change nothing. `connect` makes one."""
+    """A database of Reelsieve, read by a role that can change nothing; `connect` makes one. Its methods query the
+    database at every call, and return pandas tables, or pyarrow tables if pandas is not installed.
+    """
 
     def __init__(self, url: URL) -> None:
         self._url = url
 
     @raise_reelsieve_errors
     def datasets(self) -> Any:
-        """Return a table with a row for every dataset: its counts of everything, as view `dataset_summary` has them."""
+        """Return a table with a row for every dataset, by name, with the columns of view `dataset_summary`: its numbers
+        of videos, samples, scores and so on.
+        """
         return self.sql("SELECT * FROM dataset_summary ORDER BY dataset")
 
     @raise_reelsieve_errors
     def scores(self, dataset: str) -> Any:
-        """Return a table with a row for every sample of a dataset: scores, statuses, simple scores and facts, as view
-        `sample_scores` has them. Raises ReelsieveError for an unknown dataset.
+        """Return a table with a row for every sample of a dataset, scored or not: scores, statuses, simple scores and
+        facts, as view `sample_scores` has them. Raises ReelsieveError for an unknown dataset.
         """
         return self._query_dataset("SELECT * FROM sample_scores WHERE dataset = {} ORDER BY kind, sample", dataset)
 
     @raise_reelsieve_errors
     def ratings(self, dataset: str) -> Any:
         """Return a table with a row for every current rating of a dataset's samples: sample, kind, system, rater,
-        aspect and value.
+        aspect and value. Raises ReelsieveError for an unknown dataset.
         """
         return self._query_dataset(_RATINGS, dataset)
 
     @raise_reelsieve_errors
     def selections(self) -> Any:
-        """Return a table with a row for every frozen selection, those of dropped datasets included, with its recipe as
-        `spec`.
+        """Return a table with a row for every frozen selection, the oldest first: its number, dataset, sizes, threshold
+        (as `cutoff`), time, and recipe (as `spec`). Selections of dropped datasets are included.
         """
         return self.sql(_SELECTIONS)
 
     @raise_reelsieve_errors
     def selection(self, selection_id: int) -> Any:
-        """Return a table with the samples of a frozen selection, the best first. Raises ReelsieveError for an unknown
-        number.
+        """Return a table with the samples of a frozen selection, the best first: rank, value, text, scores and other
+        columns as they were frozen. Raises ReelsieveError for an unknown number, and for a selection without samples.
         """
         rows = self.sql(_ITEMS.format(int(selection_id)))
         if not len(rows):
@@ -73,9 +77,11 @@ class Connection:
 
     @raise_reelsieve_errors
     def sql(self, query: str) -> Any:
-        """Return the answer to one SQL statement as a pandas table; as a pyarrow table if pandas is not installed.
+        """Return all rows of one SQL statement as a pandas table; as a pyarrow table if pandas is not installed. In
+        pandas a number that is missing is NaN, and never 0. Raises ReelsieveError for a statement that fails or would
+        change something.
 
-        A number that is missing is NaN, and never 0. docs/sql.md has the views and fifteen questions.
+        docs/sql.md has the views and fifteen questions.
         """
         from db.server.reader import open_read_only_query
 
@@ -102,11 +108,11 @@ class Connection:
 
 @raise_reelsieve_errors
 def connect(home: Place | None = None, url: str | None = None) -> Connection:
-    """Open the database of a home folder, whose server is started if it does not run, or of a server by its URL; return
-    a Connection that only reads.
+    """Open the database of a home folder, or of a server by its URL, and return a Connection that only reads. Starts
+    the home's server if it does not run, and brings the tables up to date. Without home and url, the settings of
+    commands count. Raises ReelsieveError where there is no data.
 
-    Without home and url, the ones that a command would use count: REELSIEVE_HOME and CURATION_DB_URL, else the nearest
-    folder `.reelsieve`. Raises ReelsieveError where there is no data.
+    Commands use REELSIEVE_HOME and CURATION_DB_URL, else the nearest folder `.reelsieve`.
 
     >>> import reelsieve as rs
     >>> rs.connect("no such home")
@@ -122,8 +128,8 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
 
 
 def find_connection_url(home: Place | None, url: str | None) -> URL:
-    """Return the URL of the database that `connect` opens; starts the home's server. Raises ReelsieveError if there is
-    no data.
+    """Return the URL of the database that `connect` opens: that of `url`, of the folder `home`, or of the settings of
+    commands. Starts the home's server if it does not run. Raises ReelsieveError if the home has no data.
     """
     from assets.own_home import open_home
     from db.server.embedded import find_or_start_server
@@ -147,12 +153,12 @@ def find_connection_url(home: Place | None, url: str | None) -> URL:
 def select(
     recipe: Mapping[str, Any] | Place, dataset: str, *, home: Place | None = None, url: str | None = None
 ) -> dict[str, Any]:
-    """Freeze a selection of a dataset by a recipe, a mapping or a YAML file, and return its numbers, as `reelsieve
-    select --recipe --json` prints them.
+    """Freeze a selection of a dataset in the database, and return the JSON that `reelsieve select --recipe --json`
+    prints: selection_id, n, n_eligible, cutoff, score_hash and others. recipe: a mapping, or the path of a YAML file.
+    Runs that command in a process of its own.
 
-    These are selection_id, n, n_eligible, cutoff, score_hash and others. The same recipe and scores give the same
-    selection. home, url: as in `connect`. Raises ReelsieveError for a recipe without a size, and lists how many samples
-    some sizes would keep.
+    The same recipe and scores give the same selection. home, url: as in `connect`. Raises ReelsieveError for a bad
+    recipe, and for one without a size; then the message lists how many samples some sizes would keep.
 
     >>> import reelsieve as rs
     >>> rs.select({"by": "vcs", "kep": 0.5}, "mine")

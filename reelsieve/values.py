@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 @raise_reelsieve_errors
 def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
-    """Return the VCS of a caption as an Outcome (a value, or a status and its reason): the best value over the
-    references, compared chunk by chunk. See docs/metrics/vcs.md.
+    """Return the VCS of a caption as an Outcome: a value, or a status and its reason. The value is the best one over
+    the references, which are compared with the caption chunk by chunk. settings: models and parameters by the names of
+    docs/settings.md, in small letters and without REELSIEVE_. See docs/metrics/vcs.md.
 
     Raises ReelsieveError for arguments that cannot be used. A caption that cannot be scored has a status and a reason.
 
@@ -37,8 +38,9 @@ def vcs(references: Caption | Sequence[Caption], caption: Caption, **settings: A
 
 @raise_reelsieve_errors
 def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **settings: Any) -> Outcome:
-    """Return the VCS of a short caption as an Outcome (a value, or a status and its reason), compared word by word. See
-    docs/metrics/vcs.md. Arguments and errors are those of `vcs`.
+    """Return the VCS of a short caption as an Outcome: a value, or a status and its reason. The value is the best one
+    over the references, which are compared with the caption word by word. Arguments and errors are those of `vcs`. See
+    docs/metrics/vcs.md.
 
     >>> import reelsieve as rs
     >>> rs.vcs_short("A man opens a red door slowly.", "A man opens a red door slowly.").value
@@ -49,8 +51,9 @@ def vcs_short(references: Caption | Sequence[Caption], caption: Caption, **setti
 
 @raise_reelsieve_errors
 def evqa(video: str | os.PathLike[str], caption: Caption, **settings: Any) -> Outcome:
-    """Return the EVQAScore of a caption as an Outcome (a value, or a status and its reason), from the frames of a
-    video: a file, or an address as in a manifest.
+    """Return the EVQAScore of a caption as an Outcome: a value, or a status and its reason. It compares the caption
+    with frames of the video, which is a file or an address as in a manifest. settings: as in `vcs`. Raises
+    ReelsieveError if there is no such file.
 
     Name a real encoder by `image_text_encoder` and `image_text_checkpoint`: the built-in one only works on the demo, so
     that without these settings the status is "no_model". See docs/metrics/evqa.md.
@@ -71,10 +74,11 @@ def ecs(
     references: Caption | Sequence[Caption] = (),
     **settings: Any,
 ) -> Outcome:
-    """Return the ECS of a caption as an Outcome (a value, or a status and its reason): the share of the keypoints that
-    the caption entails. See docs/metrics/ecs.md.
+    """Return the ECS of a caption as an Outcome: a value, or a status and its reason. The value is the share of the
+    keypoints that the caption entails. references: only their times are used. settings: as in `vcs`. See
+    docs/metrics/ecs.md.
 
-    references: only their times are used. If caption, keypoints and a reference have times, the value is SodaM's F1.
+    If caption, keypoints and a reference have times, the value is SodaM's F1.
 
     >>> import reelsieve as rs
     >>> outcome = rs.ecs(["A dog runs.", "It rains."], "A small dog runs over the lawn.")
@@ -92,10 +96,11 @@ def qeva(
     video: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Return the QEVA of a caption as an Outcome (a value, or a status and its reason): coverage, factuality and
-    chronology, measured by questions and answers. See docs/metrics/qeva.md.
+    """Return the QEVA of a caption as an Outcome: a value, or a status and its reason. It measures coverage, factuality
+    and chronology by questions and answers. settings: as in `vcs`. See docs/metrics/qeva.md.
 
-    References and keypoints stand for the video, unless `qeva_video_model` names a model, which looks at `video`.
+    References and keypoints are used in place of the video, unless `qeva_video_model` names a model, which looks at
+    `video`.
 
     >>> import reelsieve as rs
     >>> rs.qeva([], "A man opens a door. A dog runs out.").status

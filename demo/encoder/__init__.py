@@ -13,7 +13,7 @@ __all__ = ["make_demo_encoder"]
 
 
 def make_demo_encoder(folder: Path = FOLDER) -> OpenClipEncoder:
-    """Return the demo's image-text encoder, or one that `lab.encoder.train` wrote to another folder. Its first use
-    loads the weights.
+    """Return the demo's image-text encoder, which knows only drawn shapes. Its first use loads the weights. folder:
+    where its files are; `lab.encoder.train` may have written others there.
     """
     return OpenClipEncoder(str(folder / CONFIGURATION), str(folder / WEIGHTS), name="demo encoder")

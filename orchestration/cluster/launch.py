@@ -28,8 +28,11 @@ def run_scoring_on_ray(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """Score the pending samples of a dataset by actors on Ray; yield (shard key, number of results written by metric)
-    for every shard that this process completed.
+    """Score the pending samples of a dataset by actors on Ray, and store the results. Yield (shard key, number of
+    results written by metric) for every shard that this process completed. options, shards: as in `run_scoring`; None
+    for no options and for all shards.
+
+    Starts Ray on this machine, unless RAY_ADDRESS names a cluster.
 
     Raises RayMissing, NoCluster, ActorSizeError and WorkIdentityDiffers, in addition to the errors of run_scoring.
     """

@@ -27,20 +27,22 @@ TRIES = 3
 
 
 class WorkIdentityDiffers(RuntimeError):
-    """Raised when an actor's machine has another database, other settings or another version than this command."""
+    """Raised when an actor sees another dataset or makes other scorers than this command, because its machine has
+    another database, other settings or another version.
+    """
 
     plain = True
 
 
 class NoActors(RuntimeError):
-    """Raised when actors end before they can begin; the message has the reason that Ray gives."""
+    """Raised when five actors in a row end before any of them begins; the message has the reason that Ray gives."""
 
     plain = True
 
 
 class RayActorPool:
-    """Ray actors of one size that compute the steps of a run and keep their models loaded. They end with the connection
-    to Ray.
+    """Ray actors of one size that compute the steps of a run, one step at a time, and keep their models loaded. Actors
+    are started when steps need them, and they end with the connection to Ray.
     """
 
     def __init__(self, size: PoolSize, concerns: tuple[Dataset, Sequence[str]], work_identity: str) -> None:
@@ -54,11 +56,11 @@ class RayActorPool:
         self._working: dict[Any, tuple[Any, Step]] = {}
 
     def compute_steps(self, steps: Sequence[Step], tell: LineWriter) -> Iterator[list[tuple[str, Any]]]:
-        """Compute steps of one shard each by actors; yield every step's list of (key, result) when it ends, in any
-        order.
+        """Compute steps of one shard each by actors, and yield the list of (key, result) of every step when it ends, in
+        any order. A step whose actor died is given to another actor. tell: called with lines of progress.
 
-        Raises the error of a step at once, WorkIdentityDiffers, NoActors, and at the end GivenUp for steps at which
-        three actors died.
+        Raises the error of a step at once, WorkIdentityDiffers and NoActors; and at the end StepAbandoned for steps at
+        which three actors died. Actors that still work when an error is raised are killed.
         """
         left, died = deque(steps), Counter[str]()
         try:

@@ -11,14 +11,16 @@ from assets.scores.registry import list_source_classes
 
 
 class ActorSizeError(ValueError):
-    """Raised when no machine has room for an actor of the size that the settings ask for."""
+    """Raised when no machine has room for an actor of the size that the settings ask for, or when that size is a whole
+    GPU and a part of another.
+    """
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The numbers of cores and GPUs of one machine of the cluster."""
+    """The numbers of cores (cpus) and GPUs of one machine of the Ray cluster."""
 
     cpus: float
     gpus: float = 0.0
@@ -26,7 +28,9 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """A number of actors, and the cores and GPUs (or part of a GPU) that every one of them takes of its machine."""
+    """The size of a pool: the number of actors `n`, and the cores and GPUs that one actor takes of its machine. A
+    fraction of `gpus` is a part of one GPU.
+    """
 
     n: int
     cpus: float
@@ -34,7 +38,9 @@ class PoolSize:
 
 
 class ActorSettings(Protocol):
-    """The settings that pool sizes are computed from. A number of actors of None means as many as fit."""
+    """The settings that pool sizes are computed from. ray_actors, ray_gpu_actors: numbers of actors without and with a
+    GPU; None for as many as fit. ray_cpus, ray_gpus: cores and GPUs per actor; actors without a GPU take only cores.
+    """
 
     ray_actors: int | None
     ray_cpus: float
@@ -45,8 +51,8 @@ class ActorSettings(Protocol):
 def choose_pool_sizes(
     machines: Sequence[Machine], metrics: Iterable[str], settings: ActorSettings
 ) -> dict[str, PoolSize]:
-    """Return the size of the pool without GPUs ("cpu") and of the pool with GPUs ("gpu"); a pool without actors is left
-    out. Raises ActorSizeError.
+    """Return the sizes of the pool without GPUs ("cpu") and of the pool with GPUs ("gpu") for a run of these metrics; a
+    pool without actors is left out. machines: those of the cluster. Raises ActorSizeError.
 
     If there is only one pool, it computes all steps. An actor is one process and loads a model once, for all
     metrics that need it: by default one actor uses a GPU, and two actors with half a GPU would load the models

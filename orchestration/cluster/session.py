@@ -41,11 +41,12 @@ def check_ray_installed() -> None:
 
 @contextmanager
 def connect_to_ray(cpus: float) -> Iterator[None]:
-    """Connect this process to the cluster of RAY_ADDRESS until the block ends, or start one on this machine with at
-    least so many cores. Raises NoCluster.
+    """Connect this process to the Ray cluster of RAY_ADDRESS until the block ends. Without that variable, start one on
+    this machine with `cpus` cores, rounded up, or as many as the machine has if these are more. Standard output is
+    discarded meanwhile. Raises NoCluster.
 
-    Such a cluster listens only on loopback, asks for a token, has no dashboard and reports no usage statistics. Sets
-    environment variables of Ray before it imports Ray.
+    A cluster that is started here listens only on loopback, asks for a token, has no dashboard and reports no usage
+    statistics. Sets environment variables of Ray before it imports Ray.
     """
     address = os.environ.get("RAY_ADDRESS")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

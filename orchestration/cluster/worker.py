@@ -19,8 +19,9 @@ from orchestration.installation import get_installation
 
 
 def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: Sequence[str]) -> str:
-    """Return a text that is equal in two processes exactly if they see the same dataset and make the same scorers of
-    these metrics. Loads no model.
+    """Return a text that is equal in two processes if they see the same dataset and make the same scorers for these
+    metrics. It has the dataset's name and time of creation, read from the database, and the scorers' fingerprints.
+    Loads no model.
 
     Two processes with equal identities work on the same rows with the same models and parameters.
     """
@@ -33,19 +34,25 @@ def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: 
 
 
 class RayWorker:
-    """A Ray actor that computes steps of runs. Its settings come from the environment of its machine."""
+    """A Ray actor that computes steps of runs, one at a time, and keeps its models loaded. Its settings come from the
+    environment of its machine.
+    """
 
     def __init__(self) -> None:
         """Create the actor. Database and models are opened when a step needs them."""
         self._curation = get_installation().curation
 
     def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
-        """Return this actor's place (process and host) and its work identity for the dataset and metrics."""
+        """Return this actor's place as text (process id and host name), and its work identity for the dataset and
+        metrics, as `build_work_identity` gives it.
+        """
         return f"process {os.getpid()} on host {socket.gethostname()}", build_work_identity(
             self._curation, computed_dataset, metrics
         )
 
     def compute_step(self, step: Step) -> list[tuple[str, Any]]:
-        """Compute a step, store its results in the database, and return its list of (key, result)."""
+        """Compute one step, store its results in the database, and return the list of (key, result) that
+        `assets.steps.compute_step` yields: the key is a metric for a source, and a partition key for scores.
+        """
         with keep_files_private():
             return list(compute_step(self._curation, step, lambda _: None))

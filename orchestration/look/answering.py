@@ -33,13 +33,15 @@ HEADERS = {
 
 
 class PageNotFound(ValueError):
-    """Raised when an address names a sample or a video that does not exist."""
+    """Raised when an address names a sample or a video that the dataset does not have."""
 
     plain = True
 
 
 class HeaderMiddleware:
-    """ASGI middleware that adds security headers to every answer, and keeps browsers from storing pages."""
+    """ASGI middleware that adds security headers to every answer of an inner application. Answers that have no
+    Cache-Control header also get "no-store", so that browsers do not keep them.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -61,13 +63,16 @@ TEMPLATES = make_template_environment(Path(__file__).parent / "templates")
 
 
 def render_look_page(name: str, status: int = 200, **values: Any) -> Response:
-    """Return the HTML response of a template of the look pages, rendered with these values."""
+    """Return the HTML response made from a template of the look pages. name: file name of the template. status: the
+    HTTP status. values: the variables of the template.
+    """
     return HTMLResponse(TEMPLATES.get_template(name).render(**values), status)
 
 
 def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """Return the page function with its errors answered by one sentence and a fitting status: as JSON to a script, else
-    as HTML. A fault of the program is also written to a log file.
+    """Return the page function wrapped so that it never raises: an error gives a response of one sentence and a status
+    of 400, 404, 500 or 503. The sentence is JSON for POST requests and for parts of pages, else an HTML page. A fault
+    of the program is also written to a log file.
     """
 
     @wraps(answer)
@@ -98,7 +103,7 @@ def _explain_failure(error: Exception) -> tuple[int, str]:
 
 
 def build_change_response(is_done: bool, done: str, why: str) -> JSONResponse:
-    """Return the JSON response to a change of the database: the sentence `done` if it was made, else status 409 and the
-    reason `why`.
+    """Return the JSON response to a request that changes the database: {"message": done} with status 200 if the change
+    was made, else {"message": why} with status 409. done, why: sentences for people.
     """
     return JSONResponse({"message": done if is_done else why}, 200 if is_done else 409)

@@ -57,14 +57,14 @@ from orchestration.look.view import (
 
 
 class RowIdConvertor(Convertor[int]):
-    """Starlette's convertor for the number of a database row in a path; a number of more than 30 digits becomes 2^63,
-    which no row has.
+    """Starlette's convertor for the id of a database row in a path. An id of more than 30 digits becomes 2^63, which no
+    row has.
     """
 
     regex = "[0-9]+"
 
     def convert(self, value: str) -> int:
-        """Return these digits as an int, or 2^63 if there are more than 30 of them."""
+        """Return the decimal digits of a path as an int; 2^63 if there are more than 30 of them."""
         return int(value) if len(value) <= 30 else 2**63
 
     def to_string(self, value: int) -> str:
@@ -86,10 +86,12 @@ FOR_A_DAY = {"Cache-Control": "private, max-age=86400"}
 
 @dataclass(frozen=True)
 class LookPages:
-    """The pages below /look, as methods from a request to a response; each reads the database of one installation.
+    """The pages below /look for samples, videos and selections, as methods from a request to a response. They read the
+    database of one installation. make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages
+    are served too. draws: a cache of draws of captions for rating; None for a new one. explain_lock: lets one score be
+    explained at a time.
 
-    make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages are served too. draws: a cache
-    of draws of captions that is filled already.
+    Methods raise errors for addresses that cannot be answered; `make_app` wraps them so that errors become responses.
     """
 
     engine: Engine
@@ -100,11 +102,15 @@ class LookPages:
 
     @cached_property
     def scorers(self) -> Mapping[str, Scorer]:
-        """One scorer for every metric, by name, made at the first access; their models are not loaded."""
+        """One scorer for every metric, by name. They are made at the first access and kept; their models are not loaded
+        then.
+        """
         return self.make_scorers()
 
     def make_app(self) -> ASGIApp:
-        """Return the ASGI application that serves all pages below /look, those for rating and labelling included."""
+        """Return the ASGI application that serves all pages below /look, including those for rating and labelling. / is
+        redirected to /look, errors become responses of one sentence, and every answer has security headers.
+        """
         dataset_path = "/look/{dataset}"
         pages = {
             "/look": self.render_datasets,
@@ -128,7 +134,7 @@ class LookPages:
         return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
 
     def require_dataset(self, request: Request) -> Dataset:
-        """Return the dataset that the request's address names. Raises UnknownDataset."""
+        """Return the dataset that the path of the request names. Reads the database; raises UnknownDataset."""
         return require_dataset(self.engine, request.path_params["dataset"])
 
     @contextmanager
@@ -149,7 +155,7 @@ class LookPages:
     # Pages.
 
     def render_datasets(self, request: Request) -> Response:
-        """Return the page with all datasets and their numbers of samples."""
+        """Return the page that lists the datasets of the database with their numbers of samples."""
         with self.engine.connect() as connection:
             datasets = [
                 (dataset.name, count_samples(prepare_query(connection, PageView().build_sample_query(dataset))))
@@ -158,8 +164,9 @@ class LookPages:
         return render_look_page("datasets.html", datasets=datasets)
 
     def render_grid(self, request: Request) -> Response:
-        """Return the page with a grid of sample cards. A condition that cannot be used gives status 400, with the
-        reason next to its field and no cards.
+        """Return the page with a grid of at most 24 sample cards, and a link to the next ones. The address gives
+        conditions, order and shown columns. A condition or place that cannot be used gives status 400, with the reason
+        next to its field and no cards.
         """
         with self._open_view(request) as (view, prepared):
             columns = list_suggested_columns(prepared)
@@ -188,8 +195,9 @@ class LookPages:
         return {"most": MOST_COUNTED, "uncounted": UNIQUE_COLUMNS, "has_lineage": self.has_lineage}
 
     def render_histogram(self, request: Request) -> Response:
-        """Return a part of a page: the histogram of a column under the view's other conditions, or the counts of its
-        values where they are no numbers.
+        """Return a part of a page about the column that the address names: a histogram of its numbers, or the counts of
+        its 24 most frequent other values. All counts are of samples that meet the conditions on other columns, and kept
+        ones meet all conditions. Raises FilterError for an unknown column, and for one whose values are unique.
         """
         column = request.query_params.get("column", "")
         with self._open_view(request) as (view, prepared):
@@ -222,8 +230,8 @@ class LookPages:
         )
 
     def render_sample(self, request: Request) -> Response:
-        """Return the page of one sample: video, references, ratings, facts, history, and every score with its
-        explanation. Raises PageNotFound.
+        """Return the page of one sample: video, references, ratings, facts, earlier scores, and every present score
+        with its explanation. Explaining may load models. Raises PageNotFound.
         """
         dataset, sample_id = self.require_dataset(request), request.path_params["sample_id"]
         with self._open_view(request) as (view, prepared):
@@ -278,7 +286,7 @@ class LookPages:
         return {"metric": metric, "explained": explained, "explanation": explained.explanation, "links": sentence_links}
 
     def render_video(self, request: Request) -> Response:
-        """Return the page with all samples of a video side by side. Raises PageNotFound."""
+        """Return the page of one video with all its samples and references. Raises PageNotFound."""
         dataset, video_id = self.require_dataset(request), request.path_params["video_id"]
         with self._open_view(request) as (view, prepared):
             video = self._require_video(prepared.connection, dataset, video_id)
@@ -303,13 +311,15 @@ class LookPages:
         return video
 
     def send_video_file(self, request: Request) -> Response:
-        """Return a response that sends the video file, or the range of it that the request asks for. Raises NoPicture
-        if there is none.
+        """Return a response that sends the file of a video, or the range of bytes that the request asks for. Browsers
+        may keep it for a day. Raises PageNotFound, and NoPicture if the video has no file to show.
         """
         return VideoFileResponse(self._require_asked_video(request), FOR_A_DAY)  # type: ignore[return-value]  # an ASGI application
 
     def send_frame_sheet(self, request: Request) -> Response:
-        """Return a JPEG response with some frames of a video on one sheet. Raises NoPicture if there is none."""
+        """Return a response with a JPEG of up to four frames of a video. Browsers may keep it for a day. Raises
+        PageNotFound, and NoPicture if the video has no file to show.
+        """
         return Response(
             render_frame_sheet(self._require_asked_video(request)), media_type="image/jpeg", headers=FOR_A_DAY
         )
@@ -323,8 +333,8 @@ class LookPages:
     # The samples of a view as a selection and as SQL.
 
     def render_selection(self, request: Request) -> Response:
-        """Return the page that previews the selection of all samples of the view: its recipe and what it would take.
-        Nothing is frozen.
+        """Return the page that previews a selection of all samples of the view: its recipe, its size, and the command
+        that makes it. Nothing is frozen. Raises SelectionError for a view without samples, and FilterError.
         """
         dataset, recipe, view = self._build_recipe(request)
         seen = preview_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
@@ -340,7 +350,10 @@ class LookPages:
         )
 
     def freeze_selection(self, request: Request) -> Response:
-        """Freeze the selection of all samples of the view, and return its number and size in a sentence, as JSON."""
+        """Freeze a selection of all samples of the view in the database. Return JSON with a sentence that has its
+        number, its size, and whether it was made before. Raises SelectionError for a view without samples, and
+        FilterError.
+        """
         dataset, recipe, _ = self._build_recipe(request)
         made = make_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         known = "" if made.is_new else ", made before and unchanged"
@@ -362,7 +375,9 @@ class LookPages:
         return prepared.query.dataset, Recipe(**fields, kind="all" if len(kinds) > 1 else None), view
 
     def render_sql(self, request: Request) -> Response:
-        """Return the page with an SQL statement that gives the samples of the view."""
+        """Return the page with an SQL statement that selects the samples of the view in their order, and the command
+        that runs it.
+        """
         with self._open_view(request) as (view, prepared):
             statement = build_sql(prepared)
         command = shlex.join(["reelsieve", "sql", statement])

@@ -27,16 +27,16 @@ ANSWERS = {"yes": True, "no": False}
 
 @dataclass(frozen=True, slots=True)
 class LabelSession:
-    """The state of a labelling page, as its address holds it: the rater, and the (keypoint, sample) ids that the rater
-    skipped.
+    """The state of a labelling page, as its address holds it: the person who labels, and `skipped`, the pairs (keypoint
+    id, sample id) that this person skipped.
     """
 
     rater: LabelRater
     skipped: tuple[tuple[int, int], ...] = ()
 
     def format_query(self, *, skip: KeypointQuestion | None = None, with_skipped: bool = True) -> str:
-        """Return the query string of an address with this state, `?` included. `skip` adds a keypoint to the skipped
-        ones; without `with_skipped` the earlier ones are left out.
+        """Return the query string of an address with this state, beginning with `?`. skip: a keypoint and caption to
+        add to the skipped ones; None to add none. with_skipped: whether the pairs skipped earlier are kept.
         """
         skipped = (*(self.skipped if with_skipped else ()), *([] if skip is None else [skip[:2]]))
         parameters = [("rater", self.rater.name), ("seed", str(self.rater.seed))]
@@ -45,12 +45,16 @@ class LabelSession:
 
 @dataclass(frozen=True, slots=True)
 class LabelPages:
-    """The pages where people label keypoints, as methods from a request to a response."""
+    """The pages where people say whether a caption covers a keypoint, as methods from a request to a response. They
+    read and write the database of one installation.
+    """
 
     engine: Engine
 
     def list_routes(self, dataset_path: str) -> list[Route]:
-        """Return the routes of the labelling pages, below this path of a dataset."""
+        """Return the routes of the labelling pages: the question, the answer, and taking it back. dataset_path: the
+        path of a dataset's pages, such as "/look/{dataset}".
+        """
         return [
             Route(f"{dataset_path}/rate/facts", catch_page_errors(self.render_fact)),
             Route(f"{dataset_path}/rate/facts", catch_page_errors(self.accept_answer), methods=["POST"]),
@@ -58,8 +62,9 @@ class LabelPages:
         ]
 
     def render_fact(self, request: Request) -> Response:
-        """Return the page with the next keypoint to label and its caption and video; without a rater's name, the page
-        that asks for it.
+        """Return the page with the next keypoint to label, with its caption and video. It has no question if none is
+        left. Without a person's name in the address, return the page that asks for it. Raises BadAnswer for an address
+        that is not valid.
         """
         session = self._parse_session(request, named=False)
         dataset = session.rater.dataset
@@ -74,8 +79,9 @@ class LabelPages:
         return render_look_page("facts.html", dataset=dataset.name, session=session, fact=fact, n=n, **shown)
 
     def accept_answer(self, request: Request) -> Response:
-        """Store the label that the address holds and report as JSON that it is stored; status 409 if it was labelled,
-        changed or dropped meanwhile. Raises BadAnswer.
+        """Store the label that the address holds, "yes" or "no" for a keypoint and a sample. Return JSON that it is
+        stored; status 409 if the pair was labelled, changed or dropped meanwhile. Raises BadAnswer for an address that
+        is not valid.
         """
         session, parameters = self._parse_session(request), request.query_params
         covered, ids = (
@@ -91,7 +97,9 @@ class LabelPages:
         return build_change_response(is_stored, "stored", why)
 
     def undo_answer(self, request: Request) -> Response:
-        """Delete the rater's last label and report that as JSON; status 409 if there is none."""
+        """Delete the last label of the person whom the address names. Return JSON that it is taken back; status 409 if
+        there is none. Raises BadAnswer for an address that is not valid.
+        """
         rater = self._parse_session(request).rater
         with self.engine.begin() as connection:
             is_gone = delete_last_label(connection, rater)

@@ -25,21 +25,22 @@ _SHEETS = 512
 
 
 class NoPicture(ValueError):
-    """Raised when a video cannot be shown; the message gives the reason."""
+    """Raised when a video, or a sheet of its frames, cannot be shown; the message gives the reason."""
 
     plain = True
 
 
 class VideoFileResponse:
-    """ASGI response with the file of a video, or the range of it that the request asks for. Only the file that was
-    ingested is sent.
+    """ASGI response with the file of a video, or the range of bytes that the request asks for. Only the file that was
+    ingested is sent. video: the columns of a row of table `video`, with its key as "video". headers: added to the
+    response.
 
     The path comes only from the database, never from the request.
     """
 
     def __init__(self, video: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        """Open the file of a video, given as its columns, with its key as "video". Raises NoPicture if it has no file
-        to show.
+        """Hold the file of a video until it is sent; a remote one is fetched. Raises NoPicture if there is no file to
+        show, or another one than was ingested.
         """
         if reason := explain_missing_file(video):
             raise NoPicture(reason)
@@ -55,7 +56,9 @@ class VideoFileResponse:
         self._response = FileResponse(path, media_type=kind, headers=dict(headers))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the file; the local copy of a remote file is kept until then."""
+        """Send the file, or the part of it that the request asks for. The local copy of a remote file is kept until
+        then.
+        """
         try:
             await self._response(scope, receive, send)
         finally:
@@ -65,7 +68,9 @@ class VideoFileResponse:
 
 
 def explain_missing_file(video: Mapping[str, Any]) -> str | None:
-    """Return the reason why a video has no file to show; None if it has one. Reads only the columns of the video."""
+    """Return the reason why a video has no file to show: it came without one, or its file does not decode. None in
+    other cases, also if the file is gone. Reads only `video`, the columns of a row of table `video`, and no file.
+    """
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return "this video came without a file"
     if video["status"] == "undecodable":
@@ -74,8 +79,8 @@ def explain_missing_file(video: Mapping[str, Any]) -> str | None:
 
 
 def render_frame_sheet(video: Mapping[str, Any]) -> bytes:
-    """Return a JPEG with some frames of a video, two in a row. The last 512 sheets are kept in memory. Raises
-    NoPicture.
+    """Return a JPEG with up to four frames of a video, two in a row. video: the columns of a row of table `video`, with
+    its key as "video". The last 512 sheets are kept in memory. Raises NoPicture if no frame can be read.
     """
     return _render_frame_sheet(tuple(video.items()))
 

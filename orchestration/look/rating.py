@@ -53,17 +53,18 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class BadAnswer(ValueError):
-    """Raised when an address holds no valid answer, rater or aspect; the message gives the reason and the remedy."""
+    """Raised when an address of a rating or labelling page is not valid, such as one with a bad answer, rater or
+    aspect; the message gives the reason and the remedy.
+    """
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class RatingSession:
-    """The state of a rating page, as its address holds it: rater, aspect, scale, skipped captions, and the question to
-    settle.
-
-    scale: None for pairs. to_settle: the question that captions are drawn for; "" for a random order.
+    """The state of a rating page, as its address holds it. scale: a name of SCALES; None if pairs are compared.
+    skipped: ids of the captions or pairs that the rater skipped. to_settle: the question that captions are drawn for;
+    "" for a random order.
     """
 
     rater: Rater
@@ -73,12 +74,14 @@ class RatingSession:
 
     @property
     def answers(self) -> Mapping[str, float]:
-        """Every answer that can be given with its value: ratings from 1 to 5 on a scale, or 1, 0 and -1 for pairs."""
+        """Values by answer, for every answer that can be given: ratings from 1 to 5 by the scale's marks. For pairs "a"
+        is 1, "tie" 0 and "b" -1; 1 means that the first caption shown is better.
+        """
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
-        """Return the query string of an address with this state, `?` included. `skip` adds captions to the skipped
-        ones; without `with_skipped` the earlier ones are left out.
+        """Return the query string of an address with this state, beginning with `?`. skip: a caption, or the two of a
+        pair, to add to the skipped ones. with_skipped: whether those skipped earlier are kept.
         """
         rater = self.rater
         parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
@@ -89,8 +92,9 @@ class RatingSession:
         return f"?{urlencode([*parameters, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
 
     def format_answer_query(self, items: Sequence[CaptionToRate]) -> str:
-        """Return the query string of the address that takes an answer about these captions: the state, and ids and text
-        hashes of the captions.
+        """Return the query string, beginning with `?`, to which an answer about these captions is sent. It has this
+        state, and the captions' ids and text hashes. items: one caption, or the two of a pair in the order shown. The
+        answer itself is not in it.
         """
         parameters = [(name, text) for item in items for name, text in _list_item_fields(item)]
         return f"{self.format_query()}&{urlencode(parameters)}"
@@ -98,13 +102,17 @@ class RatingSession:
 
 @dataclass(frozen=True, slots=True)
 class RatePages:
-    """The pages where people rate captions, as methods from a request to a response."""
+    """The pages where people rate captions or compare two, as methods from a request to a response. They read and write
+    the database of one installation. draws: a cache of draws of captions that settle a question.
+    """
 
     engine: Engine
     draws: DrawCache
 
     def list_routes(self, dataset_path: str) -> list[Route]:
-        """Return the routes of the rating pages, below this path of a dataset."""
+        """Return the routes of the rating pages: the caption, the answer, taking it back, and progress. dataset_path:
+        the path of a dataset's pages, such as "/look/{dataset}".
+        """
         return [
             Route(f"{dataset_path}/rate", catch_page_errors(self.render_item)),
             Route(f"{dataset_path}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
@@ -113,8 +121,9 @@ class RatePages:
         ]
 
     def render_item(self, request: Request) -> Response:
-        """Return the page with the next caption, or the next two, to rate; without a rater's name or an aspect, the
-        page that asks for them.
+        """Return the page with the next caption, or the next two for pairs, to rate. It has none if none is left.
+        Without a rater's name or an aspect in the address, return the page that asks for them. Raises BadAnswer for an
+        address that is not valid, and BadQuestion.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         if not parameters.get("rater") or not parameters.get("aspect"):
@@ -136,8 +145,8 @@ class RatePages:
         )
 
     def render_progress(self, request: Request) -> Response:
-        """Return a part of a page: how closely the metrics agree with people so far, and how many more ratings are
-        needed.
+        """Return a part of a page for a rater and an aspect: how closely the metrics agree with people so far, and how
+        many more ratings are needed. Raises BadAnswer for an address that is not valid.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         # One state of the database, in one transaction.
@@ -147,8 +156,9 @@ class RatePages:
         return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
 
     def accept_answer(self, request: Request) -> Response:
-        """Store the rating or preference that the address holds and report as JSON that it is stored; status 409 if it
-        was answered, changed or dropped meanwhile. Raises BadAnswer.
+        """Store the rating or preference that the address holds. Return JSON that it is stored; status 409 if the
+        caption was answered in another window, changed or dropped meanwhile. Raises BadAnswer for an address that is
+        not valid, and BadQuestion.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
@@ -176,7 +186,10 @@ class RatePages:
         return self.draws.load(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
 
     def undo_answer(self, request: Request) -> Response:
-        """Delete the rater's last answer about this aspect and report that as JSON; status 409 if there is none."""
+        """Delete the rater's last answer about the aspect that the address names: a preference for pairs, else a
+        rating. Return JSON that it is taken back; status 409 if there is none. Raises BadAnswer for an address that is
+        not valid.
+        """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.begin() as connection:
             is_gone = delete_last_answer(connection, _parse_session(connection, dataset, request.query_params).rater)
@@ -223,8 +236,8 @@ def _parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]
 
 
 def load_caption_context(connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
-    """Return a template's values about the video of a caption: its columns, the reason if it has no file, and then its
-    references.
+    """Return a template's values about the video of a caption. "video": its columns. "no_file": the reason why it has
+    no file to show, or None. "references": their texts if there is no file, else []. video_id: a video of the dataset.
     """
     video = find_video(connection, dataset.dataset_id, video_id)
     assert video is not None, "a foreign key says that every sample has one"
@@ -234,7 +247,7 @@ def load_caption_context(connection: Connection, dataset: Dataset, video_id: int
 
 
 def check_names(rater: str, aspect: str) -> None:
-    """Raise BadAnswer for a rater or an aspect that a manifest would not allow."""
+    """Raise BadAnswer for the name of a rater or an aspect that a manifest would not allow, such as an empty one."""
     names = {"rater": rater, "aspect": aspect}
     if refused := find_fault(names):
         raise BadAnswer(refused.reason)
@@ -246,7 +259,9 @@ def check_names(rater: str, aspect: str) -> None:
 
 
 def parse_whole_number(text: str) -> int:
-    """Return the text as a whole number from 0 to below 2^63. Raises BadAnswer for any other text."""
+    """Return the decimal digits of an address as a whole number from 0 to below 2^63. Raises BadAnswer for any other
+    text, and for more than 30 digits.
+    """
     if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
         raise BadAnswer(f"{text[:40]!r} in the address is not a whole number: open the page again")
     return int(text)

@@ -14,14 +14,16 @@ PATIENCE_S = 1
 
 
 def make_look_pages(installation: Installation, *, has_lineage: bool, draws: DrawCache | None = None) -> LookPages:
-    """Return the look pages of an installation. Opens its database; scorers are made when a page needs them."""
+    """Return the look pages of an installation. Opens its database; scorers are made when a page needs them.
+    has_lineage: whether Dagster's pages are served too. draws: a cache of draws of captions that is filled already;
+    None for a new one.
+    """
     return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws)
 
 
 def serve_look_pages(installation: Installation, port: int, draws: DrawCache | None) -> None:
-    """Serve the look pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt.
-
-    draws: a cache of draws of captions that is filled already; None for an empty one.
+    """Serve the look pages, without Dagster, on 127.0.0.1 at this port. Runs until a signal comes, which leaves here as
+    KeyboardInterrupt. draws: a cache of draws of captions that is filled already; None for a new one.
     """
     config = uvicorn.Config(
         RequestGuard(make_look_pages(installation, has_lineage=False, draws=draws).make_app(), port),

@@ -23,10 +23,9 @@ from db.selection.filters import list_column_names
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """The state of a look page: conditions, order, shown columns, and the row after which the page begins.
-
-    where: a condition of the filter language. only: further conditions, set on histograms. sort: a column, "" for the
-    order of ingest. show: the columns of cards and histograms. after: the place after which the page begins.
+    """The state of a look page, as its address holds it. where: a condition of the filter language. only: further
+    conditions, set on histograms. sort: a column, "" for the order of ingest. show: the columns of cards and
+    histograms. after: the place after which the page begins, as `format_place` writes it; "" for the first page.
     """
 
     where: str = ""
@@ -38,8 +37,8 @@ class PageView:
 
     @classmethod
     def parse(cls, parameters: QueryParams, metrics: Sequence[str]) -> PageView:
-        """Return the view that the parameters of an address describe. Without columns it shows the metrics; without an
-        order, the first metric's best come first.
+        """Return the view that the parameters of an address describe. Without `show` it shows the given metrics.
+        Without `sort` it orders by the first of them, and without `order` from high to low. Conditions are not checked.
         """
         show = parameters.getlist("show") if "show" in parameters else metrics
         return cls(
@@ -52,7 +51,9 @@ class PageView:
         )
 
     def format_query(self, **changes: Any) -> str:
-        """Return the query string of this view after changes, `?` included. A changed view begins at its first page."""
+        """Return the query string of this view, beginning with `?`, after changes of fields by name. A changed or
+        unchanged view begins at its first page, unless `after` is among the changes.
+        """
         changed = replace(self, **{"after": "", **changes})
         # One empty name means that no column is shown; without any name all metrics are.
         pairs = [("where", changed.where)] if changed.where else []
@@ -63,27 +64,31 @@ class PageView:
         return f"?{urlencode(pairs)}"
 
     def list_other_conditions(self, column: str) -> tuple[str, ...]:
-        """Return the conditions that were set by a click on a histogram, except those on this column."""
+        """Return the conditions set on histograms (`only`), except those that name this column and no other."""
         return tuple(text for text in self.only if list_column_names(text) != {column.lower()})
 
     def format_query_without(self, condition: str) -> str:
-        """Return the query string of this view without one condition that was set on a histogram."""
+        """Return the query string of this view without one condition that was set on a histogram; `condition` is its
+        exact text.
+        """
         return self.format_query(only=tuple(text for text in self.only if text != condition))
 
     def format_query_with_condition(self, column: str, condition: str) -> str:
-        """Return the query string of this view with this condition on the column, in place of an earlier one from its
-        histogram.
+        """Return the query string of this view with one more condition, set on the histogram of the column. It replaces
+        earlier conditions on that column only.
         """
         return self.format_query(only=(*self.list_other_conditions(column), condition))
 
     def build_sample_query(self, dataset: Dataset) -> SampleQuery:
-        """Return the query of this view for the database: dataset, all conditions, order and shown columns."""
+        """Return the query of this view for the database: dataset, all conditions, order and shown columns. Conditions
+        are not checked.
+        """
         conditions = tuple(filter(None, (self.where, *self.only)))
         return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show)
 
     def parse_place(self) -> PageEnd | None:
-        """Return the value and sample id after which the page begins; None for the first page. Raises FilterError for a
-        text that is no such place.
+        """Return the place after which the page begins, a value of the ordering column and a sample id; None for the
+        first page. Raises FilterError if `after` is no such place.
         """
         if not self.after:
             return None
@@ -100,13 +105,13 @@ class PageView:
 
     @property
     def condition(self) -> str:
-        """All conditions joined with "and", in the language of filters; an empty text without any."""
+        """All conditions (`where` and `only`) joined with "and", in the language of filters; "" without any."""
         parts = list(filter(None, (self.where, *self.only)))
         return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
 
 
 def format_place(place: PageEnd) -> str:
-    """Return a place between two rows as JSON for an address: value and sample id."""
+    """Return the place after a row as JSON text for an address: [value of the ordering column, sample id]."""
     return json.dumps([place.value, place.sample_id])
 
 
@@ -133,8 +138,9 @@ def format_equality(column: str, value: str | bool | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistogramBar:
-    """One bar of a histogram drawn in 240 by 60 units: its place, the heights of all and of kept samples, its limits as
-    text, and its tooltip.
+    """One bar of a histogram that is drawn 240 units wide and 60 high. x, width: where it is. all, kept: heights for
+    all samples and for the kept ones, which meet all conditions. low, high: the bin's limits as text. tooltip: limits
+    and numbers in words.
     """
 
     x: float
@@ -147,8 +153,8 @@ class HistogramBar:
 
 
 def build_histogram_bars(histogram: Histogram) -> list[HistogramBar]:
-    """Return the bars of a histogram from left to right; a bar with any sample is at least 1 unit high. No counts give
-    an empty list.
+    """Return the bars of a histogram from left to right, one per bin; [] without bins. The largest bin is 60 units
+    high, and heights are rounded up, so that a bar with any sample is at least 1 unit high.
     """
     width, most = 240 / max(1, len(histogram.counts)), max(histogram.counts, default=1)
     bars = []
@@ -164,8 +170,9 @@ def build_histogram_bars(histogram: Histogram) -> list[HistogramBar]:
 
 @dataclass(frozen=True, slots=True)
 class SentenceLink:
-    """A line from a sentence of the caption to the sentence of the reference that it matches, and whether the order
-    breaks there. Sentences count from 1.
+    """A line from a sentence of the caption to the sentence of the reference that it matches. caption, reference:
+    numbers of the sentences from 1. is_broken: whether the explanation notes a break of order there. tooltip: both
+    numbers, the similarity and that note.
     """
 
     caption: int
@@ -175,8 +182,8 @@ class SentenceLink:
 
 
 def build_sentence_links(rows: Sequence[Any]) -> list[SentenceLink]:
-    """Return the links between the sentences of two texts that the rows of a VCS explanation list; an empty list for
-    other explanations.
+    """Return the links between sentences of a caption and of its reference that the rows of a VCS explanation list, in
+    their order. [] for explanations of other metrics, and without rows.
     """
     if not rows or "meets in the reference" not in rows[0]:
         return []

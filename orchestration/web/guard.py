@@ -14,8 +14,9 @@ POLICY_VIOLATION = 1008
 
 
 class RequestGuard:
-    """ASGI middleware that passes on only the requests of our own pages and of programs, and answers all others with an
-    error.
+    """ASGI middleware that passes requests of our own pages and of programs on this machine to an inner application,
+    and refuses those of other web sites. A refused HTTP request gets status 403, 404, 405, 415 or 421 and one sentence;
+    a refused web socket is closed. port: the port on which this server listens.
 
     A request must name this server as its host, so that no foreign name can be pointed here. It must come from no other
     origin. Only a POST of JSON, which no form or link can send, may change anything. No other site may frame our pages.

@@ -26,8 +26,8 @@ location.replace("/asset-groups");
 
 
 class LandingRouter:
-    """ASGI application that serves the first page at /, sends addresses below /look to the look pages, and all others
-    to Dagster.
+    """ASGI application that chooses who answers a request, by its path: / gets the first page, which leads to Dagster's
+    lineage. Paths below /look go to the application `look`, and all others to Dagster's application `app`.
     """
 
     def __init__(self, app: ASGIApp, look: ASGIApp) -> None:

@@ -18,8 +18,9 @@ PATIENCE_S = 1
 
 @contextmanager
 def run_dagster_program(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Start one of Dagster's programs with these arguments and yield its process. When the block ends, the program and
-    all that it started are stopped.
+    """Start a program of Dagster, such as "dagster-daemon", with these arguments, and yield its process. When the block
+    ends, the program and all that it started are stopped, by force after one second. The program is looked for next to
+    the Python interpreter.
     """
     started = subprocess.Popen([str(Path(sys.executable).with_name(program)), *arguments])
     try:

@@ -40,14 +40,16 @@ NO_HOST = "guarded.invalid"
 
 
 class NotGuarded(RuntimeError):
-    """Raised when this version of Dagster's web server cannot be put behind the guard."""
+    """Raised when the installed version of Dagster's web server cannot be put behind the guard."""
 
 
 def serve_interface(installation: Installation, port: int) -> None:
-    """Serve Dagster's web interface and the look pages on 127.0.0.1 until a signal comes or another of its processes
-    ends; then one printed line names that process.
+    """Serve Dagster's web interface and the look pages on 127.0.0.1 at this port. Starts Dagster's code server and
+    daemon as processes, and returns when one of them ends, after a printed line that names it. A signal ends it by
+    KeyboardInterrupt.
 
-    The output of this process and of those that it starts goes to a log; only this line and errors are shown.
+    The output of this process and of those that it starts goes to the log logs/ui.log in the home; only the address,
+    this line and errors are shown.
     """
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
     installation.instance.dispose()

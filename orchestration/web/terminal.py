@@ -10,10 +10,14 @@ from assets.home_files import keep_files_private
 
 
 class LoggedTerminal:
-    """The terminal of a process whose standard output and error go to a log file."""
+    """The terminal of a process whose standard output and error go to a log file; only `print_line` still writes on the
+    terminal. log: the path of the log file.
+    """
 
     def __init__(self, log: Path) -> None:
-        """Send standard output and error of this process, and of those that it starts, to a new log file."""
+        """Send standard output and error of this process, and of those that it starts later, to the file `log`. An
+        earlier file of this name is overwritten.
+        """
         self.log = log
         self._shown: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
         with keep_files_private(), log.open("w") as file:
