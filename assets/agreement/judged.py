@@ -123,7 +123,9 @@ class RunJudgements:
 
 
 def load_judged_snapshot(engine: Engine, dataset: Dataset) -> JudgedSamples:
-    """Load the judged samples of a dataset with the values of all its metrics, from one state of the database."""
+    """Load the judged samples of a dataset, of one kind, with their judgements and the values of all its metrics, from
+    one state of the database. See `load_judged_samples`.
+    """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         return load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
 

@@ -40,7 +40,9 @@ class QuestionState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the ratings show, by more than chance, which of the two is better."""
+        """Whether the ratings show, by more than chance, which of the two is better. False below 10 videos
+        (FEWEST_VIDEOS), and without an answer.
+        """
         return self.answer is not None and self.answer.winner is not None
 
     def explain_blindly(self) -> str:

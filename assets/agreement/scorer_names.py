@@ -12,7 +12,9 @@ LEAST_DIGITS = 4
 
 
 class UnknownScorer(ValueError):
-    """Raised when a scorer name matches none, or more than one; the message lists the scorers."""
+    """Raised when a scorer name matches none, or more than one, or names a metric without an active scorer; the message
+    lists scorers to name, if there are any.
+    """
 
     plain = True
 

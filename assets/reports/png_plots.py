@@ -57,7 +57,9 @@ def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: 
 
 
 def format_markdown_image(png: bytes, text: str) -> str:
-    """Return a PNG as a markdown image that contains its bytes as a data: URI. text: its alternative text."""
+    """Return a PNG as a markdown image that contains its bytes as a data: URI. text: its alternative text, which is not
+    escaped.
+    """
     return f"![{text}](data:image/png;base64,{base64.b64encode(png).decode()})"
 
 

@@ -24,7 +24,7 @@ def escape_for_page(text: str) -> str:
 
 
 def format_number(value: float | None, digits: int = 2) -> str:
-    """Return a number with a fixed number of decimals and a real minus sign, never as −0; a dash for None.
+    """Return a number with `digits` decimals and a real minus sign, never as −0; a dash for None.
 
     >>> format_number(-0.5), format_number(None), format_number(-0.001)
     ('−0.50', '–', '0.00')
@@ -138,7 +138,8 @@ def format_name(name: str) -> str:
 
 
 def format_items(values: Mapping[str, Any]) -> str:
-    """Return values with their names on one line, separated by semicolons. Whole numbers get thousands separators.
+    """Return values with their names on one line, as `name: value`, separated by semicolons. Underscores in names
+    become spaces, and whole numbers get thousands separators.
 
     >>> format_items({"texts_embedded": 1200, "encoder": "a/b"})
     'texts embedded: 1,200; encoder: a/b'

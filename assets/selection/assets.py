@@ -47,7 +47,9 @@ class SelectionConfig(dg.Config):
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """The rows of the dataset that a recipe selects, frozen in the database and written as Parquet."""
+    """The rows of the dataset that a recipe selects, frozen in the database and written as Parquet to folder
+    `selections` of the home.
+    """
     dataset, recipe = require_dataset(curation.engine, context.partition_key), parse_recipe(config.recipe)
     return make_training_subset(curation, dataset, recipe, context.log.info)
 

@@ -186,7 +186,9 @@ def explain_rating_threshold(rating_threshold: RatingThreshold, label: str, *, k
 
 
 def format_estimate(estimate: YoudenEstimate) -> str:
-    """Return a number with its interval as text: `0.31 (0.28 to 0.34)`; without the interval if there is none."""
+    """Return a number with its interval as text, with two decimals: `0.31 (0.28 to 0.34)`; without the interval if
+    there is none.
+    """
     interval = "" if estimate.low is None or estimate.high is None else f" ({estimate.low:.2f} to {estimate.high:.2f})"
     return f"{estimate.value:.2f}{interval}"
 
