@@ -40,8 +40,8 @@ SHOWN_GROUPINGS = ("pooled", "per_video", "per_system", "within_system")
     kinds={"postgres"},
 )
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Correlations of every metric, of simple scores and of raters with people, with intervals over videos, stored in
-    table `agreement`.
+    """Agreement with people's ratings, labels and preferences: coefficients of every metric, simple score and rater,
+    with intervals over videos. Replaces the dataset's rows in table `agreement`.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
@@ -54,8 +54,9 @@ def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 
 
 def format_agreement(rows: list[StoredAgreementRow]) -> dict[str, dg.MetadataValue]:
-    """Return the rows of a dataset's agreement as metadata for Dagster: counts, and markdown tables by aspect. The
-    field `metric` of a row must be the label to show.
+    """Return the rows of a dataset's agreement as metadata for Dagster, by title: counts, and markdown tables for every
+    aspect. Of coefficients with ratings only Kendall's tau-b is shown. The field `metric` of a row must be the label to
+    show. Without rows, the one entry is a text that there are no ratings and no labels.
     """
     correlated: dict[str, list[StoredAgreementRow]] = {}
     decided: dict[str, list[StoredAgreementRow]] = {}

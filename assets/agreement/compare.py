@@ -54,10 +54,11 @@ class NothingToCompare(ValueError):
 
 @dataclass(frozen=True)
 class TwoScorers:
-    """A dataset's samples with the values (n,) of two scorers, NaN for none, and people's judgements of some of them.
+    """Two scorers on one dataset: `samples` are all its samples, and `values` the two scorers' values (n,) for them,
+    NaN for none. sides: the two scorers, with how many samples lack a value. judged: the samples of any kind that
+    people judged. ratings and choices of these are by aspect, baselines by name, as in `JudgedSamples`.
 
-    ratings, choices, baselines: of the judged samples of all kinds, see `JudgedSamples`. baselines are the simple
-    scores that order captions, without the two scorers that are compared.
+    The baselines leave out the majority, and a simple score that is itself one of the two scorers.
     """
 
     samples: list[SampleIds]
@@ -70,11 +71,10 @@ class TwoScorers:
 
 
 def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
-    """Compare two scorers by their names on one dataset: differences, samples that move most in rank, and which one
-    agrees better with people. Reads one state of the database and writes nothing.
-
-    n_movers: how many samples that rise and that fall are listed. Raises UnknownScorer and NothingToCompare, with the
-    remedy.
+    """Compare two scorers on the samples of a dataset that have values of both: how their values differ, which samples
+    move most in rank, and which scorer agrees better with people. first, second: names such as `vcs` or `vcs@3`.
+    n_movers: how many samples are listed that rise, and how many that fall. Reads one state of the database and writes
+    nothing. Raises UnknownScorer or NothingToCompare, with the remedy.
     """
     # One snapshot, so that a run that scores at the same time changes neither scorer's values.
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
@@ -109,7 +109,9 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
 
 
 def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScorer, second: StoredScorer) -> TwoScorers:
-    """Load the values of two scorers for all samples of a dataset, and people's judgements."""
+    """Load the values of two scorers for all samples of a dataset, and people's judgements. A sample without a value,
+    for example with a stale score, has NaN, and is counted by its status.
+    """
     samples = list_dataset_samples(connection, dataset.dataset_id)
     columns = []
     for scorer in (first, second):
@@ -192,7 +194,8 @@ def _explain_no_common(dataset: str, sides: tuple[ComparedScorer, ComparedScorer
 
 def list_differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:
     """List the models, parameters and code version in which two scorers of one metric differ, as (name, value of the
-    first, value of the second). None stands for a missing value; empty for scorers of different metrics.
+    first, value of the second). Names of nested settings are joined by dots, and None stands for a missing value. Empty
+    where nothing differs, and for scorers of different metrics.
     """
     if first.metric != second.metric:
         return ()

@@ -16,7 +16,9 @@ SIGNIFICANCE_LEVEL = 0.05
 
 @dataclass(frozen=True)
 class ComparedScorer:
-    """A scorer in a comparison of two, and how many samples it has no value for, by status."""
+    """A scorer in a comparison of two. missing_by_status: how many samples of the dataset it has no value for, by
+    status.
+    """
 
     scorer: StoredScorer
     missing_by_status: Mapping[str, int]
@@ -24,7 +26,9 @@ class ComparedScorer:
 
 @dataclass(frozen=True)
 class MovedSample:
-    """A sample that two scorers rank differently, with the values of both and its percentiles."""
+    """A sample that two scorers rank differently. sample: its key, text and system; values: its values by the first and
+    the second scorer; mover: its percentiles by both.
+    """
 
     sample: NamedSample
     values: tuple[float, float]
@@ -33,12 +37,13 @@ class MovedSample:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How scorer A (first) and scorer B (second) differ on a dataset, and which one agrees better with people.
+    """The result of comparing scorer A (`first`) and scorer B (`second`) on the samples of a dataset that have values
+    of both. up, down: the samples that B ranks most above, and most below, their rank by A. n_left_out: samples without
+    a value of one of the two. constant: for either scorer the value that all samples have, or None where values differ.
 
-    differences: the models and parameters in which two scorers of one metric differ: name, of A, of B; empty for
-    different metrics. n_left_out: samples without a value of one of the two. constant: for both scorers the value that
-    all samples have, or None. people, choices: both against ratings and labels, and against preferences. n_judged: the
-    samples that people rated, labelled or compared.
+    differences: the models and parameters in which two scorers of one metric differ, as (name, of A, of B); empty for
+    different metrics. people, choices: both scorers against ratings and labels, and against preferences, by aspect.
+    n_judged: the samples that people rated, labelled or compared.
     """
 
     first: ComparedScorer
@@ -60,8 +65,8 @@ class Comparison:
         return self.first.scorer.metric == self.second.scorer.metric
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data for JSON, where "a" is the first and "b" the second scorer, with the
-        sentences.
+        """Return the comparison as plain data for JSON, where "a" is the first and "b" the second scorer, with its
+        conclusions under "sentences". "mean_difference" is None for scorers of different metrics.
         """
         return {
             "a": _convert_side(self.first),
@@ -104,15 +109,18 @@ def _convert_people(comparison: PeopleComparison | PreferenceComparison) -> dict
 
 
 def format_missing_scores(side: ComparedScorer) -> str:
-    """Return how many samples a scorer has no value for, by status, as text: `40 samples (30 too_short, 10 stale)`."""
+    """Return as text how many samples a scorer has no value for, in total and by status: `40 samples (30 too_short, 10
+    stale)`. Without any it is `0 samples ()`.
+    """
     reasons = ", ".join(f"{n} {reason}" for reason, n in side.missing_by_status.items())
     n = sum(side.missing_by_status.values())
     return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
 
 
 def explain_comparison(comparison: Comparison) -> list[str]:
-    """Return the conclusions of a comparison as sentences: scorers that order nothing, and by aspect which one is
-    closer to people.
+    """Return the conclusions of a comparison as sentences without full stops. First come scorers that give all samples
+    one value, too few samples or videos, and missing judgements. Then follows for every aspect which scorer is closer
+    to people, or why that is open.
     """
     sentences = []
     for side, value in zip((comparison.first, comparison.second), comparison.constant, strict=True):

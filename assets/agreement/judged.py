@@ -41,7 +41,9 @@ MAJORITY = "majority"
 
 @dataclass(frozen=True)
 class AspectRatings:
-    """Ratings by one aspect (n, raters), NaN where there is none. raters: their names, in the order of the columns."""
+    """Ratings by one aspect, (n samples, raters), NaN where a rater did not rate a sample. raters: their names, in the
+    order of the columns.
+    """
 
     values: FloatArray
     raters: tuple[str, ...]
@@ -49,15 +51,15 @@ class AspectRatings:
 
 @dataclass(frozen=True)
 class JudgedSamples:
-    """The samples of one kind that people judged, with their judgements and with the values of all metrics for them.
+    """The samples of one kind that people judged in a dataset, with their judgements and with the values of all metrics
+    for them. kind: "caption", or "qa" (question-answer pairs) where no caption is judged. Arrays are (n,) in the order
+    of `samples`, NaN where there is no number. metric_values: by metric, for metrics with a result for at least one of
+    the samples. n_others: judged samples of the other kind, which are left out.
 
-    Arrays are (n,) in the order of `samples`, NaN where there is no number. kind: captions, or question-answer pairs
-    where no caption is judged, since scores of different kinds are not comparable. n_others: judged samples of the
-    other kind, which are left out. metric_values: of every metric with a result for one of the samples.
-    simple_score_values: by column. baselines: the simple scores that a metric has to beat, by their names in table
-    `agreement`. scorer_ids, n_stale: by metric and simple score the active scorer, and how many of the samples have a
-    stale score, which counts as none. decided_keypoints: decisions on labelled keypoints. preferences: between two of
-    the samples.
+    Scores of different kinds are not comparable, so only one kind is kept. simple_score_values: by column. baselines:
+    the simple scores that a metric has to beat, by their names in table `agreement`. scorer_ids, n_stale: by metric and
+    simple score the active scorer, and how many of the samples have a stale score, which counts as none.
+    decided_keypoints: decisions on labelled keypoints. preferences: all of the dataset.
     """
 
     samples: list[JudgedSample]
@@ -79,35 +81,39 @@ class JudgedSamples:
 
     @cached_property
     def ratings(self) -> dict[str, FloatArray]:
-        """The ratings (n, raters) by aspect, NaN where there is none. Labels of keypoints are an aspect of one
-        rater.
+        """Ratings by aspect, as arrays (n samples, raters), NaN where a rater did not rate a sample. Labels of
+        keypoints are one more aspect with a single rater, LABELS_ASPECT: the share of a sample's labelled keypoints
+        that it covers.
         """
         return {aspect: ratings.values for aspect, ratings in self.aspect_ratings.items()}
 
     @cached_property
     def choices(self) -> dict[str, Preferences]:
-        """People's preferences between two of the samples side by side, by aspect; positions in them are those in
-        `samples`.
+        """People's preferences between two of the samples, by aspect. Positions in them are positions in `samples`. A
+        preference that involves another sample is left out.
         """
         return group_choices(self.samples, self.preferences)
 
     @property
     def computed_baselines(self) -> dict[str, FloatArray]:
-        """The baselines that order captions, by name: all but the majority, which gives every caption the same
-        value.
+        """The baselines that order captions, as values (n,) by name: all but the majority, which gives every caption
+        the same value.
         """
         return {name: values for name, values in self.baselines.items() if name != MAJORITY}
 
 
 class RunJudgements:
-    """A cache of the judged samples of one run, so that all of its assets use the same state of the database."""
+    """A cache of the judged samples of one run and one dataset, so that all assets of the run use the same state of the
+    database.
+    """
 
     def __init__(self) -> None:
         self._loaded: dict[tuple[str, int], JudgedSamples] = {}
 
     def load(self, run_id: str, engine: Engine, dataset: Dataset) -> JudgedSamples:
-        """Return the judged samples of a dataset; the first call for a run and dataset loads them, and drops those of
-        the last one.
+        """Return the judged samples of a dataset for the Dagster run `run_id`. The first call for a run and dataset
+        loads them from the database, and drops what was loaded for another run or dataset. Later calls return the same
+        object.
         """
         key = run_id, dataset.dataset_id
         if key not in self._loaded:
@@ -117,14 +123,17 @@ class RunJudgements:
 
 
 def load_judged_snapshot(engine: Engine, dataset: Dataset) -> JudgedSamples:
-    """Load the judged samples of a dataset with the values of all its metrics, from one state of the database."""
+    """Load the judged samples of a dataset, of one kind, with their judgements and the values of all its metrics, from
+    one state of the database. See `load_judged_samples`.
+    """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         return load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
 
 
 def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> JudgedSamples:
-    """Load the samples of a dataset that people judged, their judgements, and their values by these metrics and simple
-    scores. Metrics with no result for any of them are left out; without judgements, no score is read.
+    """Load the samples of a dataset that people judged, with their judgements and their values by `metrics` and simple
+    scores. Only captions are loaded where any is judged, else question-answer pairs. Values are those of active
+    scorers; a metric with no result for any of the samples is left out. Without judged samples, no score is read.
     """
     all_samples = list_judged_samples(connection, dataset.dataset_id)
     kind = min((sample.kind for sample in all_samples), default="caption")
@@ -158,10 +167,8 @@ def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Seque
 
 
 class StoredValues(NamedTuple):
-    """The values (n,) that a scorer stored for n samples, NaN where there is none.
-
-    n_stale: how many of its scores are stale, which have no value. has_rows: whether it has a result for any of the
-    samples.
+    """The values (n,) that a scorer stored for n samples, NaN where there is none. n_stale: how many of its scores are
+    stale, which have no value. has_rows: whether it has a result for any of the samples, with or without a value.
     """
 
     values: FloatArray
@@ -172,14 +179,18 @@ class StoredValues(NamedTuple):
 def load_stored_values(
     connection: Connection, dataset_id: int, scorer_id: int, sample_ids: Sequence[int]
 ) -> StoredValues:
-    """Load the values that a scorer stored for these samples, in their order; NaN for a sample without one."""
+    """Load the values that a scorer stored for the given samples of a dataset, in the order of `sample_ids`. A sample
+    without a score, with a stale one or with one that is undefined has NaN.
+    """
     scores = load_scorer_values(connection, scorer_id, dataset_id, sample_ids)
     values = np.array([_convert_none(scores.get(sample_id, (None, ""))[0]) for sample_id in sample_ids])
     return StoredValues(values, sum(status == "stale" for _, status in scores.values()), bool(scores))
 
 
 def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]) -> dict[str, FloatArray]:
-    """Load the simple scores (n,) of these samples that a metric has to beat, by name; see `build_baselines`."""
+    """Load the baselines (n,) that a metric has to beat on these samples, by name: length in words, majority, and the
+    stored simple scores that have a value. Empty without samples; see `build_baselines`.
+    """
     ids = [sample.sample_id for sample in samples]
     active = {name: find_active_scorer(connection, name) for name in SIMPLE_SCORES} if ids else {}
     scorers = {name: scorer_id for name, scorer_id in active.items() if scorer_id}
@@ -193,10 +204,9 @@ def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[Ju
 
 
 def build_baselines(samples: Sequence[JudgedSample], stored: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Build the baselines (n,) of these samples by name: length in words, majority, and the simple scores that have a
-    value. Empty without samples.
-
-    stored: values of simple scores by column.
+    """Build the baselines (n,) of these samples by name: length in words, majority (0 for every sample), and the simple
+    scores that have a value for at least one of them. stored: values (n,) of simple scores by column, NaN for none.
+    Empty without samples.
     """
     if not samples:
         return {}
@@ -221,10 +231,9 @@ def _convert_none(value: float | None) -> float:
 def group_ratings(
     samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]
 ) -> dict[str, AspectRatings]:
-    """Return the ratings of these samples (n, raters) by aspect. Labels of keypoints are one more aspect, of a rater
-    "labels".
-
-    ratings: (sample id, rater, aspect, value); those of other samples are left out.
+    """Return the ratings of these samples by aspect, as arrays (n samples, raters), NaN where a rater did not rate a
+    sample. ratings: (sample id, rater, aspect, value); those of other samples are left out. If any sample has labels of
+    keypoints, these are one more aspect, LABELS_ASPECT, of a rater "labels".
     """
     rows_by_id = {sample.sample_id: row for row, sample in enumerate(samples)}
     by_aspect: dict[str, dict[str, FloatArray]] = {}
@@ -247,8 +256,8 @@ def group_ratings(
 
 
 def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Preference]) -> dict[str, Preferences]:
-    """Return the preferences between two of these samples by aspect; positions in them are those of the samples.
-    Preferences with any other sample are left out.
+    """Return the preferences between two of these samples by aspect. Positions in them are positions in `samples`. A
+    preference that involves any other sample is left out.
     """
     rows_by_id = {sample.sample_id: row for row, sample in enumerate(samples)}
     by_aspect: dict[str, list[Preference]] = {}

@@ -14,9 +14,10 @@ KEYPOINTS_ASPECT = "keypoints (labels)"
 
 
 def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> list[AgreementRow]:
-    """Compute rows of table `agreement` on how well decisions on keypoints match labels: accuracy, F1, MCC and kappa,
-    in total and by dimension. Labels that a threshold was chosen on are left out; n_undefined counts labels without a
-    decision.
+    """Compute rows of table `agreement` on how well metrics' decisions on keypoints match people's labels: accuracy,
+    F1, MCC and kappa. They are computed over all dimensions together and, where there are several, for every dimension.
+    Labels that a threshold was chosen on are left out; n_undefined counts labels without a decision. Empty without any
+    other label. seed: of the resampling.
     """
     held_out = drop_calibration_labels(decided)
     by_aspect = {KEYPOINTS_ASPECT: held_out} if held_out else {}
@@ -32,8 +33,9 @@ def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> 
 
 
 def drop_calibration_labels(decided: Sequence[KeypointDecision]) -> list[KeypointDecision]:
-    """Return the decisions on labels that no threshold was chosen on, in their order. On other labels a threshold looks
-    better than it is.
+    """Return the decisions on labels that no threshold was chosen on, in their order. Decisions by a threshold that was
+    chosen on all labels are dropped. For one chosen on calibration videos, the decisions on these videos are dropped.
+    There a threshold looks better than it is.
     """
     calibrates = mark_calibration_keys(decision.group for decision in decided).tolist()
     return [

@@ -31,8 +31,9 @@ CEILING_NAME = "one rater with the others"
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """The agreement with people so far of one metric, simple score, or rater (with the other raters): the number, its
-    interval, and how many items count; None for a rater.
+    """The agreement with people so far of one metric or simple score, or of one rater with the other raters. value:
+    Kendall's tau-b with ratings, or the share of equal preferences, with its interval from `low` to `high`; None where
+    undefined. n: how many captions or answers count; None for a rater.
     """
 
     name: str
@@ -44,10 +45,9 @@ class ProgressRow:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Agreement so far by one aspect: a row for every metric, simple score and raters, and sentences for people who
-    rate.
-
-    pairs: of preferences instead of ratings. is_enough: whether the first sentence says that people may stop.
+    """The agreement with people so far by one aspect. rows: one for every metric and simple score, then one for raters
+    if known. sentences: conclusions for people who rate. pairs: whether preferences are compared instead of ratings.
+    is_enough: whether the first sentence is that people may stop.
     """
 
     pairs: bool
@@ -57,8 +57,9 @@ class Progress:
 
 
 def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rater: str, *, pairs: bool) -> Progress:
-    """Compute the agreement of metrics with the ratings of an aspect so far, or with its preferences, and how
-    consistent one rater is. Reads the database. Without ratings or scores it has no rows, and a sentence says why.
+    """Compute from the database the agreement of metrics and simple scores with people so far by one aspect, and how
+    consistent `rater` is. pairs: whether to compare with preferences instead of ratings. Without judgements or scores
+    there are no rows, and a sentence gives the reason. Answers of any rater that repeat a pattern are named, too.
     """
     judged = load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
     answers = [item for item in list_answers(connection, dataset.dataset_id) if item[1:3] == (aspect, pairs)]
@@ -138,8 +139,8 @@ def _explain_ceiling(standing: RatingProgress) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class RaterConsistency:
-    """How often a rater gave the same answer again to samples that came twice, by one aspect. pairs: to pairs of
-    captions.
+    """How often one rater gave the same answer again to captions that came twice, by one aspect. pairs: whether the
+    answers are preferences between two captions instead of ratings. found: the counts, with the share and its interval.
     """
 
     rater: str
@@ -149,7 +150,9 @@ class RaterConsistency:
 
     @property
     def sentence(self) -> str:
-        """The rater's repeated answers as a sentence: how many were the same, with the interval."""
+        """A sentence on how many of the rater's repeated answers were the same, with their share and its interval. For
+        ratings it has the mean difference, too; for one repeat only whether it was the same.
+        """
         repeats, thing = self.found, "pair" if self.pairs else "caption"
         verb = "compared" if self.pairs else "rated"
         if repeats.n == 1:
@@ -164,8 +167,8 @@ class RaterConsistency:
 
 
 def compute_rater_consistency(answers: Iterable[RaterAnswer]) -> tuple[RaterConsistency, ...]:
-    """Compute how consistent raters are who were asked the same twice, as one record for every rater and aspect, sorted
-    by these. Raters who were never asked twice are left out.
+    """Compute how consistent raters are who were asked the same twice. Return one record for every rater, aspect and
+    kind of answer (ratings before preferences), sorted in this order. Raters who were never asked twice are left out.
     """
     by_rater: dict[tuple[str, str, bool], list[tuple[float, float]]] = {}
     for answer in answers:

@@ -28,9 +28,9 @@ from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
 @dataclass(frozen=True, slots=True)
 class QuestionState:
-    """A question with the answer so far by one aspect; answer is None where no drawn rating counts yet.
-
-    n_other: ratings that were drawn by other scores or captions, and do not count now.
+    """A question that ratings are drawn for, with the answer so far by one aspect of the ratings. answer: None where no
+    drawn rating counts yet. n_other: ratings that were drawn for it when scores or captions were different; they do not
+    count now.
     """
 
     question: SettleQuestion
@@ -40,20 +40,23 @@ class QuestionState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the ratings show, by more than chance, which of the two is better."""
+        """Whether the ratings show, by more than chance, which of the two is better. False below 10 videos
+        (FEWEST_VIDEOS), and without an answer.
+        """
         return self.answer is not None and self.answer.winner is not None
 
     def explain_blindly(self) -> str:
-        """Return whether the question is settled, without naming the better one, so that people who rate are not
-        influenced.
+        """Return a clause: that the question is settled, or that it is open, with how many ratings count. It does not
+        name the better one, so that people who rate are not influenced.
         """
         if self.is_settled:
             return "settled by more than chance: you can stop"
         return f"open so far, with {format_count(self.answer.n if self.answer else 0, 'rating')} that count"
 
     def explain(self) -> str:
-        """Return the question's state as a sentence: the better one if it is settled, else that it is open, with the
-        numbers.
+        """Return the state of the question as a sentence that begins with aspect and question: which one is better if
+        it is settled, else that it is open. The difference and its interval follow, and how many ratings do not count
+        now.
         """
         sentence = f"{self.aspect}, {self.question.text}: {self._explain_answer()}"
         if self.n_other:
@@ -96,8 +99,12 @@ _WORDS = {
 
 
 def compute_question_state(connection: Connection, dataset: Dataset, aspect: str, drawn: QuestionDraw) -> QuestionState:
-    """Compute the answer to a question from the stored ratings of one aspect. Reads the database. Every rating counts
-    of a caption whose key is not after the last one that was drawn for the question.
+    """Compute the answer to a question so far from the stored ratings of one aspect. drawn: all captions with their
+    present chances and keys for the question. A rating counts if the key of its caption is at most the highest key
+    drawn for the question so far. Reads the database and, for two thresholds, REELSIEVE_GOOD_RATINGS.
+
+    Of the keys that were stored with ratings, only those that the present draw gives again mark how far the draw has
+    come. The other ratings drawn for the question are counted in `n_other`.
     """
     last_key, n_other = 0.0, 0
     ratings = np.full(drawn.captions.sample_ids.size, np.nan)
@@ -141,8 +148,9 @@ def _compute_answer(drawn: QuestionDraw, ratings: FloatArray, rated: IntArray, a
 
 
 def explain_questions(engine: Engine, dataset: Dataset) -> list[str]:
-    """Return a sentence on the state of every question that ratings of a dataset were drawn for. Draws its captions
-    again.
+    """Return a sentence on the state of every question that ratings of a dataset were drawn for, one for every
+    question, seed and aspect. Empty without such ratings. Loads the scores and draws again. A question that can no
+    longer be drawn is open, and its sentence gives the reason.
     """
     sentences = []
     with engine.connect() as connection:

@@ -43,8 +43,9 @@ class BadQuestion(ValueError):
 @dataclass(frozen=True, slots=True)
 class SettleQuestion:
     """A question that ratings can settle: which of two metrics, two thresholds of one metric, or two systems is better.
-
-    kind: what the two are. thresholds: both thresholds of metric `first`, the lower one first.
+    text: the question as it was asked, such as `vcs:cosine`. kind: what the two are; "cuts" are thresholds. first,
+    second: names of metrics or systems, the same metric twice for thresholds. thresholds: the lower one first; unused
+    for other kinds.
     """
 
     text: str
@@ -56,8 +57,9 @@ class SettleQuestion:
 
 @dataclass(frozen=True)
 class QuestionDraw:
-    """All captions of a dataset with their chances to be drawn for a question, and the random keys that order them
-    (n,).
+    """All captions of a dataset with their chances to be drawn for a question, as arrays (n,) in the order of
+    `captions`. shares: how likely a caption is drawn compared with others, 0 where it cannot be. keys: random numbers
+    divided by the shares; captions with the lowest keys are rated first, those with infinite ones never.
 
     values: of both metrics (n,), NaN for none. units: numbers of what is drawn as one (n,): a caption, or for systems a
     video. least_share: the least share of a caption that may be drawn; None where these captions are no random sample
@@ -73,13 +75,15 @@ class QuestionDraw:
     least_share: float | None
 
     def find_row(self, sample_id: int) -> int | None:
-        """Return the row of a caption in the arrays; None for an id that is not among the captions."""
+        """Return the row of a caption in the arrays, by its sample id; None for an id that no caption has."""
         row = int(np.searchsorted(self.captions.sample_ids, sample_id))
         return row if row < self.captions.sample_ids.size and self.captions.sample_ids[row] == sample_id else None
 
     @cached_property
     def ordered_ids(self) -> list[int]:
-        """The ids of the captions that may be drawn, in the order in which to rate them."""
+        """The sample ids of the captions that may be drawn, in the order in which to rate them: the lowest key first.
+        Both captions of a pair of systems follow each other in random order.
+        """
         rows = np.flatnonzero(np.isfinite(self.keys))
         # Both captions of a pair have the same key; which comes first does not reveal its system.
         rows = rows[np.lexsort((self.captions.chances[rows], self.keys[rows]))]
@@ -87,8 +91,8 @@ class QuestionDraw:
         return ids
 
     def build_mark(self, sample_id: int) -> DrawMark | None:
-        """Build what is stored with a rating of a drawn caption: question, share and key. None for one that is not
-        drawn.
+        """Build the record that is stored with a rating of a drawn caption: question, share, key and the least share.
+        None for an id that is not among the captions, or a caption that cannot be drawn.
         """
         row = self.find_row(sample_id)
         if row is None or not math.isfinite(self.keys[row]):
@@ -97,8 +101,8 @@ class QuestionDraw:
 
 
 def parse_question(connection: Connection, dataset: Dataset, text: str) -> SettleQuestion:
-    """Parse the text of a question, and check in the database that its metrics or systems exist. Raises BadQuestion
-    with the remedy.
+    """Parse the text of a question, such as `vcs:cosine`, `vcs:0.3:0.5` or `gpt:llava`, and check it in the database.
+    Systems must have captions in the dataset, metrics must have scores on it. Raises BadQuestion with the remedy.
     """
     parts = text.split(":")
     if len(parts) == 3 and (thresholds := _parse_thresholds(parts[1:])):
@@ -150,8 +154,10 @@ def _format_score_command(dataset: Dataset, metric: str) -> str:
 
 
 def draw_for_question(connection: Connection, dataset: Dataset, question: SettleQuestion, seed: int) -> QuestionDraw:
-    """Draw all captions of a dataset for a question: compute their chances and random keys from the stored scores and a
-    seed. Raises BadQuestion where nothing can be drawn.
+    """Compute for all captions of a dataset their chances to be drawn for a question, and random keys fixed by `seed`.
+    For metrics and thresholds the chances depend on the stored scores. For two systems, all videos with captions of
+    both have the same chance, and a video is drawn with one caption of each system. Reads the database. Raises
+    BadQuestion where nothing can be drawn.
     """
     systems = (question.first, question.second) if question.kind == "systems" else ()
     captions = load_drawable_captions(connection, dataset, seed, systems)
@@ -170,8 +176,9 @@ def draw_for_question(connection: Connection, dataset: Dataset, question: Settle
 
 
 class DrawCache:
-    """A cache of at most four draws of captions, for the pages of a server. A draw older than a minute is renewed in a
-    thread, while the old one is used.
+    """A cache of at most four draws of captions, for the pages of a server. A draw that is older than `fresh_s`
+    seconds, by default 60, is computed again in a thread, while the old one is used. If that fails, the next call
+    computes it and raises the reason.
     """
 
     def __init__(self, engine: Engine, fresh_s: float = 60.0) -> None:
@@ -181,8 +188,9 @@ class DrawCache:
         self._first = Lock()
 
     def load(self, dataset: Dataset, text: str, seed: int) -> QuestionDraw:
-        """Return the draw of a question, from the cache or computed now. An old one is returned while it is renewed.
-        Raises BadQuestion.
+        """Return the draw for a question (`text`) on a dataset with this seed, from the cache or computed now from the
+        database. An old one is returned while a thread renews it. Raises BadQuestion where it is computed now and
+        nothing can be drawn.
         """
         name = dataset, text, seed
         with self._first:

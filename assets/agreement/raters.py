@@ -17,10 +17,9 @@ _CHOICES: Mapping[float, str] = {1.0: "A", 0.0: "neither", -1.0: "B"}
 
 
 def explain_raters(rated: AspectRatings, videos: Sequence[int]) -> Iterator[str]:
-    """Yield sentences on raters of an aspect who share too few captions to count for the human ceiling, and on those
-    far from the others. Nothing for a single rater.
-
-    videos: of the rated samples (n,).
+    """Yield sentences on raters of one aspect who share fewer than 30 captions (FEWEST_SHARED) with others, and so do
+    not count for the human ceiling. Sentences follow on raters who are far from the others. videos: the video of every
+    rated sample, (n,). Nothing for a single rater.
     """
     if len(rated.raters) < 2:
         return
@@ -56,10 +55,10 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def explain_patterns(answers: Iterable[RaterAnswer]) -> Iterator[str]:
-    """Yield a sentence for every rater and aspect whose answers repeat a pattern that chance hardly gives.
-
-    answers: of all raters, those of a browser in the order in which a rater gave them. Answers whose order is not known
-    only count where they are all the same.
+    """Yield a sentence for every rater and aspect whose answers repeat a pattern that chance hardly gives, such as one
+    answer many times. answers: of all raters; those given in a browser must be in the order in which the rater gave
+    them. Answers whose order is not known only count where they are all the same. Repeated answers without a time are
+    left out.
     """
     grouped: dict[tuple[str, bool], dict[str, list[RaterAnswer]]] = {}
     for answer in answers:

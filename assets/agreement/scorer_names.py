@@ -12,17 +12,17 @@ LEAST_DIGITS = 4
 
 
 class UnknownScorer(ValueError):
-    """Raised when a scorer name matches none, or more than one; the message lists the scorers."""
+    """Raised when a scorer name matches none, or more than one, or names a metric without an active scorer; the message
+    lists scorers to name, if there are any.
+    """
 
     plain = True
 
 
 def require_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
-    """Return the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST. Raises
-    UnknownScorer where none or several match.
-
-    NUMBER is the `scorer_id` of view score_history, DIGEST the first 4 or more digits of the scorer's fingerprint; a
-    name that is both is a number.
+    """Return the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST. NUMBER is
+    the `scorer_id` of view score_history, DIGEST the first 4 or more digits of the scorer's fingerprint. A name that is
+    both is a number. Raises UnknownScorer where none or several match, or where no scorer of METRIC is active.
     """
     metric, at, identifier = name.rpartition("@")
     candidates = [scorer for scorer in scorers if not at or scorer.metric == metric]
@@ -48,8 +48,9 @@ def require_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredSc
 
 
 def format_other_scorers(scorers: Sequence[StoredScorer], chosen: StoredScorer) -> str:
-    """Return the names of all scorers but one as text for a sentence, those of the same metric first; ""
-    without any.
+    """Return the names of all scorers except `chosen`, with their status, as text for a sentence: `vcs@1 (retired),
+    vcs@3 (active)`. Those of the same metric come first. After 12 names it gives how many more there are. "" without
+    any.
     """
     others = [scorer for scorer in scorers if scorer.scorer_id != chosen.scorer_id]
     return _format_scorers(sorted(others, key=lambda scorer: scorer.metric != chosen.metric))

@@ -18,8 +18,9 @@ from metrics_core.agreement import AgreementRow, build_preference_rows, compute_
 
 @dataclass(frozen=True, slots=True)
 class StoredAgreementRow(AgreementRow):
-    """A row of table `agreement`: one statistic with its interval, the active scorer, and n_stale stale scores or
-    decisions that were left out.
+    """A row of table `agreement`: one statistic with its interval. scorer_id: the active scorer of the metric or simple
+    score; None where there is none, as for raters. n_stale: stale scores or decisions that were left out. seed: of the
+    resampling.
     """
 
     scorer_id: int | None
@@ -29,15 +30,15 @@ class StoredAgreementRow(AgreementRow):
 
 @dataclass(frozen=True)
 class StoredAgreement:
-    """The rows of a dataset in table `agreement`, and when they were computed; made_at is None without a row."""
+    """The rows of a dataset in table `agreement`. made_at: when the newest of them was stored; None without a row."""
 
     rows: tuple[StoredAgreementRow, ...]
     made_at: datetime | None
 
 
 def store_agreement(engine: Engine, dataset: Dataset, judged: JudgedSamples) -> list[StoredAgreementRow]:
-    """Compute the agreement of metrics with people from judged samples, replace the dataset's rows in table
-    `agreement`, and return them. Empty without a judgement.
+    """Compute from judged samples the agreement of metrics with people, replace the dataset's rows in table
+    `agreement`, and return the new rows. Without judged samples the old rows are removed, and none is returned.
     """
     rows = compute_agreement(judged)
     with engine.begin() as connection:
@@ -46,7 +47,9 @@ def store_agreement(engine: Engine, dataset: Dataset, judged: JudgedSamples) -> 
 
 
 def load_agreement(connection: Connection, dataset: Dataset) -> StoredAgreement:
-    """Load the rows of a dataset from table `agreement`, in the order in which they were computed."""
+    """Load the rows of a dataset from table `agreement`, in the order in which they were computed, and when they were
+    stored. Without a row, it is empty and its time None.
+    """
     rows = list_agreement(connection, dataset.dataset_id)
     names = [field.name for field in fields(StoredAgreementRow)]
     made_at = max((row["created_at"] for row in rows), default=None)
@@ -54,8 +57,9 @@ def load_agreement(connection: Connection, dataset: Dataset) -> StoredAgreement:
 
 
 def compute_agreement(judged: JudgedSamples) -> list[StoredAgreementRow]:
-    """Compute the rows of table `agreement` from judged samples: of ratings and labels, of preferences, and of
-    decisions on keypoints. Empty without samples.
+    """Compute the rows of table `agreement` from judged samples, with the active scorer and the number of stale scores
+    of every metric. Rows on ratings and labels come first, then on preferences, then on decisions on keypoints. Empty
+    without samples.
     """
     if not judged.samples:
         return []

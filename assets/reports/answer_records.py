@@ -16,7 +16,7 @@ it.
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """One answer of a report's first screen: its colour, a headline of a few words, and the sentences that
+    """One answer of a report's first screen: its colour (`light`), a headline of a few words, and the sentences that
     explain it.
     """
 
@@ -37,9 +37,9 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswers:
-    """The first screen of a report: the answers on metrics and systems, unusual facts, and at most three next steps.
-
-    notable: sentences on videos or captions that are unusual by their facts.
+    """The first screen of a report. trust: the answer to which metric to trust; best: to which system is best. notable:
+    sentences on videos or captions that are unusual by their facts. steps: at most three next steps, the most helpful
+    first.
     """
 
     trust: ReportAnswer
@@ -48,8 +48,9 @@ class ReportAnswers:
     steps: tuple[NextStep, ...]
 
     def format_lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the first screen as plain text, a (name, text) pair for every item: "trust", "best system", then one
-        "stands out" for every unusual fact and one "next" for every step, with its command.
+        """Yield the first screen as plain text, a (name, text) pair for every item. The names are "trust", "best
+        system", then "stands out" for every unusual fact and "next" for every step, whose text ends with its command if
+        it has one.
         """
         for name, answer in (("trust", self.trust), ("best system", self.best)):
             yield name, f"{answer.headline}. {' '.join(answer.sentences)}".rstrip()

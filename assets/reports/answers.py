@@ -51,9 +51,9 @@ def build_answers(
     people: Sequence[SystemTable],
 ) -> ReportAnswers:
     """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
-    steps. Where no metric has scores, the steps propose to score, to look at facts, and to select by them.
-
-    tables, people: the systems' means by metrics and by ratings, one table for each kind of samples.
+    steps. dataset: its name, for the commands. described: None where no facts are measured. tables, people: the
+    systems' means by metrics and by ratings, one table for each kind of samples. Without metrics, the steps propose to
+    score, to look at facts, or to select by them.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
     notable = tuple(fact.sentence for fact in described.notable) if described else ()

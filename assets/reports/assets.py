@@ -30,7 +30,7 @@ from db.scores.sample_scores import list_dataset_metrics
 )
 def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Page of a dataset: what is in it, which systems are best, which metrics agree with people, and samples to look
-    at. Written with its numbers to the folder `reports` of the home.
+    at. Written with its numbers to folder `reports/DATASET` of the home, in place of the earlier ones.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     folder = choose_report_folder(curation.home, dataset.name)

@@ -24,9 +24,9 @@ from metrics_core.agreement.conclusions import (
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The system with the highest mean in one column of a system table, and a sentence on how sure its lead is.
-
-    column: a metric, or an aspect of ratings. is_best: whether the lead is more than chance, on enough videos.
+    """The system with the highest mean in one column of a system table, and a sentence on how sure its lead is. column:
+    a metric, or an aspect of ratings. is_best: whether the lead is more than chance by the table's p-value, on at least
+    10 videos (FEWEST_VIDEOS).
     """
 
     column: str
@@ -37,15 +37,15 @@ class Leader:
 
 def list_leaders(table: SystemTable, labels: Mapping[str, str]) -> list[Leader]:
     """Return the leading system of every column of a table of means, in column order. Columns without any value are
-    left out. labels: names of the columns for the sentences.
+    left out. labels: for every column its name in the sentences.
     """
     columns = [name for name in table.columns if any(table.means[system][name].n for system in table.systems)]
     return [_build_leader(table, column, labels[column]) for column in columns]
 
 
 def list_people_leaders(table: SystemTable) -> list[Leader]:
-    """Return the leading system by every aspect of a table of mean ratings, in column order. Its sentences name the
-    aspects.
+    """Return the leading system by every aspect of a table of mean ratings, in column order. Aspects without any value
+    are left out. The sentences name the aspects: `Rated fluency: ...`.
     """
     shown = ((aspect, format_aspect(aspect)) for aspect in table.columns)
     return list_leaders(
@@ -74,10 +74,11 @@ def answer_best_system(
     trust: TrustSummary, tables: Sequence[SystemTable], people: Sequence[SystemTable], labels: Mapping[str, str]
 ) -> ReportAnswer:
     """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
-    Its sentences name the judgements or metrics behind it, and metrics that disagree.
+    Its sentences name the judgements or metrics behind it, and metrics that disagree. trust: how metrics agree with
+    people. tables, people: the systems' means by metrics and by ratings, one table for each kind of samples. labels:
+    names of metrics for people.
 
-    tables, people: the systems' means by metrics and by ratings, one table for each kind of samples. The kind that
-    people judged counts, and of several kinds captions.
+    The kind that people judged counts, and of several kinds captions.
     """
     kind = next((table.kind for table in (*people, *tables)), None)
     rated = next((table for table in people if table.kind == kind), None)
@@ -239,8 +240,8 @@ def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficien
 def explain_system_orders(
     verdicts: Mapping[str, OrderConclusion], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield one clause for all metrics with the same conclusion on how they rank systems, with every metric's
-    Kendall's tau-b.
+    """Yield one clause without a full stop for all metrics that share a conclusion on how they rank systems, with every
+    metric's Kendall's tau-b. verdicts, coefficients, labels: by metric, its conclusion, tau-b and name for people.
 
     >>> found = {"vcs": Coefficient("vcs", 1.0, 0.9, 1.0, 6), "ecs": Coefficient("ecs", 0.9, 0.8, 1.0, 6)}
     >>> alike = OrderConclusion("alike", "ranks the 6 systems as people do")

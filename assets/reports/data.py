@@ -35,9 +35,8 @@ from db.scores.store import find_active_scorer, list_active_models
 
 def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequence[RaterAnswer]) -> DataSummary:
     """Count from the database what a dataset holds: videos by status, samples by system, lengths, ratings, refused
-    rows.
-
-    answers: all answers that raters gave. Reads the temporary table of `collect_scores`, which must be filled before.
+    rows. answers: all answers that raters gave, for their consistency. Reads the temporary table `reported`, which
+    `create_reported_table` must make before in the same transaction.
     """
     summary = load_dataset_summary(connection, dataset.name)
     dataset_id = dataset.dataset_id
@@ -59,10 +58,9 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
 
 
 def load_metric_summaries(connection: Connection, metrics: Sequence[str]) -> tuple[MetricSummary, ...]:
-    """Describe the metrics that have a result for at least one sample of the dataset: models, version, and counts by
-    status.
-
-    Reads the temporary table of `collect_scores`. A metric without an active scorer is left out.
+    """Describe those of the given metrics that have a result for at least one sample of the dataset: models, code
+    version, and numbers of samples by status. A metric without an active scorer is left out. Reads the temporary table
+    `reported`, which `create_reported_table` must make before in the same transaction.
     """
     summaries = (
         _load_metric_summary(connection, metric, tally) for metric, tally in tally_statuses(connection, metrics).items()

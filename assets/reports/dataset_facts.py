@@ -70,7 +70,8 @@ ALIKE, MOST_COMPARED = 0.6, 5000
 
 def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:
     """Describe a dataset by its stored facts: distributions, unusual videos and captions, copies, and a condition to
-    select by. None where no facts are measured yet. Fills a temporary table of the connection.
+    select by. None where no facts are measured yet. Copies are not looked for among more than 5,000 videos. Creates
+    temporary tables, which last until the transaction ends.
     """
     n = create_fact_tables(connection, dataset)
     if not any(n.values()):

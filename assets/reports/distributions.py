@@ -21,8 +21,8 @@ N_BINS = 40
 
 @dataclass(frozen=True, eq=False)
 class DrawnCaptions:
-    """Captions drawn at random, or all of a small dataset: their ids in the order of the draw, and values (n,) by
-    metric.
+    """Up to 20,000 captions of a dataset, drawn at random. sample_ids: in the order of the draw. values: by metric,
+    arrays (n,) in this order, NaN where a caption has no value.
     """
 
     sample_ids: Sequence[int]
@@ -30,8 +30,9 @@ class DrawnCaptions:
 
 
 def draw_captions(connection: Connection, metrics: Sequence[MetricSummary]) -> DrawnCaptions:
-    """Draw up to 20,000 captions of a dataset, and load the values of every metric for them; NaN where it has none.
-    Metrics without any value for captions are left out. Reads the temporary table of `collect_scores`.
+    """Draw up to 20,000 captions of a dataset, the same every time, and load the values of every metric for them, NaN
+    where it has none. Metrics without any value for captions are left out. Reads the temporary table `reported`, which
+    `create_reported_table` must make before in the same transaction.
     """
     names = [metric.name for metric in metrics if metric.has_values(SAMPLE_KIND)]
     rows = draw_values(connection, SAMPLE_KIND, names, MOST_DRAWN)
@@ -40,7 +41,9 @@ def draw_captions(connection: Connection, metrics: Sequence[MetricSummary]) -> D
 
 
 def compute_metric_pairs(drawn: DrawnCaptions) -> tuple[MetricPair, ...]:
-    """Compute Spearman's rho of every two metrics, over the drawn captions that both have a value for."""
+    """Compute Spearman's rho of every two metrics, over the drawn captions that both have a value for. It is None where
+    it is undefined, as for a constant metric. Empty for fewer than two metrics.
+    """
     pairs = []
     for (metric, values), (other, others) in combinations(drawn.values.items(), 2):
         both = np.isfinite(values) & np.isfinite(others)
@@ -51,8 +54,9 @@ def compute_metric_pairs(drawn: DrawnCaptions) -> tuple[MetricPair, ...]:
 
 
 def load_metric_spreads(connection: Connection, metrics: Sequence[MetricSummary]) -> tuple[MetricSpread, ...]:
-    """Load the distribution of every metric's values from the database, one for each kind of samples that has some: a
-    histogram of 40 bins, and quantiles by system and by shard.
+    """Load the distributions of every metric's values, one for each kind of samples that has some: a histogram of 40
+    bins, and quantiles by system and by shard. For values that are all equal, the histogram is 1 wide. Reads the
+    temporary table `reported`, which `create_reported_table` must make before in the same transaction.
     """
     return tuple(_load_metric_spread(connection, metric, kind) for metric in metrics for kind in sorted(metric.ranges))
 

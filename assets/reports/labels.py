@@ -22,8 +22,8 @@ REVISION_LENGTH = 12
 
 
 def list_stand_ins(connection: Connection, metric: str) -> list[str]:
-    """Return the stand-ins for real models (such as `demo encoder`) that a metric's active scorer uses; empty
-    if none.
+    """Return the stand-ins for real models that a metric's active scorer uses, by model id (such as `demo encoder`).
+    Empty if it uses none, or has no active scorer.
     """
     return filter_stand_ins(list_active_models(connection, metric))
 
@@ -34,14 +34,15 @@ def filter_stand_ins(models: Iterable[str]) -> list[str]:
 
 
 def load_metric_label(connection: Connection, metric: str) -> str:
-    """Return a metric's name, followed by the stand-ins for real models that its active scorer uses: `evqa (demo
-    encoder)`.
+    """Load the label of a metric: its name, followed by the stand-ins for real models that its active scorer uses, as
+    in `evqa (demo encoder)`. Only the name if there are none.
     """
     return format_metric_label(metric, list_stand_ins(connection, metric))
 
 
 def format_metric_name(label: str) -> str:
-    """Return a metric's name as people write it, with its first part in capitals.
+    """Return a metric's name, or its label, as people write it: the letters and digits before the first other character
+    in capitals.
 
     >>> format_metric_name("vcs_short"), format_metric_name("evqa (demo encoder)")
     ('VCS_short', 'EVQA (demo encoder)')
@@ -53,7 +54,7 @@ def format_metric_name(label: str) -> str:
 
 
 def format_metric_label(metric: str, names: Iterable[str]) -> str:
-    """Return a metric's name, followed by the given stand-ins for real models in brackets, if any.
+    """Return a metric's name, followed in brackets by `names`, the stand-ins for real models that it uses, if any.
 
     >>> format_metric_label("evqa", ["demo encoder"]), format_metric_label("vcs", [])
     ('evqa (demo encoder)', 'vcs')
@@ -63,7 +64,8 @@ def format_metric_label(metric: str, names: Iterable[str]) -> str:
 
 
 def format_models(models: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return models as text: role, id and revision, separated by semicolons, with a note on any stand-in.
+    """Return models as text: role, id and the first 12 characters of the revision, separated by semicolons, with a note
+    on any stand-in. models: by role, with `model_id` and, if known, `revision`.
 
     >>> format_models({"text_encoder": {"model_id": "minilm", "revision": "sha256:0123456789abcdef0123"}})
     'text encoder minilm (revision 0123456789ab)'
@@ -72,15 +74,17 @@ def format_models(models: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def format_model(model: Mapping[str, Any]) -> str:
-    """Return a model's id and the start of its revision as text, with a note if it is a stand-in for a real model."""
+    """Return a model's `model_id` and the first 12 characters of its `revision` as text, with a note if it is a
+    stand-in for a real model. A revision that is not given is `unknown`.
+    """
     name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION_LENGTH]
     caution = f", a stand-in: {STAND_INS[name].partition(':')[0]}" if name in STAND_INS else ""
     return f"{name} (revision {revision}{caution})"
 
 
 def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
-    """Return notes for a page that shows ratings: whether they are synthetic, how many are left out, and how many are
-    old. They are texts by title; empty where no note is needed.
+    """Load notes for a page that shows a dataset's ratings, as texts by title: whether they are synthetic, how many are
+    left out, and how many are of older texts. Empty where no note is needed.
     """
     note = {}
     if has_synthetic_ratings(connection, dataset_id):
@@ -93,7 +97,8 @@ def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]
 
 
 def explain_old_ratings(n: int) -> str:
-    """Return a sentence on why n ratings do not count (their texts have changed), and what to do.
+    """Return a sentence without a full stop: n ratings do not count, since their texts have changed, and which command
+    asks for them again.
 
     >>> explain_old_ratings(1)
     '1 rating does not count, since its text has changed: reelsieve rate asks for it again'
@@ -103,7 +108,8 @@ def explain_old_ratings(n: int) -> str:
 
 
 def explain_drawn_ratings(n: int) -> str:
-    """Return a sentence on why n ratings that were drawn for a question are left out of statistics.
+    """Return a sentence without a full stop: n ratings are left out of statistics, since they were drawn to settle a
+    question, and which command uses them.
 
     >>> explain_drawn_ratings(1)
     '1 rating is left out, since it was drawn to settle a question and is no random sample: reelsieve compare uses it'

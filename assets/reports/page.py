@@ -37,7 +37,7 @@ _STATISTICS = {
 
 def render_page(report: Report, figures: Mapping[str, str]) -> str:
     """Render a report as one HTML page that needs no network. figures: SVG elements by name, as `plot_figures` returns
-    them.
+    them; they are put in as they are, and all text of the dataset is escaped. Reads the templates of this package.
     """
     labels = {metric.name: metric.label for metric in report.metrics}
     pairs = {(pair.metric, pair.other): pair for pair in report.pairs}
@@ -115,16 +115,17 @@ def _pair_system_tables(report: Report) -> Iterator[tuple[SystemTable | None, Sy
 
 
 def find_common_n(table: SystemTable) -> int | None:
-    """Return the number of values behind every mean of a table; None where these numbers differ, or there is no
-    mean.
+    """Return the number of values behind every mean of a table; None where these numbers differ, or there is no mean.
+    Systems without a value in a column do not count.
     """
     counts = {n for system in table.systems for mean in table.means[system].values() if (n := mean.n)}
     return counts.pop() if len(counts) == 1 else None
 
 
 def compute_interval_bars(table: SystemTable) -> dict[str, dict[str, tuple[float, float, float]]]:
-    """Compute where to draw every mean with its interval, by column and system: low end, mean and high end in percent
-    of the column's width, from its lowest to its highest value. Systems without a mean are left out.
+    """Compute where to draw every mean with its interval, by column and then by system: low end, mean and high end in
+    percent of the column's width. 0 is the lowest end in the column, 100 the highest. Systems without a mean are left
+    out; a mean without an interval gives three equal numbers.
     """
     return {
         column: _compute_column_bars({system: table.means[system][column] for system in table.systems})
@@ -153,7 +154,7 @@ def _compute_column_bars(means: Mapping[str, ClusterMean]) -> dict[str, tuple[fl
 
 def choose_correlation_colour(rho: float | None) -> str:
     """Return the hex colour behind a correlation in a table: blue above 0, orange below, darker the farther from 0;
-    white for None.
+    white for 0 and for None.
     """
     if rho is None:
         return "#ffffff"
@@ -179,8 +180,9 @@ def _explain_missing_scores(metrics: Sequence[MetricSummary], report: Report) ->
 
 
 def make_template_environment(templates: Path = TEMPLATES) -> Environment:
-    """Make the Jinja environment of the pages, with the filters they use. Values are escaped as HTML, control
-    characters are shown as text, and a name that is not defined raises.
+    """Make the Jinja environment of the pages in folder `templates`, with the filters they use. Values are escaped as
+    HTML, except for what filter `drawn` marks as safe. Control characters are shown as text, and a name that is not
+    defined raises.
     """
     environment = Environment(
         loader=FileSystemLoader(templates),
@@ -211,7 +213,7 @@ def _escape_text(value: Any) -> Any:
 
 
 def format_reference_count(count: ReferenceCount) -> str:
-    """Return as text how many references videos have: one number, or the range with the median.
+    """Return as text how many references videos have: one number if all have the same, else the range with the median.
 
     >>> format_reference_count(ReferenceCount(1, 1.0, 1)), format_reference_count(ReferenceCount(0, 2.5, 9))
     ('1 reference', '0 to 9 references, median 2.5')
@@ -222,5 +224,5 @@ def format_reference_count(count: ReferenceCount) -> str:
 
 
 def format_data_uri(jpeg: bytes) -> str:
-    """Return a JPEG picture as a data: URI, which contains its bytes."""
+    """Return a JPEG picture, given as bytes, as a data: URI that contains them in base64."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"

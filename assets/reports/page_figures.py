@@ -23,9 +23,9 @@ MOST_ROWS = 24
 
 def plot_figures(report: Report) -> dict[str, str]:
     """Plot all figures of a report's page and return them as SVG elements by name: `aspect-i`, `scatter-i-metric`,
-    `histogram-i`, `boxes-i` and `shards-i`.
-
-    i counts the aspects or the spreads from 0.
+    `histogram-i`, `boxes-i` and `shards-i`. i counts the aspects in the first two, the distributions in the others,
+    from 0. Figures without any value are left out, and so are shards where there is only one. Of more than 24 systems,
+    the boxes are of those with the highest medians.
     """
     labels = {metric.name: metric.label for metric in report.metrics}
     figures: dict[str, str] = {}

@@ -22,8 +22,9 @@ def plot_histogram_png(
     title: str,
     lines: Mapping[str, float] | None = None,
 ) -> bytes:
-    """Plot a histogram from counts in equal bins between low and high, and return it as PNG bytes. lines: values to
-    mark with a vertical line, by label.
+    """Plot a histogram from counts in equal bins between low and high, and return it as PNG bytes. metric: name of the
+    horizontal axis. lines: values to mark with a vertical line, by label; lines that are close to each other share a
+    label. If low equals high, one bar holds all counts.
     """
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -39,7 +40,9 @@ def plot_histogram_png(
 
 
 def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: str, title: str) -> bytes:
-    """Plot values with their intervals (value, low, high) by name, the highest value on top, and return PNG bytes."""
+    """Plot values with their intervals (value, low, high) by name, the highest value on top, and return PNG bytes.
+    label: name of the horizontal axis.
+    """
     order = sorted(limits, key=lambda name: limits[name][0])
     figure = _make_figure(4.8, 0.8 + 0.32 * len(order))
     axes = figure.subplots()
@@ -54,7 +57,9 @@ def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: 
 
 
 def format_markdown_image(png: bytes, text: str) -> str:
-    """Return a PNG as a markdown image that contains its bytes as a data: URI. text: its alternative text."""
+    """Return a PNG as a markdown image that contains its bytes as a data: URI. text: its alternative text, which is not
+    escaped.
+    """
     return f"![{text}](data:image/png;base64,{base64.b64encode(png).decode()})"
 
 

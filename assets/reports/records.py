@@ -25,10 +25,10 @@ from metrics_core.intervals import ClusterMean
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """A metric that has results on the dataset: name, models, version, and how many samples have which status.
-
-    label: its name with the stand-ins for real models. stand_ins: these with remedies. n_defined: samples with a value.
-    ranges: its lowest and highest value, by kind of samples.
+    """A metric that has results on the dataset, with the models and code version of its active scorer, and its numbers
+    of samples by kind and status (`statuses`). label: its name with the stand-ins for real models. stand_ins: remedies
+    by stand-in. n_defined: samples with a value. ranges: its lowest and highest value, by kind of samples; kinds
+    without a value are left out.
     """
 
     name: str
@@ -61,7 +61,7 @@ class MetricSummary:
 
 @dataclass(frozen=True, slots=True)
 class SystemCount:
-    """How many samples of one kind a system wrote, and for how many videos."""
+    """How many samples of one kind ("caption" or "qa") a system wrote, and for how many videos."""
 
     kind: str
     system: str
@@ -71,13 +71,13 @@ class SystemCount:
 
 @dataclass(frozen=True, slots=True)
 class DataSummary:
-    """Counts of what a dataset holds: videos by status, samples by system, lengths, ratings by rater and by aspect,
-    refused rows.
+    """Counts of what a dataset holds: videos by status, samples by system, ratings by rater and by aspect, with
+    quantiles of durations and of words by system. counts: the row of view dataset_summary, by column. refused: rows
+    that ingest refused, by code. labelled: samples with a label of a keypoint. n_drawn_apart: ratings that were drawn
+    for a question and are no random sample; all numbers but counts leave them out.
 
-    counts: the row of view dataset_summary. refused: rows that ingest refused, by code. labelled: samples with a label
-    of a keypoint. rated_between: the days of the first and the last answer in a browser; None without any. repeats: how
-    consistent raters are who judged the same sample twice. n_drawn_apart: ratings that were drawn for a question and
-    are no random sample; all numbers but counts leave them out.
+    rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
+    raters are who judged the same sample twice.
     """
 
     counts: Mapping[str, int]
@@ -97,7 +97,9 @@ class DataSummary:
 
 @dataclass(frozen=True, slots=True)
 class FactDistribution:
-    """How one fact is distributed over the videos or captions that have it. meaning: unit or meaning of its numbers."""
+    """How one fact is distributed over the videos or captions that have it: median, extremes and histogram (`summary`).
+    of: "video" or "caption". meaning: unit or meaning of its numbers.
+    """
 
     fact: str
     meaning: str
@@ -115,7 +117,9 @@ class FactDistribution:
 
 @dataclass(frozen=True, slots=True)
 class NotableFact:
-    """A sentence on videos or captions that are unusual in one way, and the condition of a recipe that selects them."""
+    """A sentence on videos or captions that are unusual in one way. condition: the condition of a recipe that selects
+    them, or for copies the option that leaves them out, such as `dedupe: 1`.
+    """
 
     sentence: str
     condition: str
@@ -123,8 +127,8 @@ class NotableFact:
 
 @dataclass(frozen=True, slots=True)
 class VideoCopy:
-    """A video that is nearly the same as another one. Both are keys. similarity: cosine of their signatures, at
-    most 1.
+    """A video that is nearly the same as an earlier one. key, original: the keys of the copy and of the other video.
+    similarity: cosine of their signatures, at most 1.
     """
 
     key: str
@@ -134,7 +138,9 @@ class VideoCopy:
 
 @dataclass(frozen=True, slots=True)
 class ProposedCondition:
-    """A condition on facts to select captions by, which n of the captions meet: at least half of them, but not all."""
+    """A condition on facts to select captions by, in the filter language. n: how many captions meet it: at least half
+    of them, but not all.
+    """
 
     condition: str
     n: int
@@ -142,12 +148,10 @@ class ProposedCondition:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """A dataset described by its facts: distributions, notable groups of videos or captions, copies, and a proposed
-    condition.
-
-    n_videos, n_captions: those that have facts. copies: in order of keys, each with the earlier video that it is most
-    similar to; empty where there are too many videos to compare. proposed: None where no condition leaves out a proper
-    part.
+    """A dataset described by its facts: distributions (`facts`), notable groups of videos or captions, copies, and a
+    proposed condition. n_videos, n_captions: those that have facts. copies: in order of keys, each with the earlier
+    video that it is most similar to; empty where there are too many videos to compare. proposed: None where no
+    condition leaves out some captions, but at most half.
     """
 
     n_videos: int
@@ -160,11 +164,10 @@ class DatasetFacts:
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """Means of every system, with intervals over videos, for one kind of samples: by every metric, or by every rated
-    aspect.
-
-    means: by system, then by column. n_left_out: systems beyond those shown. leads: by column, the p-value of the gap
-    between the best and the second-best system; None where it is undefined.
+    """Means of every system, with intervals over videos, for one kind of samples; the columns are metrics, or rated
+    aspects. systems: the highest mean rank first. means: by system, then by column. n_left_out: systems beyond those
+    shown. leads: by column the p-value of the best system's lead, the greatest over all other systems; None where it is
+    undefined. A report corrects it.
     """
 
     kind: str
@@ -178,9 +181,9 @@ class SystemTable:
 
 @dataclass(frozen=True, eq=False)
 class ScatterPoints:
-    """Points of a scatter plot of a metric's values against mean ratings: all n samples, or 2,000 drawn from them.
-
-    trend: (mean value, mean rating) of every tenth of the samples, in order of the metric.
+    """Points of a scatter plot of a metric's values against mean ratings by one aspect. n: how many samples have both;
+    of more than 2,000, the lists have 2,000 drawn from them. trend: (mean value, mean rating) of every tenth of all n
+    samples, in order of the metric; empty below ten samples.
     """
 
     metric: str
@@ -192,7 +195,9 @@ class ScatterPoints:
 
 
 def format_aspect(aspect: str) -> str:
-    """Return the name of an aspect for a sentence. The aspect of keypoint labels is called "labelled coverage"."""
+    """Return the name of an aspect for a sentence: "labelled coverage" for the aspect of keypoint labels
+    (LABELS_ASPECT), and any other as it is.
+    """
     return "labelled coverage" if aspect == LABELS_ASPECT else aspect
 
 
@@ -208,15 +213,14 @@ class ReferenceCount:
 @dataclass(frozen=True, eq=False)
 class AspectAgreement:
     """How well every metric's order of captions and of systems matches people's, by one aspect. Coefficients are
-    Kendall's tau-b.
+    Kendall's tau-b with mean ratings. coefficients, verdicts, n_videos: of captions, by metric, over all samples that
+    it has a value for. baselines: of the simple scores. ceiling: of one more rater with the others; None without two
+    raters. synthetic: whether a program made the ratings.
 
-    coefficients, verdicts, n_videos: of captions, by metric, over all samples that it has a value for. baselines: of
-    the simple scores. strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals:
-    the same by metric, on the samples that the metric has a value for. ceiling: of one more rater with the others.
-
-    system_coefficients: of the systems' means, by metric and simple score; order_verdicts: conclusions on these, by
-    metric. references: how many references the videos have, by metric and simple score that compares captions with
-    them.
+    strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals: the same by metric,
+    on the samples that the metric has a value for. system_coefficients: of the systems' means, by metric and simple
+    score; order_verdicts: conclusions on these, by metric. references: how many references the videos have, by metric
+    and simple score that compares captions with them.
 
     missing, fewer, orders: sentences on what cannot be compared, on metrics with fewer samples, and on orders of
     systems. raters, ties, beside_rater: sentences on raters who are left out or far from the others, on pairs that
@@ -251,7 +255,6 @@ class AspectAgreement:
 @dataclass(frozen=True, eq=False)
 class TrustSummary:
     """How every metric compares with people, by aspect, on the n_judged samples of a dataset that people judged.
-
     unscored: by metric, how many of these samples have no value, by reason. side_by_side: by aspect, how often metrics,
     simple scores and raters prefer the caption of two that people prefer. age: a sentence where the stored agreement is
     missing, or older than scores or judgements; else None.
@@ -266,7 +269,7 @@ class TrustSummary:
 
 @dataclass(frozen=True, eq=False)
 class MetricPair:
-    """Spearman's rho of two metrics over the n samples that both have a value for; None where undefined."""
+    """Spearman's rho of two metrics over the n drawn captions that both have a value for; None where undefined."""
 
     metric: str
     other: str
@@ -276,8 +279,8 @@ class MetricPair:
 
 @dataclass(frozen=True, eq=False)
 class MetricSpread:
-    """The distribution of a metric's values for one kind of samples: counts of equal bins from low to high, and
-    quantiles by system and by shard.
+    """The distribution of a metric's values for one kind of samples. counts: of equal bins from `low` to `high`.
+    by_system, by_shard: quantiles of every system and of every shard.
     """
 
     metric: str
@@ -291,12 +294,10 @@ class MetricSpread:
 
 @dataclass(frozen=True, eq=False)
 class ShareThresholdRow:
-    """The value of a metric that keeps the best share of all samples of one kind, and how much it keeps of every
-    system.
-
-    n_asked: the share as a number of samples; n_kept: how many reach the value, more where several samples share it.
-    n_at: how many have exactly the value. by_system: kept and all samples of a system. ratings: the mean rating of kept
-    and of dropped samples, by aspect.
+    """The value of a metric that keeps the best share of all n samples of one kind that have a value, and how much it
+    keeps of every system. n_asked: the share as a number of samples; n_kept: how many reach the value, more where
+    several samples share it. n_at: how many have exactly the value. by_system: (kept, all) samples of a system.
+    ratings: by aspect, the mean rating of kept and of dropped samples.
     """
 
     metric: str
@@ -313,8 +314,9 @@ class ShareThresholdRow:
 
 @dataclass(frozen=True, slots=True)
 class LabelThresholdRow:
-    """The probability from which ECS counts a keypoint of one dimension as covered, chosen on n labels, and in
-    use now.
+    """The probability (`value`) from which a metric such as ECS counts a keypoint of one dimension as covered, as the
+    active scorer does. objective: what it was chosen for. n, n_positive: the labels it was chosen on, and how many of
+    them are yes.
     """
 
     metric: str
@@ -327,10 +329,9 @@ class LabelThresholdRow:
 
 @dataclass(frozen=True, slots=True)
 class RatingThresholdRow:
-    """The value of a metric that best separates samples that people rate as good in one aspect from the others.
-
-    sentence: the result in words, or why there is no threshold. `beside`: how it compares with simple scores; ""
-    without a threshold.
+    """The value of a metric that best separates samples that people rate as good in one aspect from the others (`cut`),
+    or the reason why there is none. objective: its name in recipes. sentence: the result in words. `beside`: how it
+    compares with simple scores; "" without a threshold.
     """
 
     metric: str
@@ -342,7 +343,13 @@ class RatingThresholdRow:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that a report's page shows, read from one state of the database."""
+    """All that a report's page shows, read from one state of the database. notices: sentences to read before the first
+    number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
+    and by ratings. pairs: correlations between metrics, on n_paired drawn captions. cuts, rating_cuts, label_cuts:
+    thresholds by shares, ratings and labels. groups: the samples that are shown. agreement: rows of table `agreement`.
+
+    The judged samples may have been loaded before that state.
+    """
 
     dataset: str
     made_at: datetime

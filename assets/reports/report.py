@@ -49,10 +49,10 @@ def create_report(
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
     """Compute and store a dataset's agreement with people and rating thresholds, then write its report page and numbers
-    to a folder. Returns the paths, notices and answers.
+    to a folder, which is created. Return the paths, notices and answers. scorers: by metric. tell: called with lines of
+    progress. Reads REELSIEVE_GOOD_RATINGS. Raises ReportError where the folder cannot be written.
 
-    Does what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other. tell: called with
-    lines of progress. Raises ReportError where the folder cannot be written.
+    Does what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other.
     """
     target = create_report_folder(folder)
     tell("comparing the metrics with people")
@@ -70,11 +70,11 @@ def write_stored_report(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
-    """Write the report page of a dataset and its numbers to a folder from what the database holds; agreement is not
-    computed again. Returns the paths, notices and answers.
+    """Write the report page of a dataset and its numbers to a folder, which is created, from what the database holds;
+    agreement is not computed again. Return the paths, notices and answers. scorers: by metric. tell: called with lines
+    of progress. Raises ReportError where the folder cannot be written.
 
-    Everything is read from one state of the database; `judged` may be of an earlier one. Raises ReportError where the
-    folder cannot be written.
+    Everything is read from one state of the database; `judged` may be of an earlier one.
     """
     target = create_report_folder(folder)
     report = compute_report(engine, dataset, scorers, judged, tell)
@@ -83,8 +83,8 @@ def write_stored_report(
 
 
 def choose_report_folder(home: Path, dataset: str) -> Path:
-    """Return the default folder of a dataset's report, `reports/DATASET` in the home. Creates `reports`, not the folder
-    itself.
+    """Return the default folder of a dataset's report, `reports/DATASET` in the home. Creates folder `reports` if it is
+    missing, not the dataset's folder.
     """
     return create_home_folder(home, "reports") / dataset
 
@@ -96,8 +96,9 @@ def compute_report(
     judged: JudgedSamples,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Load and compute everything that a report of a dataset shows, from one state of the database. judged: the
-    dataset's judged samples, loaded before. Explains scores and decodes frames of the shown samples.
+    """Load and compute everything that a report of a dataset shows, from one state of the database. scorers: by metric,
+    to explain scores. judged: the dataset's judged samples, loaded before. tell: called with lines of progress. Decodes
+    frames of the shown samples, which may fetch remote videos; stores no numbers.
     """
     tell("reading the scores")
     with _open_snapshot(engine) as connection:
@@ -145,10 +146,10 @@ def compute_report(
 def _correct_chances(
     systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: MetricClaims
 ) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], MetricClaims]:
-    """Return the tables and claims with p-values corrected for all claims of the page.
+    """Return the tables and claims with p-values corrected by Holm, in the two families of `correct_comparisons`.
 
-    The claims are which system is best, by metrics and by people, and which metrics order captions and systems as
-    people do.
+    The first family has the claims which system is best, by metrics and by people, and which metrics order captions and
+    systems as people do. The second has the differences between metrics and their strongest simple scores.
     """
     tables = (*systems, *people)
     leads = [lead for table in tables for lead in table.leads.values()]
@@ -169,7 +170,8 @@ def list_notices(
     dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], judged: JudgedSamples, age: str | None
 ) -> Iterator[str]:
     """Yield the sentences that a reader needs before the first number: stale agreement or scores, synthetic ratings,
-    stand-ins for models, and what is left out. age: as `explain_stale_agreement` returns it.
+    stand-ins for models, and what is left out. dataset: its name, for commands. age: as `explain_stale_agreement`
+    returns it. Nothing where all is well.
     """
     if age:
         yield age

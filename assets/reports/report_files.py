@@ -40,8 +40,8 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """A report that was written: the paths of its page and its numbers, its notices, and the answers of its first
-    screen.
+    """A report that was written: the paths of its page (index.html) and its numbers (report.json), its notices, and the
+    answers of its first screen.
     """
 
     page: Path
@@ -51,8 +51,8 @@ class ReportFiles:
 
 
 def create_report_folder(folder: Path) -> Path:
-    """Create a folder for a report unless it exists, and return its absolute path. Removes partial files of killed
-    processes. Raises ReportError where it cannot be created or written to.
+    """Create a folder for a report, with its parents, unless it exists, and return its absolute path with ~ expanded.
+    Removes partial files of killed processes. Raises ReportError where it cannot be created or written to.
     """
     try:
         target = folder.expanduser().resolve()
@@ -68,8 +68,9 @@ def create_report_folder(folder: Path) -> Path:
 
 
 def write_report(report: Report, folder: Path) -> ReportFiles:
-    """Plot, render and write a report's page and numbers to a folder, and return their paths. Replaces these two files
-    only. Raises ReportError where they cannot be written.
+    """Plot and render a report's page, and write it to a folder as index.html, with its numbers as report.json. Return
+    their paths with the notices and answers. Replaces these two files only. Raises ReportError where they cannot be
+    written.
     """
     contents = {NUMBERS: format_report_json(report), PAGE: render_page(report, plot_figures(report))}
     try:
@@ -82,7 +83,9 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
 
 
 def format_report_json(report: Report) -> str:
-    """Return the records of a report as JSON text, without pictures and points of scatter plots."""
+    """Return the records of a report as JSON text, under the names of their fields. Frames, explanations of scores and
+    points of scatter plots are left out.
+    """
     plain = {field.name: getattr(report, field.name) for field in fields(report)}
     plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
     plain["trust"] = _drop_fields(asdict(report.trust), ("rows", "scatters"))

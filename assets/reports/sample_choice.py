@@ -36,10 +36,10 @@ def choose_shown_samples(
     judged: JudgedSamples,
     described: DatasetFacts | None,
 ) -> tuple[ChosenGroup, ...]:
-    """Choose captions to show in a report: best and worst by every metric, and those on which metrics or people
-    disagree. Without any score, the extremes of facts are chosen; without facts either, the one group is empty.
-
-    Reads the temporary table of `collect_scores`, which must be filled before.
+    """Choose samples to show in a report: the two best and worst captions by every metric, and samples on which two
+    metrics, or a metric and people, disagree. They come in four groups, as (sample id, reason) pairs; a sample may be
+    in several groups. Without any score there is one group, the extremes of facts, which is empty if `described` is
+    None. Reads the temporary table `reported`, which `create_reported_table` must make before in the same transaction.
     """
     names = {metric.name: metric.label for metric in metrics if metric.has_values(SAMPLE_KIND)}
     if not names:

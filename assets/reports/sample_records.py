@@ -10,10 +10,9 @@ from typing import Any, Generic, TypeVar
 @dataclass(frozen=True, eq=False)
 class ShownScore:
     """A metric's result for one shown sample: value or status, rank, and the explanation as lines of text and table
-    rows.
-
-    rank: the sample's place among all samples of its kind, from 0 (worst) to 1. reference: key of the reference that
-    decided the score, where one of several did.
+    rows. rank: the share of samples of its kind that are worse, from 0 to 1, with equal ones counted half; None without
+    a value. error: the reason why there is no value. reference: key of the reference that decided the score, where one
+    of several did.
     """
 
     metric: str
@@ -28,7 +27,9 @@ class ShownScore:
 
 @dataclass(frozen=True, eq=False)
 class ShownReference:
-    """A reference of a shown sample's video. decided: the metrics whose score was computed from this reference."""
+    """A reference of a shown sample's video. decided: the metrics whose score of the sample was computed from this
+    reference.
+    """
 
     text: str
     decided: tuple[str, ...]
@@ -37,11 +38,9 @@ class ShownReference:
 @dataclass(frozen=True, eq=False)
 class ShownSample:
     """A sample that a report shows: its texts, frames, scores with explanations, facts and ratings, and why it is
-    shown.
-
-    frames: seconds and JPEG bytes; no_frames: the reason where there are none. references: those that decided a score
-    first, then some others, of n_references in all. facts: of its text and its video, by name. ratings: by aspect, then
-    by rater.
+    shown. frames: (seconds, JPEG bytes); no_frames: the reason where there are none. references: those that decided a
+    score first, then some others, of n_references in all. facts: of its text and its video, by name. ratings: by
+    aspect, then by rater.
     """
 
     key: str
@@ -66,7 +65,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class SampleGroup(Generic[T]):
-    """Samples chosen for one reason. They are ids with a reason first, and records once their contents are loaded."""
+    """Samples that a report shows for one reason, with a title for the page and a short name. The samples are (id,
+    reason) pairs when they are chosen, and records (`ShownSample`) once their contents are loaded.
+    """
 
     title: str
     name: str

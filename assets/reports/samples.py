@@ -34,9 +34,10 @@ def load_shown_samples(
     tell: Callable[[str], None],
 ) -> tuple[SampleGroup[ShownSample], ...]:
     """Load texts, references, scores with explanations, facts, ratings and frames of the chosen samples. Every sample
-    appears once, in its first group, with all reasons why it was chosen.
-
-    tell: called with a line of progress for every sample. Samples that no longer exist are left out.
+    appears once, in its first group, with all reasons why it was chosen. Samples that no longer exist are left out. An
+    explanation has at most 40 table rows, and frames may be fetched from remote stores. tell: called with a line of
+    progress for every sample. Reads the temporary table `reported`, which `create_reported_table` must make before in
+    the same transaction.
     """
     why: dict[int, list[str]] = {}
     for group in groups:

@@ -40,8 +40,7 @@ PAGE_STYLE: Any = {
 
 
 def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
-    """Decorate a function that plots, so that it runs with the Matplotlib settings of a report's page.
-
+    """Decorate a function that plots, so that it runs with the Matplotlib settings of a report's page (PAGE_STYLE).
     Matplotlib reads its settings whenever it makes a part of a figure.
     """
 
@@ -57,9 +56,8 @@ def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
 
 def render_svg(figure: Figure, name: str, description: str) -> str:
     """Render a Matplotlib figure as an SVG element for an HTML page, without metadata and fonts; equal figures give
-    equal text.
-
-    name: prefix of every id in it, so it must differ between figures. description: text for screen readers.
+    equal text. name: prefix of every id in it, so it must differ between the figures of a page. description: text for
+    screen readers.
     """
     import matplotlib as mpl
 

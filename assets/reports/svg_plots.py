@@ -43,10 +43,9 @@ def plot_coefficients(
     name: str,
     description: str,
 ) -> str:
-    """Plot coefficients with their intervals as horizontal bars, the first on top, and return an SVG element. Vertical
-    lines mark the strongest simple score and one more rater.
-
-    bars: (name, coefficient, colour). baseline, rater: None for no such line.
+    """Plot coefficients with their intervals as horizontal lines, the first on top, and return an SVG element. bars:
+    (name, coefficient, colour). Vertical lines mark the strongest simple score (`baseline`) and one more rater; None
+    for no such line. name, description: id prefix and text for screen readers, as in `render_svg`.
     """
     names = [_shorten(label) for label, *_ in reversed(bars)]
     figure, axes = _make_axes(WIDTH, 0.82 + 0.22 * len(bars), _measure_names(names), 0.32)
@@ -71,8 +70,9 @@ def plot_coefficients(
 
 @use_page_style
 def plot_scatter(points: ScatterPoints, xlabel: str, ylabel: str, name: str, description: str) -> str:
-    """Plot a metric's values against mean ratings, with the mean rating of every tenth of the samples, as an SVG
-    element.
+    """Plot a metric's values against mean ratings, with the mean rating of every tenth of the samples, and return an
+    SVG element. Where ratings have few distinct values, points are moved at random by a little, so that they do not
+    hide each other. name, description: id prefix and text for screen readers, as in `render_svg`.
     """
     figure, axes = _make_axes(2.75, 2.2)
     y = np.array(points.ratings)
@@ -99,8 +99,8 @@ def plot_histogram(
     description: str,
     cuts: Mapping[str, float] | None = None,
 ) -> str:
-    """Plot a histogram from counts of equal bins between low and high, as an SVG element. cuts: vertical lines by
-    label.
+    """Plot a histogram from counts of equal bins between low and high, and return an SVG element. cuts: values to mark
+    with vertical lines, by label. name, description: id prefix and text for screen readers, as in `render_svg`.
     """
     figure, axes = _make_axes(WIDTH, 1.9)
     edges = np.linspace(low, high, len(counts) + 1)
@@ -122,8 +122,9 @@ def plot_histogram(
 
 @use_page_style
 def plot_quantiles(spreads: Sequence[Spread], xlabel: str, name: str, description: str) -> str:
-    """Plot quantiles of several groups, the first on top, as an SVG element: a line from 5 to 95 %, a box over the
-    middle half, and a dot at the median.
+    """Plot quantiles of several groups, the first on top, and return an SVG element: a line from 5 to 95 %, a box over
+    the middle half, and a dot at the median. name, description: id prefix and text for screen readers, as in
+    `render_svg`.
     """
     names = [f"{_shorten(spread.group)} ({spread.n:,})" for spread in reversed(spreads)]
     figure, axes = _make_axes(WIDTH, 0.58 + 0.22 * len(spreads), _measure_names(names))
@@ -138,8 +139,9 @@ def plot_quantiles(spreads: Sequence[Spread], xlabel: str, name: str, descriptio
 
 @use_page_style
 def plot_shards(spreads: Sequence[Spread], ylabel: str, name: str, description: str) -> str:
-    """Plot the median and the middle half of a metric by shard, as an SVG element; of more than 60 shards, the 60
-    farthest from the middle one.
+    """Plot the median and the middle half of a metric by shard, and return an SVG element. Of more than 60 shards, the
+    60 whose medians are farthest from the middle one are shown, in order of their numbers. name, description: id prefix
+    and text for screen readers, as in `render_svg`.
     """
     middle = float(np.median([spread.quantiles[2] for spread in spreads]))
     farthest = sorted(spreads, key=lambda spread: -abs(spread.quantiles[2] - middle))[:MOST_SHARDS]

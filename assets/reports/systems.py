@@ -20,10 +20,10 @@ MOST_SYSTEMS = 24
 def compute_system_tables(
     connection: Connection, data: DataSummary, metrics: Sequence[MetricSummary]
 ) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...]]:
-    """Compute the systems' means by metrics and by ratings, as two tuples of tables, one table for each kind of samples
-    that has values. Of more than 24 systems, those with the most samples are included.
-
-    Reads the temporary table of `collect_scores`, which must be filled before.
+    """Compute the systems' means by metrics, and by ratings and labels, as two tuples of tables, with one table for
+    each kind of samples that has values. Of more than 24 systems, those with the most samples are included. P-values of
+    leads are not corrected yet. Reads the temporary table `reported`, which `create_reported_table` must make before in
+    the same transaction.
     """
     by_metric, by_aspect = [], []
     for kind in ("caption", "qa"):

@@ -16,8 +16,8 @@ _ENTITIES = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 def format_sample_table(samples: Sequence[ScoredSample], metric: str) -> str:
-    """Return samples with their key, system, score and the beginning of their text as a markdown table. metric: its
-    heading.
+    """Return samples as a markdown table with their key, system, score with four decimals, and at most 90 characters of
+    their text. metric: the heading of the score.
     """
     rows = [[row.key, row.system, f"{row.value:.4f}", shorten_text(row.text)] for row in samples]
     return format_markdown_table(["sample", "system", metric, "text"], rows)
@@ -36,14 +36,14 @@ def format_markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) 
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text on one line, escaped so that markdown shows it as it is."""
+    """Return a text on one line, escaped so that markdown shows it as it is. Runs of white space become one space."""
     line = " ".join(text.split())
     return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), line)
 
 
 def shorten_text(text: str, width: int = EXCERPT_LENGTH) -> str:
     """Return a text on one line, cut to at most `width` characters; the last one is an ellipsis if something is
-    missing.
+    missing. Runs of white space become one space.
     """
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"

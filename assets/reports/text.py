@@ -24,7 +24,7 @@ def escape_for_page(text: str) -> str:
 
 
 def format_number(value: float | None, digits: int = 2) -> str:
-    """Return a number with a fixed number of decimals and a real minus sign, never as −0; a dash for None.
+    """Return a number with `digits` decimals and a real minus sign, never as −0; a dash for None.
 
     >>> format_number(-0.5), format_number(None), format_number(-0.001)
     ('−0.50', '–', '0.00')
@@ -36,7 +36,8 @@ def format_number(value: float | None, digits: int = 2) -> str:
 
 
 def format_percent(share: float | None, digits: int = 0) -> str:
-    """Return a share from 0 to 1 as a percentage; only exactly 0 and 1 become 0 % and 100 %. A dash for None.
+    """Return a share from 0 to 1 as a percentage; only exactly 0 and 1 become 0 % and 100 %. digits: decimals. A dash
+    for None.
 
     >>> format_percent(0.125, 1), format_percent(0.9999), format_percent(0.001), format_percent(1.0)
     ('12.5 %', '>99 %', '<1 %', '100 %')
@@ -50,8 +51,8 @@ def format_percent(share: float | None, digits: int = 0) -> str:
 
 
 def format_compact(value: Any) -> str:
-    """Return a fact's value as short text: a number as a whole one from 100 on and with at most three significant
-    digits below, yes or no, or the text itself.
+    """Return a fact's value as short text: a number from 100 on as a whole one, and a smaller one with at most three
+    significant digits. A boolean is yes or no, None a dash, and a text stays as it is.
 
     >>> format_compact(12345.6), format_compact(0.01234), format_compact(3), format_compact(True), format_compact("en")
     ('12,346', '0.0123', '3', 'yes', 'en')
@@ -62,7 +63,9 @@ def format_compact(value: Any) -> str:
 
 
 def format_page_cell(value: Any) -> str:
-    """Return a value as the text of a table cell: floats with three decimals, yes or no, a dash for None."""
+    """Return a value as the text of a table cell: floats with three decimals, booleans as yes or no, a dash for None,
+    and others by `str`.
+    """
     if value is None:
         return NO_VALUE
     if isinstance(value, bool):
@@ -71,7 +74,8 @@ def format_page_cell(value: Any) -> str:
 
 
 def format_count(n: int, thing: str) -> str:
-    """Return a count with its noun in the right number. thing: the noun in the singular.
+    """Return a count with its noun in the right number. thing: the noun in the singular; a final y becomes ies, any
+    other noun gets an s.
 
     >>> format_count(1, "video"), format_count(1200, "video"), format_count(2, "category")
     ('1 video', '1,200 videos', '2 categories')
@@ -82,7 +86,7 @@ def format_count(n: int, thing: str) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names as an enumeration for a sentence; "" for none.
+    """Return names as an enumeration for a sentence, with commas and a final "and"; "" for none.
 
     >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -91,7 +95,8 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def group_names(values: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the names that share a value, by value, in the order in which the values first appear. values: by name.
+    """Group names by their values: return for every value the list of names that have it, in the order in which the
+    values first appear. values: by name.
 
     >>> group_names({"VCS": "good", "ECS": "bad", "QEVA": "good"})
     {'good': ['VCS', 'QEVA'], 'bad': ['ECS']}
@@ -104,8 +109,8 @@ def group_names(values: Mapping[str, str]) -> dict[str, list[str]]:
 
 def format_portion(n: int, total: int, thing: str, has: str, have: str) -> str:
     """Return a clause on how many of all things something is true for: "All 40 captions ...", "1 of 40 captions ...".
-
-    has, have: the verb phrase for one thing and for several. "There is no caption" for a total of 0.
+    thing: the noun in the singular. has, have: the verb phrase for one thing and for several. "There is no caption" for
+    a total of 0.
 
     >>> format_portion(40, 40, "caption", "has a score", "have a score")
     'All 40 captions have a score'
@@ -133,7 +138,8 @@ def format_name(name: str) -> str:
 
 
 def format_items(values: Mapping[str, Any]) -> str:
-    """Return values with their names on one line, separated by semicolons. Whole numbers get thousands separators.
+    """Return values with their names on one line, as `name: value`, separated by semicolons. Underscores in names
+    become spaces, and whole numbers get thousands separators.
 
     >>> format_items({"texts_embedded": 1200, "encoder": "a/b"})
     'texts embedded: 1,200; encoder: a/b'

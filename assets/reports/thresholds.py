@@ -38,9 +38,9 @@ def load_share_threshold_rows(
     connection: Connection, metrics: Sequence[MetricSummary], data: DataSummary
 ) -> tuple[ShareThresholdRow, ...]:
     """Compute from the stored scores the thresholds that keep the best half, quarter, eighth and sixteenth, by metric
-    and kind of samples, and how much they keep of every system.
-
-    Reads the temporary table of `collect_scores`, which must be filled before.
+    and kind of samples, and how much they keep of every system. Mean ratings of kept and dropped samples are there only
+    if `data` has ratings. Reads the temporary table `reported`, which `create_reported_table` must make before in the
+    same transaction.
     """
     kinds = sorted({kind for metric in metrics for kind in metric.ranges})
     return tuple(cut for kind in kinds for cut in _load_share_rows(connection, kind, metrics, data))
@@ -98,9 +98,9 @@ def load_rating_threshold_rows(
     trust: TrustSummary,
 ) -> tuple[RatingThresholdRow, ...]:
     """Load the thresholds by ratings that asset `rating_threshold` stored, with sentences; a metric without one has the
-    reason.
-
-    Reads REELSIEVE_GOOD_RATINGS. Raises SettingsError where it is unusable.
+    reason. judged: gives the metrics and aspects. trust: the conclusions on metrics; where none shows that a metric
+    orders as people do, its threshold may be chance. Reads REELSIEVE_GOOD_RATINGS. Raises SettingsError where it is
+    unusable.
     """
     labels = {metric.name: metric.label for metric in metrics}
     trusted = {
@@ -123,7 +123,9 @@ def load_rating_threshold_rows(
 
 
 def load_label_threshold_rows(connection: Connection, dataset: Dataset) -> tuple[LabelThresholdRow, ...]:
-    """Load the thresholds of active scorers that were chosen on labels of the dataset, by metric and dimension."""
+    """Load the thresholds of active scorers that were chosen on labels of the dataset, sorted by metric and dimension.
+    Empty without any.
+    """
     of = keypoint_threshold.c
     query = (
         sa.select(scorer.c.metric, of.dimension, of.threshold, of.objective, of.n, of.n_positive)

@@ -55,11 +55,9 @@ SameItemsTable = Mapping[tuple[str, str], BaselineComparison]
 
 @dataclass(frozen=True, slots=True)
 class MetricClaims:
-    """How metrics compare with people, by (aspect, metric): with simple scores and one more rater, and in their order
-    of systems.
-
-    rows: of table `agreement`. same_items: metrics next to simple scores and one more rater. system_orders: how well a
-    metric's order of systems matches people's. references: how many references the compared videos have.
+    """How metrics compare with people, which is what a page makes claims about. rows: of table `agreement`. The other
+    fields are by (aspect, metric). same_items: the metric next to simple scores and one more rater. system_orders: how
+    well its order of systems matches people's. references: how many references the compared videos have.
     """
 
     rows: Sequence[StoredAgreementRow]
@@ -76,7 +74,8 @@ def load_claims(
     scorers: Mapping[str, Scorer],
 ) -> MetricClaims:
     """Build from the stored agreement, and from counts of references in the database, how metrics compare with people.
-    P-values are not corrected yet. Stored aspects and metrics that the judged samples no longer have are left out.
+    Stored aspects and metrics that the judged samples no longer have are left out. scorers: by metric, to know which
+    metrics read references. P-values are not corrected yet.
     """
     same_items = {
         (aspect, metric): same
@@ -93,9 +92,9 @@ def load_claims(
 def explain_stale_agreement(
     connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: JudgedSamples
 ) -> str | None:
-    """Return a sentence where the stored agreement is missing, or older than scores or judgements; else None.
-
-    A changed value of a rating is not noticed: ratings are counted, since they have no time.
+    """Return a sentence where the stored agreement is older than the newest scores, was computed from another number of
+    judgements than there are now, or is missing although scores and judgements exist; else None. A changed value of a
+    rating is not noticed: ratings are counted, since they have no time.
     """
     remedy = f"reelsieve report --dataset {shlex.quote(dataset.name)} computes it"
     if stored.made_at is None:
@@ -128,8 +127,9 @@ def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], i
 def compute_system_orders(
     rows: Sequence[StoredAgreementRow], same_items: SameItemsTable
 ) -> dict[tuple[str, str], Coefficient]:
-    """Return by (aspect, metric) Kendall's tau-b between the metric's and people's order of systems, with its p-value.
-    None for the p-value where there are too few systems.
+    """Return by (aspect, metric) Kendall's tau-b between the metric's and people's order of systems, with its p-value,
+    not corrected. The p-value is None below five systems, and where tau-b is undefined. rows: of table `agreement`.
+    Only keys of `same_items` are included.
     """
     return {
         (row.aspect, row.metric): replace(_build_coefficient(row), p=_compute_order_chance(row))
@@ -146,8 +146,9 @@ def _compute_order_chance(row: StoredAgreementRow) -> float | None:
 def count_compared_references(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, scorers: Mapping[str, Scorer]
 ) -> dict[tuple[str, str], ReferenceCount]:
-    """Count the references of the videos behind every comparison with people: fewest, median and most, by (aspect,
-    metric or simple score). Those that do not read references are left out.
+    """Count the references of the videos behind every comparison with people: fewest, median and most over the compared
+    samples, by (aspect, metric or simple score). Those that do not read references are left out. A metric that is not
+    among `scorers` (by name), such as an imported one, counts as one that reads them.
     """
     counts = count_references(connection, dataset.dataset_id, set(judged.videos))
     n_references = np.array([counts.get(video_id, 0) for video_id in judged.videos])
@@ -178,8 +179,9 @@ def build_trust_summary(
     compared: MetricClaims,
     age: str | None,
 ) -> TrustSummary:
-    """Build the comparison of every metric with people, aspect by aspect, with conclusions in sentences. age: as
-    `explain_stale_agreement` returns it.
+    """Build the comparison of every metric with people, aspect by aspect, with conclusions in sentences. compared: the
+    claims, with corrected p-values. data: only says whether ratings are synthetic. age: as `explain_stale_agreement`
+    returns it.
     """
     labels = {metric.name: metric.label for metric in metrics}
     aspects = tuple(_build_aspect(judged, aspect, labels, data, compared) for aspect in sorted(judged.ratings))
@@ -356,11 +358,11 @@ def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSample
 
 
 def build_scatter(metric: str, aspect: str, values: FloatArray, ratings: FloatArray) -> ScatterPoints:
-    """Build the points of a metric's values (n,) and mean ratings (n,), without NaN; of more than 2,000 pairs, 2,000
-    are drawn.
+    """Build the points of a metric's values (n,) against mean ratings (n,), without those where either is NaN; of more
+    than 2,000 pairs, 2,000 are drawn with a fixed seed. The trend is the mean rating of each tenth of all pairs, in
+    order of the metric, at the tenth's mean value. Below ten pairs it is empty.
 
-    The trend is the mean rating of each tenth of all pairs, in order of the metric, at the tenth's mean value. Equal
-    values stay together, so there may be fewer than ten.
+    Equal values stay together, so there may be fewer than ten tenths.
 
     >>> build_scatter("m", "a", np.arange(20.0), np.arange(20.0) * 2).trend[0]
     (0.5, 1.0)

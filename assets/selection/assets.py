@@ -26,8 +26,8 @@ from db.selection.stored_selections import load_selection_rows
 
 
 class SelectionConfig(dg.Config):
-    """The recipe of a selection, as in its YAML file. Without one the asset fails, and its message lists what each
-    share keeps.
+    """The recipe of a selection, as in its YAML file. The default has no size: with it the asset fails where samples
+    have scores, and its message lists what each share keeps.
     """
 
     recipe: dict[str, Any] = Field(default={"by": METRICS[0], "stale": "leave_out"})
@@ -47,7 +47,9 @@ class SelectionConfig(dg.Config):
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """The rows of the dataset that a recipe selects, frozen in the database and written as Parquet."""
+    """The rows of the dataset that a recipe selects, frozen in the database and written as Parquet to folder
+    `selections` of the home.
+    """
     dataset, recipe = require_dataset(curation.engine, context.partition_key), parse_recipe(config.recipe)
     return make_training_subset(curation, dataset, recipe, context.log.info)
 
@@ -55,11 +57,12 @@ def training_subset(
 def make_training_subset(
     curation: Curation, dataset: Dataset, recipe: Recipe, tell: LineWriter
 ) -> dg.MaterializeResult:
-    """Freeze the subset that a recipe selects from a dataset, write it as Parquet to the home, and return it as an
-    asset's metadata. Raises what `make_selection` raises.
+    """Freeze the subset that a recipe selects from a dataset, write it as Parquet to folder `selections` of the home,
+    and return it as an asset's metadata. tell: called with lines of progress. If nothing can be selected and the recipe
+    has no condition, the result has 0 rows and a reason, and nothing is written. Otherwise it raises what
+    `make_selection` raises.
 
-    If nothing is scored yet and the recipe has no condition, the result has 0 rows and a reason, and nothing is
-    written.
+    A file of the same dataset and selection number is replaced.
     """
     try:
         selection = make_selection(curation.engine, dataset, recipe, lambda: find_text_encoder(curation.scorers), tell)

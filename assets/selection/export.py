@@ -39,8 +39,8 @@ from metrics_core.frames import compute_content_sha256
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """A complete export: its path, format and number of rows. media_root: the folder that media addresses in it are
-    relative to; None without local files.
+    """A complete export: its path, format (`form`) and number of rows. media_root: the folder on this machine that
+    addresses of media in the export are relative to; None without local files.
     """
 
     path: Path
@@ -63,12 +63,13 @@ def export_selection(
     tell: LineWriter = _ignore_line,
     limits: ShardLimits = DEFAULT_SHARD_LIMITS,
 ) -> ExportResult:
-    """Write the rows of a selection in order of rank to a file or folder. form: the format; None to choose it by the
-    suffix.
+    """Write the rows of a frozen selection in order of rank to a file or folder, complete or not at all. form: the
+    format; None to choose it by the suffix of `path`. replace: whether an existing file may be replaced; a folder never
+    is. Partial files of killed exports in the same folder are removed. Raises SelectionError for an unknown selection,
+    for a path that cannot be written, and for media that are missing.
 
-    replace: whether an existing file may be replaced. tell: called with lines of progress. limits: where a shard of
-    WebDataset ends. Partial files of killed exports in the same folder are removed. Raises SelectionError for an
-    unknown selection, for a path that cannot be written, and for media that are missing.
+    tell: called with lines of progress. limits: where a shard of WebDataset ends. If an export in this format fails,
+    its complete shards stay in a folder `PATH.partial`, and the next call continues there.
     """
     chosen_form, target = choose_format(path, form), require_export_target(path, form, replace=replace)
     stays = (

@@ -27,9 +27,9 @@ Batch = Sequence[Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ExportInput:
-    """A selection that is to be exported: its columns, a query that returns rows in their order, and its passport.
-
-    media_root: the folder of this machine that media addresses are relative to; no export contains it.
+    """A frozen selection that is to be exported: its columns, a query that returns its rows in order of rank, and its
+    passport. media_root: the folder of this machine that media addresses are relative to, None without local files; no
+    export contains it.
     """
 
     frozen: FrozenSelection
@@ -40,8 +40,8 @@ class ExportInput:
 
 
 def load_export_input(connection: Connection, selection_id: int, form: str) -> ExportInput:
-    """Load columns, query and passport of a selection. Raises SelectionError for an unknown one. form: name of the
-    format.
+    """Load the columns, the query of the rows and the passport of a selection. form: name of the format, for the
+    passport. Raises SelectionError for an unknown selection. Rows are not read yet.
     """
     frozen = find_frozen_selection(connection, selection_id)
     if frozen is None:
@@ -53,9 +53,8 @@ def load_export_input(connection: Connection, selection_id: int, form: str) -> E
 
 
 def load_batches(connection: Connection, source: ExportInput, tell: LineWriter) -> Iterator[Batch]:
-    """Yield all rows of a selection in order of rank, in batches. Raises SelectionError at the end if rows are missing.
-
-    tell: called with a line of progress after every batch.
+    """Yield all rows of a selection in order of rank, in batches of rows in the order of its columns. tell: called with
+    a line of progress after every batch. Raises SelectionError at the end if rows are missing.
     """
     return check_batches(source.frozen, load_export_batches(connection, source.query), tell)
 
@@ -63,8 +62,8 @@ def load_batches(connection: Connection, source: ExportInput, tell: LineWriter) 
 def check_batches(
     frozen: FrozenSelection, batches: Iterable[Batch], tell: LineWriter, n_before: int = 0
 ) -> Iterator[Batch]:
-    """Yield the given batches, and raise SelectionError at the end unless they have as many rows as were frozen.
-    n_before: rows before the first batch.
+    """Yield the given batches of rows, and raise SelectionError at the end unless they have as many rows as were
+    frozen. n_before: how many rows came before the first batch. tell: called with a line of progress after every batch.
     """
     n = n_before
     for batch in batches:

@@ -15,7 +15,9 @@ from db.selection.recipes import SelectionError
 
 
 class ExportFormat(str, Enum):
-    """The format of an export: the first four are files, the others folders."""
+    """The format of an export, by its name on the command line. The first four are files, WebDataset (`webdataset`) and
+    Hugging Face (`hf`) folders.
+    """
 
     PARQUET = "parquet"
     JSON_LINES = "jsonl"
@@ -55,11 +57,12 @@ def choose_format(path: Path, form: ExportFormat | None) -> ExportFormat:
 
 
 def require_export_target(path: Path, form: ExportFormat | None = None, *, replace: bool = False) -> Path:
-    """Return the absolute path of an export after checking that it can be written, without writing anything. Raises
-    SelectionError.
+    """Return the absolute path of an export, with ~ expanded, after checking that it can be written, without writing
+    anything. form: the format; None to choose it by the suffix. replace: whether a regular file may exist there. Raises
+    SelectionError with the reason.
 
-    replace: whether a regular file may exist there. It raises for an unknown format, for a path that exists, for a name
-    that the file system refuses, and for a folder that is missing or not writable.
+    It raises for an unknown format, for a path that exists, for a name that the file system refuses, and for a folder
+    that is missing or not writable.
     """
     chosen_form = choose_format(path, form)
     try:
@@ -80,7 +83,9 @@ def require_export_target(path: Path, form: ExportFormat | None = None, *, repla
 
 
 def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = "") -> SelectionError:
-    """Return the SelectionError for an error of the file system, to be raised. stays: a clause on what is kept."""
+    """Return a SelectionError that says why an export to `path` cannot be written, with a remedy; it is not raised
+    here. error: the error of the file system. stays: a clause on what is kept, if anything.
+    """
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
     remedy = f"{stays}: mend that and run the same command again" if stays else "mend that or give another name"

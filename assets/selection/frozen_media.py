@@ -22,11 +22,13 @@ from db.selection.recipes import SelectionError
 
 
 class MediaGone(SelectionError):
-    """Raised when the file of a row's video is missing, out of reach, or not the one that was frozen."""
+    """Raised when the video file of a row cannot be read, or is not the frozen one; the message names the row."""
 
 
 class HashedFile:
-    """A file that is read once from its beginning to its end, and hashed while it is read. size: in bytes."""
+    """A file that is read once from its beginning to its end, and hashed while it is read. size: its bytes when it was
+    opened. digest: the SHA-256 of the bytes that were read so far.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -34,16 +36,17 @@ class HashedFile:
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """Read and return the next bytes, at most `size`, and add them to the digest."""
+        """Read and return the next bytes, at most `size` (all that are left for -1), and add them to the digest. b"" at
+        the end.
+        """
         block = self._file.read(size)
         self.digest.update(block)
         return block
 
 
 class MediaRows:
-    """The rows of a selection after a rank, as dicts by column, whose video files can be opened.
-
-    No transaction stays open while files are copied, which may take hours.
+    """An iterable over the rows of a selection that come after a rank, as dicts by column, which also opens their video
+    files. The rows are read in batches, and no transaction stays open while files are copied, which may take hours.
     """
 
     def __init__(self, engine: Engine, source: ExportInput, after_rank: int, tell: LineWriter) -> None:
@@ -62,10 +65,9 @@ class MediaRows:
 
     @contextmanager
     def open_media(self, row: Mapping[str, Any]) -> Iterator[HashedFile]:
-        """Open the video file of a row, to be read to its end in the block. Remote files are copied to this machine
-        first.
-
-        Raises MediaGone where it cannot be read, and at the end of the block where its content is not the frozen one.
+        """Open the video file of a row for the block, to be read to its end. A remote file is copied to this machine
+        first. Raises MediaGone where it cannot be read, and at the end of the block where its content is not the frozen
+        one.
         """
         try:
             with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:

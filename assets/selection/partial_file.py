@@ -16,10 +16,10 @@ _PREFIX, _SUFFIX = ".reelsieve-", ".partial"
 
 @contextmanager
 def open_partial_file(target: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file next to `target`, for writing. It becomes `target`, replacing it, when the block ends; it
-    is removed if the block raises.
+    """Open a temporary file in the folder of `target`, for writing bytes. When the block ends, it becomes `target` and
+    replaces an earlier one; if the block raises, it is removed. Raises OSError.
 
-    The file is locked while it is written, and the lock ends with the process, however that ends. Raises OSError.
+    The file is locked while it is written, and the lock ends with the process, however that ends.
     """
     path, file = _create_partial_file(target.parent)
     try:
@@ -36,7 +36,9 @@ def open_partial_file(target: Path) -> Iterator[BinaryIO]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the partial files of killed processes from a folder. Partial files of running processes stay."""
+    """Remove from a folder the partial files of `open_partial_file` that killed processes left. Files of running
+    processes stay, and so do those that cannot be opened or locked.
+    """
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
         # An error means that its writer holds the lock, that it is gone, or that it belongs to another user: it stays.
         with suppress(OSError), path.open("r+b") as file:

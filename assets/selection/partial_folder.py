@@ -21,11 +21,11 @@ _MARK, _NEW_MARK, _LOCK = ".export.json", ".export.json.new", ".lock"
 @contextmanager
 def open_partial_folder(target: Path, export: Mapping[str, Any], *, resumable: bool) -> Iterator[Path]:
     """Create and lock a folder `target.partial`, which is renamed to `target` when the block ends without an error.
+    export: plain data that identifies the export, with its `format`. resumable: whether the folder stays if the block
+    raises, so that the next call for the same export goes on with its files; otherwise it is removed. Raises OSError,
+    and SelectionError where another folder has this name or another process writes it.
 
-    export: plain data that identifies the export, with its `format`. If the block raises, a resumable folder stays, and
-    the next call for the same export returns it with its files; any other one is removed. A folder that a killed
-    process left is emptied, unless it is resumable. Raises OSError, and SelectionError where another folder has this
-    name or another process writes it.
+    A folder that a killed process left is emptied, unless it is resumable.
     """
     folder = target.with_name(target.name + PARTIAL_SUFFIX)
     try:

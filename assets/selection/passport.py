@@ -23,9 +23,11 @@ def make_passport(
     connection: Connection, frozen: FrozenSelection, columns: Sequence[ExportColumn], form: str
 ) -> dict[str, Any]:
     """Load from the database the passport of an export as plain data: selection, recipe, scorers, thresholds, counts,
-    columns, format and date.
+    meanings of the columns, format, date and version of Reelsieve. form: name of the format. The recipe is the stored
+    one, unchanged.
 
-    It has all columns of the selection's row; the recipe is the stored one, unchanged.
+    Columns of the selection's row are under "selection", except for those that the passport has elsewhere, and names
+    and ids that mean nothing outside the database.
     """
     scorers = list_frozen_scorers(connection, frozen)
     return convert_to_plain_data(
@@ -49,7 +51,9 @@ def format_passport(passport: Mapping[str, Any]) -> str:
 
 
 def convert_to_plain_data(value: Any) -> Any:
-    """Return nested data with tuples as lists, times as text in ISO 8601, and bytes as hexadecimal digits."""
+    """Return nested data for JSON: keys as texts, tuples as lists, times as text in ISO 8601, and bytes as hexadecimal
+    digits. Other values stay as they are.
+    """
     if isinstance(value, Mapping):
         return {str(name): convert_to_plain_data(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

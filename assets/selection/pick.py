@@ -36,14 +36,14 @@ Units = npt.NDArray[np.float32]
 def pick_samples(
     connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: LineWriter
 ) -> PickedSamples:
-    """Return the samples that a recipe selects from its candidates, in order of rank, in the transaction that loaded
-    them.
+    """Return the samples that a recipe selects from its candidates, in order of rank, with counts of those left out.
+    encoder: the model whose vectors of all texts are stored; None for a recipe that compares no texts. `connection`
+    must be in the transaction that loaded the candidates. tell: called with lines of progress. Raises SelectionError
+    where the recipe cannot be met, and NothingToSelect where it takes no sample.
 
     The best come in order of value; equal values come in order of kind and key, or of their draws where ties are
-    random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. encoder: the model
-    whose vectors are stored; None for a recipe that compares no texts. tell: called with lines of progress.
-    Raises SelectionError where the candidates are fewer than the recipe asks for, or only keys would choose between
-    equal values, and NothingToSelect where it takes none.
+    random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. A recipe cannot be
+    met where the candidates are fewer than it asks for, or only keys would choose between equal values.
     """
     values = combine_values(candidates, recipe)
     order = np.argsort(-values)
@@ -78,8 +78,8 @@ def pick_samples(
 
 
 def combine_values(candidates: Candidates, recipe: Recipe) -> Values:
-    """Return the value (n,) by which each candidate is ranked: of the recipe's one column, or the weighted mean of
-    several.
+    """Return the value (n,) by which each candidate is ranked, the highest best. It is that of the recipe's one column,
+    or the weighted mean of several columns, or of the ranks in them if `recipe.combine` is "ranks".
     """
     if len(recipe.by) == 1:
         return candidates.values[:, 0]

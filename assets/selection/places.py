@@ -14,10 +14,9 @@ from metrics_core.selection.strata import count_in_share, divide_places
 
 
 def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.intp]) -> list[int]:
-    """Return how many samples a recipe takes from every stratum, in the order of `strata`. Raises SelectionError where
-    there are too few samples, or no stratum of a quota's name.
-
-    strata: their names. stratum: (n,), the index in `strata` of each sample that can be chosen.
+    """Return how many samples a recipe takes from every stratum, in the order of `strata`, their names. stratum: (n,),
+    the index in `strata` of each sample that can be chosen. A recipe without quotas, count and share takes all. Raises
+    SelectionError where there are too few samples, or no stratum of a quota's name.
     """
     sizes = np.bincount(stratum, minlength=len(strata)).tolist()
     if recipe.quotas:

@@ -14,7 +14,10 @@ _MOST_BYTES = 1_000_000
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a YAML file. Raises SelectionError in one sentence that names the file."""
+    """Read a recipe from a YAML file of at most 1 MB. Raises SelectionError, in one sentence that names the file, where
+    it cannot be read, is not plain YAML or is no valid recipe. Anchors, aliases, tags, merge keys and repeated names
+    are refused.
+    """
     try:
         with open_regular(path) as file:
             text = file.read(_MOST_BYTES + 1)

@@ -31,11 +31,10 @@ def make_selection(
     engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> Selection:
     """Freeze in the database the samples that a recipe selects from a dataset, and return the selection. The same
-    recipe and scores again return the earlier one.
-
-    Texts without a vector are embedded before, if the recipe compares texts. make_encoder: makes the encoder of texts,
-    and is called only if the recipe needs it. tell: called with lines of progress. Raises SelectionError, SizeMissing
-    for a recipe without a size, FilterError for a condition that is not allowed, and the errors of the encoder.
+    recipe and scores again return the earlier one. make_encoder: makes the encoder of texts, and is called only if the
+    recipe compares texts; missing vectors are then stored first. tell: called with lines of progress. Raises
+    SelectionError, SizeMissing for a recipe without a size, FilterError for a condition that is not allowed, and the
+    errors of the encoder.
     """
     encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
@@ -45,8 +44,9 @@ def make_selection(
 def preview_selection(
     engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> Preview:
-    """Return a summary of the selection that `make_selection` would freeze, and raise what it raises. It stores nothing
-    but missing vectors of texts.
+    """Return a summary of the selection that `make_selection` would freeze, and raise what it raises. It freezes
+    nothing, but stores missing vectors of texts if the recipe compares texts. make_encoder, tell: as in
+    `make_selection`.
     """
     encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
@@ -62,11 +62,10 @@ def choose_samples(
     *,
     lock: bool,
 ) -> tuple[EligibleSamples, PickedSamples]:
-    """Return the eligible samples of a dataset, which meet a recipe's conditions, and the samples that the recipe picks
-    from them, in order of rank. Must begin a transaction.
-
-    encoder: the model whose vectors of all texts are stored; None for a recipe that compares no texts. lock: whether
-    the choice is to be frozen. Raises what `make_selection` raises.
+    """Return the samples of a dataset that meet a recipe's conditions, and the samples that the recipe picks from them,
+    in order of rank. encoder: the model whose vectors of all texts are stored; None for a recipe that compares no
+    texts. lock: whether the choice is to be frozen, so that other processes that freeze wait. It must begin a
+    transaction. Raises what `make_selection` raises.
     """
     eligible = find_eligible_samples(connection, dataset, recipe, lock=lock)
     candidates = load_candidates(connection, eligible)

@@ -25,8 +25,8 @@ _ROWS = 4096
 
 
 def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
-    """Return the encoder of texts that the scorers' shared source of text vectors has. Raises StopIteration without
-    one.
+    """Return the encoder of the first source of text vectors (`TextVectors`) among the sources of these scorers, given
+    by metric. Raises StopIteration where none of them has such a source.
     """
     sources = (source for scorer in scorers.values() for source in scorer.sources)
     return next(source.encoder for source in sources if isinstance(source, TextVectors))
@@ -35,9 +35,9 @@ def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
 def embed_missing_texts(
     engine: Engine, encoder: TextEncoder, texts: Sequence[str], tell: LineWriter, clock: Clock = time.perf_counter
 ) -> None:
-    """Embed texts and store their vectors in the database. Nothing happens for no texts.
-
-    tell: called first with how many there are, then with the time that they will take, measured on the first ones.
+    """Embed texts that have no vector of the encoder, and store their vectors in the database. Nothing happens for no
+    texts. tell: called first with how many there are, then with the time that the rest will take, measured on the first
+    ones. clock: returns the time in seconds.
     """
     if not texts:
         return
@@ -58,9 +58,8 @@ def embed_missing_texts(
 def load_unit_vectors(
     connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]
 ) -> npt.NDArray[np.float32]:
-    """Load the vectors (n, d) of texts by their hashes, scaled to length 1, in the given order.
-
-    Raises SelectionError where one is missing, or is zero and has no direction.
+    """Load the vectors (n, d) that an encoder gave to texts, scaled to length 1, in the order of `digests`, the SHA-256
+    hashes of the texts. Raises SelectionError where a vector is missing, or is zero and has no direction.
     """
     model_id = find_model_id(connection, encoder.identity.as_dict())
     vectors = None if model_id is None else load_vectors_by_digest(connection, model_id, digests)

@@ -12,11 +12,9 @@ _HOW = {"random": " (drawn by seed {seed})", "include": " (ties: include)", "exc
 
 
 def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence on samples that share the value at which a selection of n samples ends; nothing if it does not
-    matter.
-
-    n_tied: how many of them are selected; n_tied_left: how many are not. There is no sentence where no value decides,
-    or where none is left and at most 5 % of the selected samples share the value. recipe: as plain data.
+    """Yield a sentence on samples that share the value at which a selection of n samples ends. n_tied: how many of them
+    are selected; n_tied_left: how many are not; None where no value decides. recipe: as plain data. Nothing where no
+    value decides, or where none is left out and at most 5 % of the selected samples, or only one, share the value.
 
     >>> list(explain_ties(900, 334, 900, {"by": "vcs_short", "ties": "random", "seed": 3}))
     ['334 of the 900 selected samples share the cutoff value; 900 more with it are left out (drawn by seed 3)']
@@ -33,9 +31,8 @@ def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Ma
 
 
 def explain_thresholds(cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each stored threshold that a recipe names: its value, its interval and what it keeps.
-
-    cuts: rows of view `dataset_thresholds` by metric.
+    """Yield a sentence for each stored threshold that a recipe names: its value, its interval if it has one, and how
+    many scores it keeps. cuts: the threshold by metric, a row of view `dataset_thresholds`.
 
     >>> cut = {"objective": "keep 0.5", "at_least": 0.0, "low": None, "high": None, "n": 1800, "n_kept": 1800}
     >>> list(explain_thresholds({"vcs_short": cut}))

@@ -61,7 +61,7 @@ ALIKE_CHECK = "shards_alike"
 )
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and of every
-    shard.
+    shard. Replaces the earlier thresholds by share of the dataset in table `score_threshold`.
 
     Captions and question-answer pairs have thresholds of their own, since their scores may have different scales. A
     threshold of the dataset is valid for a shard only where shards are alike: a check names those that are not.
@@ -156,9 +156,10 @@ def _format_distribution(scores: str, dataset: Dataset, distribution: Distributi
 )
 def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """For every score and aspect the value that best separates samples that people rate as good from the others.
+    Replaces the earlier thresholds by ratings of the dataset in table `score_threshold`. Good is a mean rating of at
+    least the median of the dataset, or of the value in REELSIEVE_GOOD_RATINGS.
 
-    Good is a mean rating of at least the median of the dataset, or of the value in REELSIEVE_GOOD_RATINGS. A dataset
-    without ratings and labels has no such threshold, and a shard with too few has none of its own.
+    A dataset without ratings and labels has no such threshold, and a shard with too few has none of its own.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)

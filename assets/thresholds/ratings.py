@@ -33,10 +33,9 @@ MAY_BE_CHANCE = ", which may be chance"
 
 @dataclass(frozen=True)
 class RatingThreshold:
-    """The threshold of a metric that best separates samples rated as good in one aspect from the others, or why there
-    is none.
-
-    is_least_set: whether the least rating of a good sample is set, or the default. shard: None for the whole dataset.
+    """The threshold of a metric or simple score that best separates samples rated as good in one aspect from the
+    others, or the reason why there is none, both in `threshold`. is_least_set: whether the least rating of a good
+    sample is set by REELSIEVE_GOOD_RATINGS, or the default. shard: None for the whole dataset.
     """
 
     metric: str
@@ -47,18 +46,16 @@ class RatingThreshold:
 
     @property
     def objective(self) -> str:
-        """The name of the threshold in recipes: `good consistency`."""
+        """The name by which recipes refer to the threshold, `good` with the aspect: `good consistency`."""
         return f"good {self.aspect}"
 
 
 def store_rating_thresholds(
     engine: Engine, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> list[RatingThreshold]:
-    """Compute the thresholds by ratings of a dataset and its shards, store those that exist in place of the old ones,
-    and return all, also those that could not be computed.
-
-    least: the least mean rating of a good sample, by aspect; other aspects have the default of
-    `find_rated_threshold`.
+    """Compute the thresholds by ratings of a dataset and its shards, and store those that exist in place of the old
+    ones. Return all, also those of the dataset that could not be computed, with the reason. least: the least mean
+    rating of a good sample, by aspect; other aspects have the default of `find_rated_threshold`.
     """
     dataset_thresholds = [
         threshold
@@ -84,8 +81,9 @@ def store_rating_thresholds(
 def compute_rating_thresholds(
     judged: JudgedSamples, scores: Mapping[str, FloatArray], least: Mapping[str, float]
 ) -> Iterator[RatingThreshold]:
-    """Yield the threshold of every score by every aspect, with its performance on held-out videos; one without a
-    threshold has the reason. scores: values (n,) by name.
+    """Yield the threshold of every score by every aspect of the judged samples, with its performance on held-out videos
+    and that of simple scores. Where there is none, it has the reason. scores: values (n,) by name, in the order of the
+    samples. least: the least mean rating of a good sample by aspect; other aspects have a default.
     """
     for metric, values in scores.items():
         # A simple score is no baseline for itself.
@@ -109,7 +107,8 @@ def load_rating_thresholds(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> Iterator[RatingThreshold]:
     """Yield the stored threshold of every metric by every aspect of the judged samples, or the reason why there is
-    none. A threshold that exists but is not stored, since the judgements are newer, is left out.
+    none. least: the least mean rating of a good sample by aspect; only used to find that reason. A threshold that
+    exists but is not stored, since the judgements are newer, is left out.
     """
     stored = {
         (metric, row.objective): row
@@ -141,8 +140,9 @@ def _round_least(least: Mapping[str, float], aspect: str) -> float | None:
 def compute_shard_thresholds(
     judged: JudgedSamples, dataset_thresholds: Sequence[RatingThreshold]
 ) -> Iterator[RatingThreshold]:
-    """Yield the thresholds within each shard that exist, with the same least rating as in the whole dataset. Nothing
-    for a dataset of one shard.
+    """Yield for every shard the thresholds that exist within it, without a comparison with simple scores.
+    dataset_thresholds: those of the whole dataset, which give the metrics, aspects and least ratings of good samples.
+    Nothing where all judged samples belong to one shard.
     """
     shard_of_sample = np.array([sample.shard for sample in judged.samples])
     videos = np.array(judged.videos)
@@ -165,10 +165,10 @@ def compute_shard_thresholds(
 
 
 def explain_rating_threshold(rating_threshold: RatingThreshold, label: str, *, knows: bool = True) -> str:
-    """Return a sentence on a threshold: the share of good and other samples that it keeps, its gain on held-out videos
-    and over simple scores; or why there is none.
-
-    knows: whether the metric is known to order samples as people do; without that, no threshold is more than chance.
+    """Return a sentence on a threshold: the shares of good and of other samples that it keeps, and their difference on
+    held-out videos, compared with simple scores. Without a threshold, the sentence gives the reason. label: the
+    metric's name for people. knows: whether the metric is known to order samples as people do; otherwise the sentence
+    adds that the threshold may be chance.
     """
     threshold, name = rating_threshold.threshold, rating_threshold.objective
     at_least, kept_good, kept_others = threshold.at_least, threshold.kept_good, threshold.kept_others
@@ -186,16 +186,19 @@ def explain_rating_threshold(rating_threshold: RatingThreshold, label: str, *, k
 
 
 def format_estimate(estimate: YoudenEstimate) -> str:
-    """Return a number with its interval as text: `0.31 (0.28 to 0.34)`; without the interval if there is none."""
+    """Return a number with its interval as text, with two decimals: `0.31 (0.28 to 0.34)`; without the interval if
+    there is none.
+    """
     interval = "" if estimate.low is None or estimate.high is None else f" ({estimate.low:.2f} to {estimate.high:.2f})"
     return f"{estimate.value:.2f}{interval}"
 
 
 def explain_simple_score_gain(threshold: RatedThreshold, *, knows: bool = True) -> str:
-    """Return the end of a sentence: how a threshold compares with one on the strongest simple score, or that it may be
-    chance. "" where there is no threshold.
+    """Return the end of a sentence, with the comma or semicolon before it: how a threshold compares with one on the
+    strongest simple score, or that it may be chance. knows: whether the metric is known to order samples as people do;
+    without that, it may be chance. "" where there is no threshold.
 
-    knows: whether the metric is known to order samples as people do. A threshold that keeps everything has a gain of 0.
+    A threshold that keeps everything has a gain of 0.
     """
     if threshold.held_out is None:
         return ""

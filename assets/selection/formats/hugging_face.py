@@ -55,8 +55,9 @@ Selection, recipe, cutoff, score hash, scorers with their models, thresholds and
 def write_hugging_face(
     folder: Path, source: ExportInput, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
 ) -> None:
-    """Write a selection as data/train-*.parquet, README.md and passport.json into an empty folder. A file ends with the
-    batch that reaches `rows_of_a_file` rows.
+    """Write a selection to an empty folder as data/train-*.parquet, README.md (the dataset card) and passport.json.
+    batches: its rows in order of rank, in batches. A Parquet file ends with the batch that reaches `rows_of_a_file`
+    rows.
     """
     (folder / "data").mkdir()
     number = 0
@@ -71,7 +72,9 @@ def write_hugging_face(
 
 
 def format_dataset_card(passport: Mapping[str, Any]) -> str:
-    """Return the dataset card of an export: Markdown with a YAML header, and the passport as JSON."""
+    """Return the text of a dataset card, the README.md of an export for Hugging Face: a YAML header, a table of the
+    columns in Markdown, and the passport as JSON. passport: as `make_passport` returns it.
+    """
     counts, selection = passport["counts"], passport["selection"]
     title = f"{selection['dataset']}, selection {selection['selection_id']}"
     # Text in JSON is text in YAML. No text of the data can end the block of JSON below.

@@ -11,13 +11,15 @@ from db.selection.exports import ExportColumn
 
 
 def write_json_lines(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write rows to a binary file as UTF-8, one JSON object on every line."""
+    """Write rows to a binary file as UTF-8, one JSON object by column on every line. batches: rows with a value for
+    every column, in their order; columns that hold JSON text become objects.
+    """
     for batch in batches:
         file.writelines((format_json_line(row) + "\n").encode() for row in build_row_objects(columns, batch))
 
 
 def build_row_objects(columns: Sequence[ExportColumn], batch: Batch) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a batch as dicts by column; columns that hold JSON text are parsed."""
+    """Yield the rows of a batch as dicts by column name. Columns of kind "json" are parsed; None stays None."""
     names = [column.name for column in columns]
     of_json = [column.name for column in columns if column.kind == "json"]
     for row in batch:
@@ -27,5 +29,5 @@ def build_row_objects(columns: Sequence[ExportColumn], batch: Batch) -> Iterator
 
 
 def format_json_line(row: dict[str, Any]) -> str:
-    """Return a row as JSON text without a line break."""
+    """Return a row, a dict by column, as JSON text without a line break. Characters outside ASCII stay as they are."""
     return json.dumps(row, ensure_ascii=False)

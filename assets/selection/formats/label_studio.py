@@ -17,8 +17,9 @@ LOCAL_FILES_PREFIX = "/data/local-files/?d="
 
 
 def write_label_studio(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write rows to a binary file as a JSON list of tasks in UTF-8, as labelstud.io/guide/predictions describes
-    them.
+    """Write rows to a binary file as a JSON list of Label Studio tasks in UTF-8, one for every row. The scores of a row
+    are its predictions; the system is left out, since a rater must not see it. Local videos get addresses below the
+    folder that Label Studio serves files from. The format is that of labelstud.io/guide/predictions.
     """
     names = {column.name for column in columns}
     metrics = [name for name in names if f"{name}_models" in names]

@@ -16,8 +16,9 @@ ROWS_OF_A_GROUP, BYTES_OF_A_GROUP = 20_000, 64 << 20
 def write_parquet(
     file: BinaryIO, columns: Sequence[ExportColumn], passport: Mapping[str, Any], batches: Iterable[Batch]
 ) -> None:
-    """Write rows to a binary file as Parquet, with the passport in its schema's metadata. Whole numbers are int64,
-    numbers double, lists of texts lists, and JSON is text.
+    """Write rows to a binary file as Parquet, compressed by zstd, with the passport as JSON in the metadata of its
+    schema. Columns of integers are int64, of numbers double and of texts lists of strings; all others, also JSON, are
+    strings.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

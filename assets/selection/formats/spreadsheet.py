@@ -21,8 +21,9 @@ _GUARD = re.compile(r"(^|[;\t\r\n])'")
 
 
 def escape_formulas(text: str) -> str:
-    """Return a text with an apostrophe at all places where a spreadsheet could see the beginning of a formula.
-    Apostrophes there are doubled.
+    """Return a text with an apostrophe added at all places where a spreadsheet could see the beginning of a formula: at
+    its start, and after a semicolon, tab or line break. An apostrophe at such a place is doubled, so that
+    `unescape_formulas` can restore the text.
 
     >>> escape_formulas("=1+1"), escape_formulas("a - b"), escape_formulas("two; -three"), escape_formulas("'quoted'")
     ("'=1+1", 'a - b', "two;' -three", "''quoted'")
@@ -33,7 +34,8 @@ def escape_formulas(text: str) -> str:
 
 
 def unescape_formulas(cell: str) -> str:
-    """Return the text of a cell, without the apostrophes that `escape_formulas` added.
+    """Return the original text of a cell that `escape_formulas` wrote: one apostrophe is removed at its start, and
+    after every semicolon, tab or line break.
 
     >>> [unescape_formulas(escape_formulas(text)) for text in ("=1+1", "two; -three", "'quoted'", ";'")]
     ['=1+1', 'two; -three', "'quoted'", ";'"]
@@ -42,10 +44,10 @@ def unescape_formulas(cell: str) -> str:
 
 
 def write_csv(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write a header and rows to a binary file as CSV: commas, CR LF, UTF-8 with a byte order mark, formulas escaped.
+    """Write a header and rows to a binary file as CSV: commas, CR LF, UTF-8 with a byte order mark, formulas escaped. A
+    cell is empty where the value is None (or an empty text). Lists are JSON. The file stays open.
 
-    A cell is empty where the value is absent (or is the empty text in column `text`). Lists are JSON. The format is
-    that of RFC 4180.
+    The format is that of RFC 4180.
     """
     as_cell = [_CELLS.get(column.kind, _keep_value) for column in columns]
     text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")

@@ -30,7 +30,9 @@ OpenMedia = Callable[[Mapping[str, Any]], AbstractContextManager[Any]]
 
 @dataclass(frozen=True, slots=True)
 class TarShard:
-    """A complete tar file of an export: its name, size, and how many rows it has, from first_rank to last_rank."""
+    """A complete tar file of an export: its name, its size in bytes, and how many rows it has, from rank first_rank to
+    last_rank.
+    """
 
     name: str
     rows: int
@@ -41,7 +43,7 @@ class TarShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardLimits:
-    """The size of a tar file: it ends with the row that reaches one of these numbers."""
+    """Where a tar file of an export ends: with the row that reaches this number of rows, or this number of bytes."""
 
     rows: int
     bytes: int
@@ -51,8 +53,8 @@ DEFAULT_SHARD_LIMITS = ShardLimits(rows=10_000, bytes=1_000_000_000)
 
 
 def read_complete_shards(folder: Path) -> list[TarShard]:
-    """Read from the journal of a folder which tar files earlier attempts completed, in order. It stops at a line that
-    is torn, or whose file is missing or has another size.
+    """Read from the journal in a folder which tar files earlier attempts completed, in order. Reading stops at a line
+    that is torn, or whose file is missing or has another size. Empty without a journal.
     """
     journal = folder / JOURNAL
     complete: list[TarShard] = []
@@ -74,10 +76,12 @@ def write_tar_shards(
     open_media: OpenMedia,
     limits: ShardLimits,
 ) -> None:
-    """Write rows to tar files after the complete ones of the folder, and at the end the passport that lists all tar
-    files.
+    """Write rows to tar files after the complete ones of the folder, and at the end passport.json, which lists all tar
+    files. rows: dicts by column, which must begin after the complete files. open_media: opens the video file of a row.
+    limits: where a tar file ends. Raises what `rows` and `open_media` raise, and OSError; complete tar files stay.
 
-    A tar file gets its name when it is complete. Raises what `rows` and `open_media` raise, and OSError.
+    A tar file gets its name when it is complete, and every tar file begins with the passport. Partial files of killed
+    processes are removed.
     """
     remove_abandoned(folder)
     shards = read_complete_shards(folder)
@@ -94,8 +98,8 @@ def write_tar_shards(
 
 
 def choose_media_extension(address: str) -> str:
-    """Return the file extension of a video in a tar file: that of its address in lower case, or `video` if there is
-    none, or one that is too long, `json` or `txt`.
+    """Return the extension that a video file has in a tar file: that of its address in lower case. It is `video` if the
+    address has none, if it is longer than 8 characters or has others than letters and digits, and for `json` and `txt`.
 
     >>> [choose_media_extension(address) for address in ("day/a.b.MP4", "s3://clips/a", "notes.txt")]
     ['mp4', 'video', 'video']
