@@ -120,11 +120,6 @@ class RaterAnswer(NamedTuple):
 
     value: as it is stored; for a pair 1 for the caption with the lower id, -1 for the other one, 0 for neither. shown:
     the same as the page showed it; for a pair 1 for A and -1 for B.
-
-    value: as it is stored; for a pair 1 for the caption with the lower id, -1 for the other one, 0 for neither. shown:
-    the same as the page showed it; for a pair 1 for A and -1 for B. is_timed: whether it was given in a browser, so
-    that its place among the rater's answers is known. first_value: the earlier value, if this is the answer to a
-    repeat; else None.
     """
 
     rater: str

@@ -36,10 +36,6 @@ class Candidates:
     the numbers that rank them, with a column for every column of the recipe's `by`. `stratum_places` has every sample's
     stratum as its index in `strata`, the sorted names.
 
-    values: (n, columns), all finite. sample_ids: (n,). draws: (n,), random numbers that depend only on seed, kind and
-    key; empty unless the recipe draws. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe compares texts.
-    video_ids: (n,); signatures: by video, of those that have one; both empty unless the recipe compares videos.
-
     values: (n, m), the columns of `by` in their order, all finite. strata: names of the strata, sorted; stratum_places:
     (n,), the index of each sample's stratum in them. sample_ids: (n,). draws: (n,), random numbers that depend only on
     seed, kind and key; empty unless the recipe draws. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe

@@ -276,7 +276,7 @@ def test_agreement_so_far_is_folded_and_says_when_it_is_enough(page: Page, shown
     region.get_by_role("rowheader", name="evqa").wait_for()
     row = region.get_by_role("row", name="evqa").inner_text().split("\t")
     assert row[-1] == "30"
-    page.get_by_text("How far people agree with each other is open").wait_for()
+    page.get_by_text("How well people agree with each other is open").wait_for()
     assert page.get_by_text("A forecast assumes that the difference stays as it is now").is_visible()
 
 
