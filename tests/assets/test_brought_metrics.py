@@ -57,7 +57,7 @@ def test_good_metrics_are_loaded_in_order() -> None:
         ("class broken(LetterScorer):\n    inputs = ()", "has inputs that are no Input of reelsieve.metrics"),
         (
             "class broken(LetterScorer):\n    inputs = (TEXT, TEXT)",
-            "has inputs that cannot be used: a score depends on at least one input, each of them once",
+            "has inputs that cannot be used: a score needs at least one input and no name twice",
         ),
         ("class broken(LetterScorer):\n    rests_on = (int,)", "has a rests_on with something that is no Source"),
         ("class broken(LetterScorer):\n    rests_on = 5", "raises TypeError"),
