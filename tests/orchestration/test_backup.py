@@ -99,7 +99,7 @@ def test_what_is_no_back_up_is_one_sentence_and_leaves_an_empty_home(backup: Pat
     (torn / "curation.dump").write_bytes((backup / "curation.dump").read_bytes()[:-20_000])
     (torn / "dagster.dump").write_bytes((backup / "dagster.dump").read_bytes())
     for folder, sentence in (
-        (tmp_path, "this is no back-up of reelsieve db dump"),
+        (tmp_path, "is not a back-up: give a folder that reelsieve db dump wrote"),
         (torn, "curation.dump has changed since it was written"),
     ):
         refused = other.run("db", "restore", str(folder))
