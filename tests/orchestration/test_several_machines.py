@@ -91,7 +91,7 @@ def test_the_roles_urls_connect(owner: Machine, started: Done) -> None:
             assert connection.execute("SELECT current_user").fetchone() == (name,)
     both = owner.run("db", "url", "--owner", "--reader")
     assert (both.returncode, both.stdout) == (1, "")
-    assert "name one of them" in both.stderr
+    assert "give one of them" in both.stderr
 
 
 def test_one_machine_scores_what_the_other_ingested(machines: list[Machine], tmp_path: Path) -> None:
