@@ -55,12 +55,12 @@ def test_another_dataset_is_the_reason(engine: Engine, clips: Dataset) -> None:
     add(engine, other, {"b": 0.4})
     first, second = make(engine, clips, by="vcs", count=1), make(engine, other, by="vcs", count=1)
     assert reasons(engine, first, second) == {
-        "a": f"selection {second} is of dataset 'other'",
-        "b": f"selection {first} is of dataset 'clips'",
+        "a": f"selection {second} is from dataset 'other'",
+        "b": f"selection {first} is from dataset 'clips'",
     }
     with engine.begin() as connection:
         drop_dataset(connection, other)
-    assert reasons(engine, first, second)["a"] == f"selection {second} is of a dropped dataset 'other'"
+    assert reasons(engine, first, second)["a"] == f"selection {second} is from a dropped dataset 'other'"
 
 
 def test_a_sample_that_is_gone_has_no_known_score(engine: Engine, clips: Dataset) -> None:
