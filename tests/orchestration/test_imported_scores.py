@@ -276,7 +276,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         ({**good, "value": [None, 1.0], "status": ["stale", "ok"]}, "extra", "row 1: status 'stale' cannot be given"),
         (elsewhere, "extra", f"row 1: video 'clip_01' is not that of sample '{KEYS[0]}'"),
         (good, "vcs", "the name 'vcs' is already a metric or another column of view sample_scores"),
-        (good, "words", "the name 'words' is a metric or another column"),
+        (good, "words", "the name 'words' is already a metric or another column"),
         (good, "select", "the name 'select' is a reserved word of SQL"),
         (good, "video_id", "the name 'video_id' has another meaning in queries"),
         (good, "My Metric", "metric name 'My Metric': write 3 to 40 lower-case letters"),
