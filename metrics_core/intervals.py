@@ -273,9 +273,10 @@ def t_test_p_value(value: float, error: float, freedom: int) -> float:
 class ClusterMean:
     """The mean of one group's n values, which come from n_clusters clusters such as videos, with its interval from
     `low` to `high`. The mean is None without a value; the limits are None with fewer than two clusters, and equal the
-    mean where all clusters have the same mean. lead: for the group with the highest mean, the greatest p-value
-    (two-sided) of its distance to any other group. It is None for other groups, and where fewer than two groups have
-    two clusters.
+    mean where all clusters have the same mean. lead: for the group with the highest mean among those with two or
+    more clusters, the greatest p-value (two-sided) of its distance to any other of them; a group with one cluster is
+    ignored, even if its mean is the highest. It is None for all other groups, and where fewer than two groups have two
+    clusters.
     """
 
     mean: float | None

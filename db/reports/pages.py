@@ -15,7 +15,7 @@ from db.selection.filters import list_column_names, parse_filter
 
 # A page only needs to know whether a filtered dataset has more samples than this.
 MOST_COUNTED = 10_000
-NO_PLACE = "the address names no place where a page could begin: open the first page"
+NO_PLACE = "the page's address names no valid place to begin (after=): open the first page"
 _ALWAYS = ("sample", "kind", "system", "video", "text", "question", "answer", "video_status")
 
 

@@ -162,7 +162,7 @@ def sort_inputs(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
     ordered = sorted(inputs, key=lambda item: item.name)
     names = [item.name for item in ordered]
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"a score needs at least one input and no name twice, got {names}")
+        raise ValueError(f"the inputs of a score are {names}: give at least one, and no name twice")
     return ordered
 
 

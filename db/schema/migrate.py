@@ -52,7 +52,8 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
     """Create or upgrade the tables of an existing database, in the connection's transaction, and update its views and
     the reader role. `metrics` has the inputs of every metric's scores; `tables` are those of installed sources. Raises
-    DatabaseUnavailable if another version made the database, or pgvector is missing.
+    DatabaseUnavailable if the database has an older or newer schema revision from which no migration leads to the
+    newest one here, or if pgvector is missing.
     """
     revision = _find_revision(connection)
     if revision is None:

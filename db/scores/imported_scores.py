@@ -87,7 +87,7 @@ def explain_refused_name(connection: Connection, name: str) -> str | None:
         return "has another meaning in queries" if name in RESERVED_NAMES else None
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') AND attname = :name"
     if connection.scalar(sa.text(columns), {"name": name}):
-        return "is a metric or another column of sample_scores already"
+        return "is already a metric or another column of view sample_scores"
     keyword = "SELECT word FROM pg_get_keywords() WHERE word = :name AND catcode <> 'U'"
     return "is a reserved word of SQL" if connection.scalar(sa.text(keyword), {"name": name}) else None
 

@@ -72,14 +72,17 @@ def _require_known(mentioned: Iterable[str], prefix: str, existing: Iterable[str
     for name in known_names:
         # A condition does not tell upper from lower case.
         if len(similar := [other for other in names if other.lower() == name.lower()]) > 1:
-            raise SelectionError(f"{' and '.join(similar)} differ only by upper and lower case: rename one of them")
+            raise SelectionError(
+                f"{' and '.join(similar)} differ only by upper and lower case: rename one in the manifest"
+            )
     return known_names
 
 
 def _build_field(name: str, key: str, types: list[str]) -> Column:
     if len(types) > 1 or types[0] not in _TYPES:
         raise SelectionError(
-            f"{name} holds values of type {', '.join(sorted(types))}: a recipe needs numbers, texts or booleans only"
+            f"{name} holds values of type {', '.join(sorted(types))}: a recipe needs a field with only numbers, only "
+            "texts or only booleans"
         )
     sample_value = sa.func.nullif(sample.c.extra[key], sa.literal_column("CAST('null' AS jsonb)"))
     value = sa.func.coalesce(sample_value, video.c.extra[key])

@@ -85,7 +85,7 @@ def build_condition(node: exp.Expr, columns: Columns) -> Condition:
         return sa.not_(condition) if node.args.get("negate") else condition
     operand = _build_operand(node, columns)
     if operand.kind not in ("boolean", "untyped"):
-        raise FilterError(f"{operand.name} is not a condition: compare it with something")
+        raise FilterError(f"{operand.name} is not a condition: compare it with a column or a literal")
     return operand.expression
 
 
@@ -99,7 +99,7 @@ def _build_between(node: exp.Expr, columns: Columns) -> Condition:
 def _build_in(node: exp.Expr, columns: Columns) -> Condition:
     value = _build_operand(node.this, columns)
     if not node.expressions or any(choice.find(exp.Column) for choice in node.expressions):
-        raise FilterError("in needs a list of literals in parentheses, such as system in ('brief', 'long')")
+        raise FilterError("'in' needs a list of literals in parentheses, such as system in ('brief', 'long')")
     choices = [_build_operand(choice, columns) for choice in node.expressions]
     for choice in choices:
         _check_comparable(value, choice)
@@ -108,7 +108,7 @@ def _build_in(node: exp.Expr, columns: Columns) -> Condition:
 
 def _build_is_null(node: exp.Expr, columns: Columns) -> Condition:
     if not isinstance(node.expression, exp.Null):
-        raise FilterError("is may only be followed by null or not null: compare with = instead")
+        raise FilterError("'is' may only be followed by null or not null: compare with = instead")
     return _build_operand(node.this, columns).expression.is_(None)
 
 
@@ -171,8 +171,8 @@ def _build_literal(node: exp.Expr) -> Operand:
     if isinstance(node, exp.Boolean):
         return Operand(sa.literal(bool(node.this), sa.Boolean), "boolean", f"the value {node.this}")
     if isinstance(node, exp.Null):
-        raise FilterError("null equals nothing: write is null or is not null")
-    raise FilterError("a condition is where a column or a literal belongs: use and, or and not")
+        raise FilterError("a comparison with null is never true: write is null or is not null")
+    raise FilterError("a condition cannot be compared like a column or a literal: join conditions by and, or, not")
 
 
 def _parse_number(text: str) -> int | float:
@@ -188,6 +188,6 @@ def _parse_number(text: str) -> int | float:
 def _check_comparable(left: Operand, right: Operand) -> None:
     for side in (left, right):
         if side.kind == "other":
-            raise FilterError(f"{side.name} is not a number, text or boolean: it only allows is [not] null")
+            raise FilterError(f"{side.name} is not a number, text or boolean: write is null or is not null")
     if left.kind != right.kind and "untyped" not in (left.kind, right.kind):
         raise FilterError(f"{left.name} cannot be compared with {right.name}")

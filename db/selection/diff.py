@@ -14,7 +14,7 @@ from db.selection.recipes import convert_rule
 from db.selection.stored_selections import require_selection
 from db.sql import read_sql
 
-_NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}
+_NOT_BY_VALUE = {"random": "drew others at random", "diverse": "chose a diverse subset without it"}
 _STATEMENT = read_sql("selection_diff")
 
 
@@ -83,15 +83,15 @@ def _explain_absence(row: Any, holder: RowMapping, other: RowMapping, metric: st
     """Return why selection `other` does not hold a sample of `holder`. The scores of a deleted sample are unknown."""
     name, spec = f"selection {other['selection_id']}", other["spec"]
     if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
-        return f"{name} is of {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
+        return f"{name} is from {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
     if spec.get("kind", row.kind) not in ("all", row.kind):
         return f"{name} holds only samples of kind {spec['kind']}"
     if metric is None:
         if _build_comparable_rule(holder["spec"]) == _build_comparable_rule(spec):
-            return f"{name} took others by the same rule: scores or samples were not the same when it was made"
+            return f"{name} took others by the same rule, since scores or samples were different when it was made"
         return f"{name} has another rule"
     if row.is_gone:
-        return f"it is no sample any more, so its {metric} when {name} was made is not known"
+        return f"the sample has been deleted, so its {metric} when {name} was made is not known"
     if row.status_then is None:
         return f"it had no {metric} score when {name} was made"
     if row.value_then is None:

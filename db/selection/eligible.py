@@ -185,7 +185,7 @@ def _load_threshold(connection: Connection, dataset: Dataset, metric: str, objec
     rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric, "kind": kind}).mappings()
     stored = {row["objective"]: dict(row) for row in rows}
     if objective not in stored:
-        known = ", ".join(map(repr, sorted(stored))) or "none, since it has no current scores there: score it first"
+        known = ", ".join(map(repr, sorted(stored))) or "none, since it has no current scores: score it first"
         raise SelectionError(
             f"at_least asks for the threshold {objective!r} of {metric}: stored for {dataset.name!r} are {known}"
         )
@@ -197,12 +197,12 @@ def _require_number_column(columns: Mapping[str, Column], name: str, field: str)
     if name in columns and name not in numbers:
         # The cells of a CSV are text, so a number becomes text although nobody chose that.
         text = (
-            " (own fields out of a CSV are text: JSON Lines and Parquet have numbers)"
+            " (own fields from a CSV are text; JSON Lines and Parquet have numbers)"
             if name.startswith(OWN_PREFIX)
             else ""
         )
         raise SelectionError(
-            f"the recipe's {field}: {name} is no number{text}: choose one of {format_column_names(numbers)}"
+            f"the recipe's {field}: column {name} holds no numbers{text}: choose one of {format_column_names(numbers)}"
         )
     return _require_column(numbers, name, field)
 

@@ -29,7 +29,7 @@ _WANTED = {
     "combine": "give ranks or values",
     "kind": "give caption, qa or all",
     "where": "give a condition as text",
-    "at_least": "give a number, or the objective of a stored threshold, by metric",
+    "at_least": "give a number, or the objective of a stored threshold, for every metric, such as {vcs: 0.3}",
     "dedupe": "give a cosine above 0 and at most 1",
     "dedupe_videos": "give a similarity above 0 and at most 1, such as 0.6",
     "choose": "give best, random or diverse",
@@ -113,13 +113,13 @@ class Recipe(BaseModel):
         if self.quotas and not self.per:
             raise ValueError("quotas need strata: give per, such as per: system")
         if self.bands and not self.per:
-            raise ValueError("bands divide the values of per: give per, such as per: duration_s")
+            raise ValueError("bands need a column to divide: give per, such as per: duration_s")
         if self.bands != sorted(set(self.bands)):
-            raise ValueError("bands must rise, such as [10, 30, 60]")
+            raise ValueError("bands must rise from limit to limit, such as [10, 30, 60]")
         if self.quotas and (self.keep is not None or self.count is not None):
             raise ValueError("quotas say how many samples to take: leave keep and count out")
         if self.ties != "refuse" and self.choose != "best":
-            raise ValueError(f"ties decide where the best end: leave ties out, or {self.choose} in choose")
+            raise ValueError(f"ties need choose: best, not {self.choose}: leave ties out, or choose best")
         return self
 
     @property

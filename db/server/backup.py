@@ -96,10 +96,12 @@ def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
     files = [build_dump_path(source, name) for name in (CURATION, DAGSTER)]
     is_known = version == _FORMAT and _REVISION.fullmatch(revision)
     if not is_known or not all(file.is_file() for file in files):
-        raise BackupError(f"{source}: the back-up is incomplete or of another version: give a complete one")
+        raise BackupError(
+            f"{source} is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one"
+        )
     if revision not in revisions:
         raise BackupError(
-            f"{source}: another version of Reelsieve made the back-up (schema {revision}, this one has "
+            f"another version of Reelsieve made the back-up in {source} (schema {revision}, this one has "
             f"{revisions[-1]}): install that version first"
         )
     marks = {file.name: _measure_file(file) for file in files}

@@ -141,8 +141,8 @@ def _start(server: PostgresServer, listening: ListeningAddress | None) -> None:
             raise
         # pg_ctl says no more than that the server's log has the reason.
         raise DatabaseUnavailable(
-            f"it cannot listen on {HOST}:{port}: if another program uses that port, run reelsieve db start --no-listen "
-            "and then --listen to get another one"
+            f"the embedded Postgres cannot listen on {HOST}:{port}: if another program uses that port, run "
+            "reelsieve db start --no-listen and then --listen to get another one"
         ) from error
 
 

@@ -101,7 +101,7 @@ class LockWatch:
             pair = (waits.pid, holds.pid)
             self._looks[pair] = before.get(pair, 0) + 1
             if self._looks[pair] == 2:
-                self._tell(f"{'' if is_own else f'{waits} '}waits for a lock of {holds}")
+                self._tell(f"{'this command' if is_own else waits} waits for a lock of {holds}")
             if self._looks[pair] >= PATIENCE and holds.role == self._names["reader"]:
                 self._end(connection, holds)
 
@@ -109,4 +109,4 @@ class LockWatch:
         # If this role may not do it, the wait has been reported.
         with suppress(psycopg.errors.InsufficientPrivilege):
             connection.execute("SELECT pg_terminate_backend(%s)", [holds.pid])
-            self._tell(f"ended {holds}: a session that only reads must not block others")
+            self._tell(f"Reelsieve ended {holds}: a session of the read-only role must not block others")

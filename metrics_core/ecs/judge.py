@@ -162,13 +162,16 @@ def parse_labels(data: Mapping[str, Any], n_keypoints: int, n_sentences: int) ->
     for entry in data["labels"]:
         number, covered, sentence = entry["keypoint"], entry["covered"], entry["sentence"]
         if not 1 <= number <= n_keypoints:
-            raise InvalidLabels(f"there is no keypoint {number}: they are 1 to {n_keypoints}")
+            raise InvalidLabels(f"keypoint {number} does not exist, since their numbers are 1 to {n_keypoints}")
         if number in labels:
             raise InvalidLabels(f"keypoint {number} is labelled twice")
         if not 0 <= sentence <= n_sentences:
-            raise InvalidLabels(f"there is no sentence {sentence}: they are 1 to {n_sentences}")
+            raise InvalidLabels(f"sentence {sentence} does not exist, since their numbers are 1 to {n_sentences}")
         if covered != (sentence > 0):
-            raise InvalidLabels(f"keypoint {number} has sentence {sentence} and covered {str(covered).lower()}")
+            fault = (
+                "covered, but no sentence covers it" if covered else f"not covered, but sentence {sentence} covers it"
+            )
+            raise InvalidLabels(f"keypoint {number} is labelled as {fault}")
         labels[number] = KeypointLabel(covered, sentence - 1 if covered else None)
     if missing := [number for number in range(1, n_keypoints + 1) if number not in labels]:
         raise InvalidLabels(f"keypoint {missing[0]} has no label")
@@ -184,7 +187,7 @@ def _split_keypoints(caption: CaptionKeypoints) -> list[CaptionKeypoints]:
 def _parse_reply(reply: ChatReply, caption: CaptionKeypoints) -> CaptionLabels:
     """Return the labels of a reply; without labels, the status "refused" or "failed" with the reason."""
     if reply.status != "ok" or reply.data is None:
-        reason = reply.reason or f"the model's reply is {reply.status}"
+        reason = reply.reason or f"the model gave no answer (status {reply.status})"
         return CaptionLabels((), "refused" if reply.status == "refused" else "failed", reason)
     try:
         return CaptionLabels(parse_labels(reply.data, len(caption.keypoints), len(caption.sentences)))

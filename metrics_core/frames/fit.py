@@ -53,7 +53,7 @@ class PictureFit:
         if not height or not width or height * width > MAX_PIXELS:
             raise PictureRefused(
                 f"a picture of {picture.shape[1]} x {picture.shape[0]} is too narrow to be resized for the encoder: "
-                "cut the video to a less extreme shape"
+                "crop the video to a less extreme shape"
             )
         if picture.shape[:2] != (height, width):
             image = Image.fromarray(picture).resize((width, height), self._choose_resampling())

@@ -16,8 +16,7 @@ _LENGTH = struct.Struct("!I")
 
 
 def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: NDArray[Any]) -> None:
-    """Send ``header`` (JSON values) and the arrays over a socket, as one message that `receive_message` reads. Raises
-    OSError where the other side is gone.
+    """Send ``header`` (JSON values) and the arrays over a socket, as one message that `receive_message` reads.
 
     Raises:
         OSError: the other side is gone.

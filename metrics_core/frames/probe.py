@@ -147,7 +147,7 @@ class _PacketScan:
 
     def _list_missing_pictures(self) -> list[tuple[float, str]]:
         lost = [
-            (begin_s, f"no picture comes for {end_s - begin_s:.2f} s") for begin_s, end_s in list_gaps(self.shown_s)
+            (begin_s, f"pictures are missing for {end_s - begin_s:.2f} s") for begin_s, end_s in list_gaps(self.shown_s)
         ]
         decoded_s = [time_s for time_s in self.decoded_s if time_s is not None]
         # Failed packets are noted already; and in MPEG-4 part 2 an empty packet means "the same picture again".
@@ -163,7 +163,7 @@ class _PacketScan:
         if container.duration is not None and container.format.name.startswith(FORMATS_WITH_DURATION):
             promised_s = ((container.start_time or 0) + container.duration) / 1e6
             if promised_s - self.all_streams_end_s > MAX_SHORTFALL_S:
-                return [(self.end_s, f"the file breaks off, its header promises {promised_s:.2f} s")]
+                return [(self.end_s, f"the file breaks off, but its header promises {promised_s:.2f} s")]
         return []
 
     @property

@@ -113,7 +113,7 @@ def decode_stretches(
         for number, tick in enumerate(ticks.tolist(), start):
             picture = next(pictures, None)
             if picture is None or picture.pts != tick:
-                raise SeekingFailed(f"frame {number} is not decoded in its place")
+                raise SeekingFailed(f"decoding after a seek did not return frame {number}")
             yield number, picture
         deque(pictures, maxlen=0)  # so that the skipped packets are checked too
 

@@ -96,5 +96,5 @@ def build_keyword_request(text: str) -> ChatRequest:
 def _build_extraction(reply: ChatReply) -> KeywordExtraction:
     if reply.status == "ok" and reply.data is not None:
         return KeywordExtraction(tuple(reply.data["keywords"]))
-    reason = reply.reason or f"the model's reply is {reply.status}"
+    reason = reply.reason or f"the model gave no answer (status {reply.status})"
     return KeywordExtraction((), "refused" if reply.status == "refused" else "failed", reason)

@@ -171,7 +171,9 @@ def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
     for target, pair in halves.items():
         key = target if target in merged else f"{target}.weight"
         if key not in merged or set(pair) != {"A", "B"}:
-            raise CheckpointMismatch(f"the adapter of {target} has no weight to be added to, or only one half")
+            raise CheckpointMismatch(
+                f"the adapter of {target} has no weight to be added to, or only one of its two matrices"
+            )
         merged[key] = merged[key] + scale * (pair["B"] @ pair["A"]).to(merged[key].dtype)
     return merged
 
@@ -226,7 +228,7 @@ def _load_weights(model: Any, file: Path) -> None:
         first = (missing or unknown or wrong)[0]
         raise CheckpointMismatch(
             f"{file.name} does not fit the architecture: {len(missing)} missing, {len(unknown)} unknown and "
-            f"{len(wrong)} misshapen weights, {first!r} for one; name the architecture it was trained with"
+            f"{len(wrong)} misshapen weights, such as {first!r}: name the architecture that it was trained with"
         )
     model.load_state_dict(state, strict=False)
 

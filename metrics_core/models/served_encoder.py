@@ -112,7 +112,7 @@ class _EncodingCall:
     def join(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         """Join the vectors of all parts, in order. Raises ModelUnusable where their lengths differ."""
         if len({part.shape[1] for part in parts}) > 1:
-            raise ModelUnusable(f"{self.name} gave vectors of different lengths: are two models behind it?")
+            raise ModelUnusable(f"{self.name} gave vectors of different lengths: let its server run one model only")
         return np.concatenate(parts)
 
     def _encode_or_halve(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
@@ -120,7 +120,7 @@ class _EncodingCall:
             return self._encode_batch(texts, deadline)
         except _BatchRefused as refused:
             if len(texts) == 1:
-                raise ModelUnusable(f"{self.name} does not take the text {texts[0][:80]!r}: {refused}") from None
+                raise ModelUnusable(f"{self.name} gave no vector for the text {texts[0][:80]!r}: {refused}") from None
             half = len(texts) // 2
         return self.join([self._encode_or_halve(part, deadline) for part in (texts[:half], texts[half:])])
 
@@ -131,7 +131,7 @@ class _EncodingCall:
         policy, time, retries = self.endpoint.policy, self.endpoint.time, 0
         while True:
             if why := self.endpoint.stop_reason:
-                raise ModelUnusable(f"{self.name} is not asked: {why}")
+                raise ModelUnusable(f"{self.name} was not asked for vectors: {why}")
             with self.limit.hold_slot() as mark:
                 started = time.clock()
                 answer, complaint = self._post(texts, deadline)
@@ -172,7 +172,8 @@ class _EncodingCall:
         try:
             if other:
                 raise ModelUnusable(
-                    f"asked for {self.name}, but {shorten_text(other)} answered: name it as the server does"
+                    f"the server was asked for {self.name}, but {shorten_text(other)} answered: name the model as the "
+                    "server names it"
                 )
             vectors = parse_unit_vectors(body.get("data"), texts, self.name)
         except ModelUnusable as error:
@@ -227,5 +228,5 @@ def parse_unit_vectors(data: Any, texts: Sequence[str], model_name: str) -> NDAr
     lengths = np.linalg.norm(rows, axis=1)
     for text, length in zip(texts, lengths, strict=True):
         if not (math.isfinite(length) and length > 0):
-            raise ModelUnusable(f"{model_name} gave a vector without direction for the text {text[:80]!r}")
+            raise ModelUnusable(f"{model_name} gave a vector that is zero or not finite for the text {text[:80]!r}")
     return np.asarray(rows / lengths[:, None], dtype=np.float32)

@@ -99,9 +99,9 @@ MAX_ERROR_SHARE = 0.2
 # With fewer questions one answer would decide on half of the value or on all of it.
 MIN_QUESTIONS = 3
 QUESTION_REMEDIES: Mapping[Dimension, str] = {
-    "coverage": "more keypoints, or more sentences in references",
-    "factuality": "a summary that states more",
-    "chronology": "more events, in segments of a reference or in keypoints with segment_index",
+    "coverage": "give the video more keypoints, or more sentences in references",
+    "factuality": "write a summary that states more",
+    "chronology": "give the video more events, in segments of a reference or in keypoints with segment_index",
 }
 
 
@@ -168,7 +168,7 @@ def explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
 
 def explain_few_kept(counts: DimensionScore) -> str:
     """Return the phrase with how many questions a dimension has, how many it needs, and what would give it more."""
-    kept = f"{counts.n_kept} of {counts.n_generated} questions kept, {MIN_QUESTIONS} needed"
+    kept = f"filtering kept {counts.n_kept} of {counts.n_generated} questions, and a score needs {MIN_QUESTIONS}"
     return f"{kept}: {QUESTION_REMEDIES[counts.dimension]}"
 
 
@@ -222,8 +222,8 @@ def find_question_shortage(questions: QuestionSet) -> DimensionScore | None:
 
     >>> few = find_question_shortage(QuestionSet("chronology", (), n_requested=10, reason="the video has one event"))
     >>> few and few.reason
-    'chronology gets 0 of the 3 questions that it needs: more events, in segments of a reference or in keypoints with \
-segment_index'
+    'chronology gets 0 of the 3 questions that it needs: give the video more events, in segments of a reference or in \
+keypoints with segment_index'
     >>> few and few.status
     'no_question'
     """

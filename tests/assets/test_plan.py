@@ -144,7 +144,7 @@ def test_qeva_is_promised_where_its_rules_can_write_questions_about_order(
     if n_questions < 3:
         assert needs(plan, "qeva") == (
             "qeva needs other samples than these 15: no questions, chronology gets 0 of the 3 questions that it needs: "
-            "more events, in segments of a reference or in keypoints with segment_index"
+            "give the video more events, in segments of a reference or in keypoints with segment_index"
         )
 
 

@@ -80,7 +80,7 @@ def test_a_caption_of_one_sentence_is_too_short_and_no_0(bench: Bench) -> None:
     assert (rows["brief"].status, rows["brief"].value, parts(rows["brief"])) == ("too_short", None, (1 / 3, None, None))
     assert rows["brief"].components["partial_mean"] == pytest.approx(1 / 3)
     assert "a single sentence that gives no order" in rows["brief"].error
-    assert "a summary that states more" in rows["brief"].error
+    assert "write a summary that states more" in rows["brief"].error
     # The order of two sentences can be told; two statements are too few.
     assert (rows["two"].status, rows["two"].value, parts(rows["two"])[1]) == ("few_questions", None, None)
     assert parts(rows["two"])[2] is not None

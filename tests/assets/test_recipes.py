@@ -229,8 +229,8 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
         ),
         ({"per": "system", "quotas": {"brief": 0}}, "the recipe selects no sample: raise its count, share or quotas"),
         ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of codec, dataset, duration_s"),
-        ({"per": "system", "bands": [1.0]}, "the recipe's per: system is no number: choose"),
-        ({"by": "extra_site"}, r"extra_site is no number \(own fields out of a CSV are text"),
+        ({"per": "system", "bands": [1.0]}, "the recipe's per: column system holds no numbers: choose"),
+        ({"by": "extra_site"}, r"column extra_site holds no numbers \(own fields from a CSV are text"),
         ({"at_least": {"evqa": "f1"}}, "the threshold 'f1' of evqa: stored for 'clips' are"),
         (
             {"at_least": {"evkqa": "f1"}},
@@ -257,7 +257,7 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
         ({"quotas": {"brief": 1}}, "the recipe: quotas need strata: give per"),
         ({"per": "system", "quotas": {"brief": 1}, "count": 2}, "quotas say how many samples to take"),
         ({"keep": 0.5, "count": 2}, "keep is a share and count a number: give one of them"),
-        ({"bands": [10]}, "bands divide the values of per: give per"),
+        ({"bands": [10]}, "bands need a column to divide: give per"),
         ({"per": "duration_s", "bands": [30, 10]}, "bands must rise"),
         ({"dedupe": 1.5}, "the recipe's dedupe is '1.5': give a cosine above 0 and at most 1"),
         ({"by": {"vcs": -1}}, "the recipe's by is .*: give a metric, or several with their weights from 1e-6 to 1e6"),
@@ -405,7 +405,7 @@ def test_no_value_decides_in_a_draw_and_in_a_diverse_subset(
     for choose in ("random", "diverse"):
         chosen = make(module_engine, clips, encoder, by="n_characters", choose=choose, count=2)
         assert (chosen.n_tied, chosen.n_tied_left) == (None, None)
-    with pytest.raises(SelectionError, match="ties decide where the best end: leave ties out, or random in choose"):
+    with pytest.raises(SelectionError, match="ties need choose: best, not random: leave ties out, or choose best"):
         parse_recipe({"by": "vcs", "choose": "random", "ties": "include", "count": 2})
 
 

@@ -16,7 +16,7 @@ from db.selection.diff import compare_selections
 from db.selection.recipes import parse_recipe
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, change_text, make_dataset, remove, set_scores
 
-SAME_RULE = "selection {} took others by the same rule: scores or samples were not the same when it was made"
+SAME_RULE = "selection {} took others by the same rule, since scores or samples were different when it was made"
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ def test_another_dataset_is_the_reason(engine: Engine, clips: Dataset) -> None:
     add(engine, other, {"b": 0.4})
     first, second = make(engine, clips, by="vcs", count=1), make(engine, other, by="vcs", count=1)
     assert reasons(engine, first, second) == {
-        "a": f"selection {second} is of dataset 'other'",
-        "b": f"selection {first} is of dataset 'clips'",
+        "a": f"selection {second} is from dataset 'other'",
+        "b": f"selection {first} is from dataset 'clips'",
     }
     with engine.begin() as connection:
         drop_dataset(connection, other)
-    assert reasons(engine, first, second)["a"] == f"selection {second} is of a dropped dataset 'other'"
+    assert reasons(engine, first, second)["a"] == f"selection {second} is from a dropped dataset 'other'"
 
 
 def test_a_sample_that_is_gone_has_no_known_score(engine: Engine, clips: Dataset) -> None:
@@ -68,7 +68,7 @@ def test_a_sample_that_is_gone_has_no_known_score(engine: Engine, clips: Dataset
     first = make(engine, clips, by="vcs", count=2)
     remove(engine, schema.sample, ids["a"])
     second = make(engine, clips, by="vcs", count=1)
-    sentence = f"it is no sample any more, so its vcs when selection {second} was made is not known"
+    sentence = f"the sample has been deleted, so its vcs when selection {second} was made is not known"
     assert reasons(engine, first, second) == {"a": sentence}
 
 

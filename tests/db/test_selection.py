@@ -328,7 +328,7 @@ def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: D
 
 @pytest.mark.parametrize("by", ["video", "text", "vcs_status"])
 def test_a_column_of_texts_ranks_nothing(engine: Engine, clips: Dataset, by: str) -> None:
-    with pytest.raises(SelectionError, match=f"{by} is no number: choose one of {NUMBERS}$"):
+    with pytest.raises(SelectionError, match=f"column {by} holds no numbers: choose one of {NUMBERS}$"):
         freeze(engine, clips, 0.5, by=by)
 
 

@@ -59,7 +59,9 @@ def test_a_wait_for_a_stranger_is_told_once_with_all_that_is_known_of_him(
         pid = stranger.info.backend_pid
     waiting.result()
     (line,) = said
-    assert line.startswith(f"waits for a lock of vandal (server process {pid}, role {engine.url.username}, since 2")
+    assert line.startswith(
+        f"this command waits for a lock of vandal (server process {pid}, role {engine.url.username}, since 2"
+    )
     watch.report_waits(looking)
     assert len(said) == 1
 
@@ -96,7 +98,7 @@ def test_a_reader_makes_way_under_whatever_name(
     waiting.result()
     told, ended = said
     assert f"role {READER_ROLE}" in told
-    assert ended.startswith("ended process 1 on host a (server process ")
+    assert ended.startswith("Reelsieve ended process 1 on host a (server process ")
     with pytest.raises(psycopg.OperationalError):
         reader.execute("SELECT 1")
 

@@ -253,7 +253,7 @@ def test_a_server_that_is_gone_ends_the_series_soon() -> None:
     # Four requests with five waits each; the other 96 are not tried.
     assert len(time.slept) == 20
     assert "ConnectError" in str(replies[0].reason)
-    assert str(replies[99].reason).startswith("not asked, since 4 requests before went unanswered")
+    assert str(replies[99].reason).startswith("not sent, since the 4 requests before it got no answer")
 
 
 def test_a_run_waits_for_a_dead_server_only_once() -> None:
@@ -267,7 +267,7 @@ def test_a_run_waits_for_a_dead_server_only_once() -> None:
         replies = model.chat(second)
         assert (len(server.asked), len(time.slept)) == (24, 20)
         assert {reply.status for reply in replies} == {"error"}
-        assert "not asked, since 4 requests before went unanswered" in str(replies[0].reason)
+        assert "not sent, since the 4 requests before it got no answer" in str(replies[0].reason)
         # The next run tries again, and so does every call of a model that was made for no run.
         bare.add_cache(MemoryCache(), "normal", MemoryLedger()).chat(first)
         assert len(server.asked) == 48

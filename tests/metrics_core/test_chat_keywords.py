@@ -78,7 +78,7 @@ def test_text_prompt_and_model_tell_stored_answers_apart() -> None:
         (ChatReply("refused", reason="the model declined: no"), "refused", "the model declined: no"),
         (ChatReply("malformed", reason="no JSON"), "failed", "no JSON"),
         (ChatReply("error", reason="no server"), "failed", "no server"),
-        (ChatReply("stopped"), "failed", "the model's reply is stopped"),
+        (ChatReply("stopped"), "failed", "the model gave no answer (status stopped)"),
     ],
 )
 def test_a_failure_is_never_a_text_without_keywords(reply: ChatReply, status: str, reason: str) -> None:

@@ -95,7 +95,7 @@ def test_many_keypoints_are_asked_about_in_parts() -> None:
         (ChatReply("refused", reason="declined"), CaptionLabels((), "refused", "declined")),
         (ChatReply("malformed", reason="no JSON"), CaptionLabels((), "failed", "no JSON")),
         (ChatReply("error", reason="no server"), CaptionLabels((), "failed", "no server")),
-        (ChatReply("stopped"), CaptionLabels((), "failed", "the model's reply is stopped")),
+        (ChatReply("stopped"), CaptionLabels((), "failed", "the model gave no answer (status stopped)")),
     ],
 )
 def test_a_failure_is_no_label(reply: ChatReply, want: CaptionLabels) -> None:
@@ -126,11 +126,11 @@ def test_an_answer_that_makes_no_sense_is_asked_for_again_with_another_seed() ->
     [
         ([entry(1, False, 0)], "keypoint 2 has no label"),
         ([entry(1, False, 0), entry(1, True, 1)], "keypoint 1 is labelled twice"),
-        ([entry(1, False, 0), entry(3, False, 0)], "there is no keypoint 3: they are 1 to 2"),
-        ([entry(0, False, 0), entry(1, False, 0)], "there is no keypoint 0: they are 1 to 2"),
-        ([entry(1, True, 4), entry(2, False, 0)], "there is no sentence 4: they are 1 to 3"),
-        ([entry(1, True, 0), entry(2, False, 0)], "keypoint 1 has sentence 0 and covered true"),
-        ([entry(1, False, 2), entry(2, False, 0)], "keypoint 1 has sentence 2 and covered false"),
+        ([entry(1, False, 0), entry(3, False, 0)], "keypoint 3 does not exist, since their numbers are 1 to 2"),
+        ([entry(0, False, 0), entry(1, False, 0)], "keypoint 0 does not exist, since their numbers are 1 to 2"),
+        ([entry(1, True, 4), entry(2, False, 0)], "sentence 4 does not exist, since their numbers are 1 to 3"),
+        ([entry(1, True, 0), entry(2, False, 0)], "keypoint 1 is labelled as covered, but no sentence covers it"),
+        ([entry(1, False, 2), entry(2, False, 0)], "keypoint 1 is labelled as not covered, but sentence 2 covers it"),
     ],
 )
 def test_labels_that_make_no_sense_are_refused(entries: list[dict[str, Any]], why: str) -> None:

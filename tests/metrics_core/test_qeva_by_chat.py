@@ -60,7 +60,10 @@ def test_coverage_asks_all_questions_of_all_videos_before_all_reference_answers(
     assert question.statements == ("Because of the clouds.",)
     assert sets[0].questions[1].text == "What does the man do?"
     assert (sets[0].n_requested, sets[0].n_malformed, sets[0].status) == (10, 2, "ok")
-    assert (sets[1].status, sets[1].reason) == ("ok", "there is nothing to ask about: no frame, no note, or no words")
+    assert (sets[1].status, sets[1].reason) == (
+        "ok",
+        "the video or text has nothing to ask about, no frame, note or word",
+    )
     assert [len(batch) for batch in chat.batches] == [2, 6]
     assert all("red" in seen_in(request) for request in chat.batches[1][3:])
 

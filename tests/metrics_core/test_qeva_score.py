@@ -142,7 +142,10 @@ def test_a_score_is_a_share_or_none_with_a_reason(
 def test_one_unanswered_question_is_no_0(n_kept: int) -> None:
     score = scored("factuality", marked(keep=n_kept, trivial=1), abstain=n_kept)
     assert (score.value, score.status, score.low) == (None, "few_questions", None)
-    assert score.reason == f"{n_kept} of {n_kept + 1} questions kept, 3 needed: a summary that states more"
+    assert (
+        score.reason
+        == f"filtering kept {n_kept} of {n_kept + 1} questions, and a score needs 3: write a summary that states more"
+    )
     assert scored("factuality", marked(keep=3), abstain=3).value == 0.0
 
 

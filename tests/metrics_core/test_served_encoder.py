@@ -78,7 +78,7 @@ def test_one_text_that_is_too_much_is_named() -> None:
         return complaint(400, "input is too long") if is_long else embedded(body["input"])
 
     with pytest.raises(
-        ModelUnusable, match=r"does not take the text 'aaaa.*: the server answered 400: input is too lon"
+        ModelUnusable, match=r"gave no vector for the text 'aaaa.*: the server answered 400: input is too lon"
     ):
         ask(script, ["b", "c", "a" * 60])
 
@@ -98,10 +98,13 @@ def test_a_passing_error_is_waited_out() -> None:
         (Answer(body=b"<html>"), "did not answer with one vector per text for 2 texts"),
         (embedded(["a"]), "did not answer with one vector per text for 2 texts"),
         (embedded(["a", "b", "c"]), "did not answer with one vector per text for 2 texts"),
-        (embedded(["a", "b"], model="other"), "but other answered: name it as the server does"),
+        (embedded(["a", "b"], model="other"), "but other answered: name the model as the server names it"),
         (embedded([], data=[{"embedding": [1, 2]}, {"embedding": [1]}]), "did not answer with one vector"),
-        (embedded([], data=[{"embedding": [0, 0]}, {"embedding": [1, 0]}]), "a vector without direction for the text"),
-        (embedded([], data=[{"embedding": [1e999, 1]}, {"embedding": [1, 1]}]), "without direction for the text 'a'"),
+        (
+            embedded([], data=[{"embedding": [0, 0]}, {"embedding": [1, 0]}]),
+            "a vector that is zero or not finite for the text",
+        ),
+        (embedded([], data=[{"embedding": [1e999, 1]}, {"embedding": [1, 1]}]), "zero or not finite for the text 'a'"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(answer: Answer, sentence: str) -> None:
@@ -115,7 +118,7 @@ def test_batches_of_different_lengths_are_two_models() -> None:
     def script(number: int, body: dict[str, Any]) -> Answer:
         return embedded([], data=[{"embedding": [1.0] * (2 + number % 2)}])
 
-    with pytest.raises(ModelUnusable, match="vectors of different lengths: are two models behind it"):
+    with pytest.raises(ModelUnusable, match="vectors of different lengths: let its server run one model only"):
         ask(script, ["a", "b"], batch_size=1)
 
 

@@ -113,7 +113,7 @@ def test_a_wait_for_a_stranger_is_told_with_what_is_known_of_him(home: Installat
         pid = stranger.info.backend_pid
     assert waiting.wait() == 0
     said = " ".join(waiting.stderr.split())
-    assert f"database: waits for a lock of vandal (server process {pid}, role postgres, since 2" in said
+    assert f"database: this command waits for a lock of vandal (server process {pid}, role postgres, since 2" in said
 
 
 def test_an_error_in_the_middle_of_an_answer_is_one_sentence() -> None:

@@ -71,7 +71,8 @@ def _classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> At
         return AttemptResult("malformed", reason)
     if completion.model and not is_same_model(model, completion.model):
         reason = (
-            f"asked for {model}, but {shorten_text(completion.model)} answered: name the model as the server names it"
+            f"the server was asked for {model}, but {shorten_text(completion.model)} answered: name the model as the "
+            "server names it"
         )
         return AttemptResult("wrong_model", reason, tokens=completion.tokens, affects_all_requests=True)
     return _classify_completion(completion, request)
@@ -80,10 +81,10 @@ def _classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> At
 def _classify_completion(completion: Completion, request: ChatRequest) -> AttemptResult:
     tokens = completion.tokens
     if completion.refusal or completion.finish_reason == "content_filter":
-        why = completion.refusal or "its content filter ended the answer"
+        why = completion.refusal or "the server's content filter ended the answer"
         return AttemptResult("refused", f"the model declined: {shorten_text(why)}", tokens=tokens)
     if completion.finish_reason == "length":
-        reason = f"the answer was cut at {request.max_tokens} tokens: allow more, or ask for less"
+        reason = f"the answer broke off at {request.max_tokens} tokens: allow more tokens, or ask for less"
         return AttemptResult("truncated", reason, tokens=tokens)
     try:
         return AttemptResult("ok", data=parse_json_answer(completion.text, request.schema), tokens=tokens)

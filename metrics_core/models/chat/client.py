@@ -171,7 +171,7 @@ class RequestAsker:
 
     def _find_stop(self) -> ChatReply | None:
         if why := self.endpoint.stop_reason:
-            return ChatReply("stopped", reason=f"not asked to the end: {why}", usage=self.usage)
+            return ChatReply("stopped", reason=f"the request was given up: {why}", usage=self.usage)
         reason = self.stop_signal.reason or self.silence.reason
         return ChatReply("error", reason=reason, usage=self.usage) if reason else None
 

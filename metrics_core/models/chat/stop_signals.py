@@ -49,4 +49,6 @@ class SilenceCounter:
         with self._lock:
             self._n += 1
             if self._n >= self._most:
-                self._reason = self._reason or f"not asked, since {self._n} requests before went unanswered: {reason}"
+                self._reason = (
+                    self._reason or f"not sent, since the {self._n} requests before it got no answer: {reason}"
+                )

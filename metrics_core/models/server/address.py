@@ -58,7 +58,7 @@ class Server:
 
     def read_key(self) -> str | None:
         """Read the key from the environment variable; None if the server needs none. Raises ServerUnusable if it is
-        missing, has fewer than 8 characters, or holds a character that no key has.
+        missing, has fewer than 8 characters, or holds a character that a key cannot have.
         """
         if self.key_variable is None:
             return None
@@ -66,7 +66,7 @@ class Server:
         if not key:
             raise ServerUnusable(f"environment variable {self.key_variable} is not set: it must hold the server's key")
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise ServerUnusable(f"environment variable {self.key_variable} holds a character that no key has")
+            raise ServerUnusable(f"environment variable {self.key_variable} holds a character that a key cannot have")
         if len(key) < MIN_KEY_CHARACTERS:
             raise ServerUnusable(
                 f"environment variable {self.key_variable} holds fewer than {MIN_KEY_CHARACTERS} characters: "

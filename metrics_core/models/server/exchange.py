@@ -46,7 +46,7 @@ def send_request(
         # When time runs out its thread is left behind, even while the name of a host is looked up.
         return run_in_threads(send, [None], 1, timeout_s=timeout_s)[0]
     except TimeoutError:
-        raise ServerUnreachable("the answer was not whole at the deadline") from None
+        raise ServerUnreachable("the server's answer was not complete at the deadline") from None
     finally:
         connection.close()
 

@@ -46,7 +46,9 @@ def build_empty_set(dimension: Dimension, n: int, reply: ChatReply | None) -> Qu
     there is nothing to ask about. n: the number of questions asked for.
     """
     if reply is None:
-        return QuestionSet(dimension, (), n, reason="there is nothing to ask about: no frame, no note, or no words")
+        return QuestionSet(
+            dimension, (), n, reason="the video or text has nothing to ask about, no frame, note or word"
+        )
     status: Literal["refused", "error"] = "refused" if reply.status == "refused" else "error"
     return QuestionSet(dimension, (), n, status=status, reason=explain_missing_answer(reply))
 
@@ -56,7 +58,7 @@ def build_unanswered_reply(reply: ChatReply | None) -> Reply:
     because the context is blank, the reply is an abstention.
     """
     if reply is None:
-        return Reply("abstain", reason="there is nothing to answer from: no frame, no note, or no words")
+        return Reply("abstain", reason="the video or text has nothing to answer from, no frame, note or word")
     return Reply(choose_failure(reply), reason=explain_missing_answer(reply))
 
 
@@ -81,7 +83,7 @@ def choose_failure(reply: ChatReply) -> Failure:
 
 def explain_missing_answer(reply: ChatReply) -> str:
     """Return the reason why a chat reply has no answer."""
-    return reply.reason or f"the model's reply is {reply.status}"
+    return reply.reason or f"the model gave no answer (status {reply.status})"
 
 
 class ChatAnswerer:

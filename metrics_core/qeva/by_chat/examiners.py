@@ -101,7 +101,7 @@ def parse_factuality_set(written: Mapping[str, Any], categories: Sequence[str], 
         question = parse_closed_question("factuality", entry, seed, category)
         if question is not None:
             questions.setdefault(clean_reply_text(question.text), question)
-    reason = None if questions else "the summary gave no usable question"
+    reason = None if questions else "the model wrote no usable question about the summary"
     n_malformed = len(entries) - len(questions)
     return QuestionSet("factuality", tuple(questions.values()), len(categories), n_malformed, reason=reason)
 

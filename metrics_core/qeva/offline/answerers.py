@@ -130,7 +130,7 @@ class EntailmentAnswerer:
             return _build_choice_reply(asked.question, best, sentence, support[best])
         if self.forced:
             return self._build_guess(asked.question, best, sentence, support[best])
-        reason = f"nothing supports it: the best probability is {support[best]:.3f}, below {self.threshold:.3f}"
+        reason = f"the text supports no choice: the best probability is {support[best]:.3f}, below {self.threshold:.3f}"
         if support[best] >= self.threshold:
             reason = f"two choices have the same probability, {support[best]:.3f}"
         return Reply("abstain", reason=reason, score=support[best], evidence=sentence)
@@ -150,7 +150,9 @@ class EntailmentAnswerer:
         sentences = " | ".join(premises[round(place)] if place is not None else "(not mentioned)" for place in places)
         if order is None and not (self.forced and premises):
             missing = any(place is None for place in places)
-            reason = "an event is not mentioned" if missing else "two events are mentioned at the same place"
+            reason = (
+                "the text does not mention every event" if missing else "two events are mentioned at the same place"
+            )
             return Reply("abstain", reason=reason, evidence=sentences or None)
         answer = _format_order(asked.question, order or tuple(range(len(places))))
         return Reply("ok", answer, answer, None, None, sentences)
