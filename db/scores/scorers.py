@@ -57,6 +57,16 @@ class NamedSample:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredCaption:
+    """A caption with its key and its value by one scorer."""
+
+    sample_id: int
+    video_id: int
+    key: str
+    value: float
+
+
 def list_scorers(connection: Connection) -> list[StoredScorer]:
     """List all scorers of the database, active or not, ordered by metric and id."""
     columns = [scorer.c[name] for name in StoredScorer.__dataclass_fields__]
@@ -114,6 +124,29 @@ def load_value_arrays(connection: Connection, scorer_id: int, dataset_id: int) -
     )
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id}
     return read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, values)
+
+
+def load_scored_captions(connection: Connection, scorer_id: int, dataset_id: int) -> list[ScoredCaption]:
+    """Load the captions of a dataset that a scorer has a current value for, by number; questions are left out."""
+    view = current_score.c
+    query = (
+        sa.select(view.sample_id, sample.c.video_id, view.key, view.value)
+        .select_from(current_score.join(sample, sample.c.sample_id == view.sample_id))
+        .where(
+            view.scorer_id == scorer_id,
+            view.dataset_id == dataset_id,
+            view.kind == "caption",
+            view.value.is_not(None),
+        )
+        .order_by(view.sample_id)
+    )
+    return [ScoredCaption(*row) for row in connection.execute(query)]
+
+
+def count_captions(connection: Connection, dataset_id: int) -> int:
+    """Count the captions of a dataset that may be scored: neither references nor questions."""
+    query = sa.select(sa.func.count()).where(sample.c.dataset_id == dataset_id, sample.c.kind == "caption")
+    return connection.scalar(query) or 0
 
 
 def load_named_samples(connection: Connection, sample_ids: Sequence[int]) -> dict[int, NamedSample]:

@@ -26,6 +26,7 @@ from orchestration.cli import (
     ingest,
     init,
     look,
+    prove,
     prune,
     rate,
     rejects,
@@ -38,6 +39,7 @@ from orchestration.cli import (
     selections,
     sql,
     status,
+    stress,
     try_,
     ui,
 )
@@ -86,8 +88,10 @@ app.command("explain")(explain.explain)
 app.command("look")(look.look)
 app.command("rate")(rate.rate)
 app.command("compare")(compare.compare)
+app.command("stress")(stress.stress)
 app.command("report")(report.report)
 app.command("select")(select.select)
+app.command("prove")(prove.prove)
 app.command("export")(export.export)
 app.command("drop")(drop.drop)
 app.command("rename")(rename.rename)

@@ -50,6 +50,8 @@ COMMANDS = {
     "export": "export 1 --to OUT/best.parquet",
     "report": "report -d d --to OUT/page",
     "compare": "compare vcs ecs -d d",
+    "stress": "stress vcs -d d",
+    "prove": "prove 1",
     "explain": "explain clip_00_brief_0 -d d",
     "scores": "scores -d d",
     "status": "status -d d",

@@ -56,6 +56,8 @@ AT_A_TABLE = {
     "calibrate": "calibrate -d d",
     "explain": "explain clip_00_brief_0 -d d",
     "compare": "compare vcs evqa -d d",
+    "stress": "stress vcs -d d",
+    "prove": "prove 1",
     "report": "report -d d --to FOLDER/page",
     "select": "select -d d --keep 0.5 --export FOLDER/best.parquet",
     "export": "export 1 --to FOLDER/best --format webdataset",

@@ -1,0 +1,265 @@
+"""A metric stressed on a dataset: captions are drawn and rewritten, and both texts are scored in the same way."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sqlalchemy.engine import Connection, Engine
+
+from assets.scores.base import Outcome, Scorer
+from assets.scores.pending import RefusalCounts, find_scorer_id, format_refusals
+from assets.scores.run import score_without_database
+from assets.sources.base import BATCH_SIZE, NeedsDatabase
+from assets.stress.records import LookAlikes, ShownRewrite, StressedKind, StressResult
+from db.evidence.frames import make_video_loader
+from db.manifest.datasets import Dataset
+from db.schema.inputs import REFERENCES, SEGMENTS
+from db.scores.pending import PendingSample, load_samples, split_ids
+from db.scores.quality import count_statuses_with_reasons
+from db.scores.scorers import ScoredCaption, count_captions, load_named_samples, load_scored_captions
+from metrics_core.models.sentence_splitter import RuleSplitter
+from metrics_core.stress.detectors import DETECTORS
+from metrics_core.stress.effects import Effect, ValueChanges, compute_effects, compute_small_change
+from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, RewriteKind, rewrite_caption
+
+MAX_SEARCHED_FOR_LOOKS = 10_000
+"""So many drawn captions are searched for texts that look like rewrites."""
+BEST_SHARE = 1 / 8
+LineWriter = Callable[[str], None]
+
+
+class NothingToStress(ValueError):
+    """A metric that cannot be stressed on a dataset."""
+
+    plain = True
+
+
+@dataclass(frozen=True)
+class _Rewritten:
+    """A drawn caption as the scorer takes it, and its rewrites by the name of their kind."""
+
+    sample: PendingSample
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A rewritten caption with its value and the outcomes of its rewrites."""
+
+    caption: _Rewritten
+    before: float
+    outcomes: Mapping[str, Outcome]
+
+
+def stress_metric(
+    engine: Engine,
+    dataset: Dataset,
+    scorer: Scorer,
+    *,
+    n_drawn: int,
+    seed: int = 0,
+    n_shown: int = 0,
+    tell: LineWriter = lambda _: None,
+) -> StressResult:
+    """Rewrite drawn captions of a dataset, and measure how a scorer's values and ranks change. Stores nothing.
+
+    Captions are drawn among those that the scorer has a value for, by a hash of the seed and their keys, so that a
+    larger draw holds a smaller one. A caption and its rewrites are scored in the same batch by the scorer's models,
+    without the evidence that is stored. n_shown: how many captions come back with all their rewrites. Raises
+    NothingToStress where no caption has a value, and where a source of the scorer works for stored samples only; and
+    the errors of models.
+    """
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        scorer_id, scored = _load_captions(connection, dataset, scorer)
+        ordered = sorted(scored, key=lambda each: _draw_number(seed, each.key))
+        drawn = ordered[:n_drawn]
+        samples = _load_drawn_samples(connection, scorer, scorer_id, drawn)
+        look_alikes = _count_look_alikes(connection, ordered[:MAX_SEARCHED_FOR_LOOKS])
+    has_times = SEGMENTS in scorer.inputs
+    untimed = [each for each in samples if not (has_times and each[SEGMENTS].caption)]
+    if not untimed:
+        raise NothingToStress(
+            f"all drawn captions of {dataset.name} have times, whose texts a rewrite of the whole caption does not "
+            f"change: stress {scorer.metric} on captions without times"
+        )
+    outcomes = _score(engine, scorer, _rewrite(untimed, seed), tell)
+    rewritten = [each for each in outcomes if isinstance(each, _Scored)]
+    if not rewritten:
+        refusals: RefusalCounts = Counter((each.status, each.reason) for each in outcomes if isinstance(each, Outcome))
+        raise NothingToStress(
+            f"{scorer.metric} has no value for the drawn captions now: {format_refusals(refusals)[1]}"
+        )
+    values = np.array([each.value for each in scored], dtype=np.float64)
+    changes = [_collect_changes(kind, rewritten) for kind in REWRITE_KINDS]
+    effects = compute_effects(changes, values, seed)
+    return StressResult(
+        dataset=dataset.name,
+        metric=scorer.metric,
+        scorer=f"{scorer.metric}@{scorer_id}",
+        models=tuple(str(model["model_id"]) for model in scorer.models().values()),
+        seed=seed,
+        n_drawn=len(drawn),
+        n_timed=len(samples) - len(untimed),
+        n_unscored=len(untimed) - len(rewritten),
+        n_captions=len(rewritten),
+        n_videos=len({each.caption.sample.video_id for each in rewritten}),
+        small_change=compute_small_change(values),
+        kinds=tuple(
+            _build_kind(kind, effect, rewritten, look_alikes)
+            for kind, effect in zip(REWRITE_KINDS, effects, strict=True)
+        ),
+        shown=tuple(_list_shown(rewritten[:n_shown])),
+    )
+
+
+def _load_captions(connection: Connection, dataset: Dataset, scorer: Scorer) -> tuple[int, list[ScoredCaption]]:
+    """The scorer's id and the captions that it has a value for; NothingToStress, with the reason, without any."""
+    metric, name = scorer.metric, dataset.name
+    if not count_captions(connection, dataset.dataset_id):
+        raise NothingToStress(f"{name} has no captions to rewrite, only references or questions with answers")
+    refusals: RefusalCounts = Counter()
+    if (scorer_id := find_scorer_id(connection, scorer)) is not None:
+        if scored := load_scored_captions(connection, scorer_id, dataset.dataset_id):
+            return scorer_id, scored
+        for shard in range(dataset.n_shards):
+            for count in count_statuses_with_reasons(connection, scorer_id, dataset.dataset_id, shard):
+                if count.kind == "caption" and count.status not in ("ok", "unscored", "stale"):
+                    refusals[count.status, count.reason] += count.n
+    if refusals:
+        raise NothingToStress(f"{metric} has no value for any caption of {name}: {format_refusals(refusals)[1]}")
+    raise NothingToStress(
+        f"{metric} has scored no caption of {name} with the present settings: "
+        f"run reelsieve score --dataset {name} --metric {metric} first"
+    )
+
+
+def _draw_number(seed: int, key: str) -> bytes:
+    return hashlib.sha256(f"{seed}:{key}".encode()).digest()
+
+
+def _load_drawn_samples(
+    connection: Connection, scorer: Scorer, scorer_id: int, drawn: Sequence[ScoredCaption]
+) -> list[PendingSample]:
+    """The drawn captions with the scorer's inputs, references and times, in the order of the draw."""
+    inputs = list({each.name: each for each in (*scorer.inputs, REFERENCES, SEGMENTS)}.values())
+    loaded: dict[int, PendingSample] = {}
+    for ids in split_ids([each.sample_id for each in drawn], BATCH_SIZE):
+        loaded |= {one.sample_id: one for one in load_samples(connection, ids, inputs, scorer_id)}
+    return [loaded[each.sample_id] for each in drawn]
+
+
+def _rewrite(samples: Sequence[PendingSample], seed: int) -> list[_Rewritten]:
+    """Every caption with the rewrites that fit it; a strange sentence is one of the next caption of another video."""
+    split = RuleSplitter().split
+    sentences = [split(sample.text) for sample in samples]
+    rewritten = []
+    for place, sample in enumerate(samples):
+        following = (*range(place + 1, len(samples)), *range(place))
+        other = next((other for other in following if samples[other].video_id != sample.video_id), None)
+        caption = CaptionToRewrite(
+            sample.key,
+            sample.text,
+            sentences[place],
+            [reference.text for reference in sample[REFERENCES]],
+            () if other is None else sentences[other],
+        )
+        texts = {kind.name: rewrite_caption(kind, caption, seed) for kind in REWRITE_KINDS}
+        rewritten.append(_Rewritten(sample, {name: text for name, text in texts.items() if text is not None}))
+    return rewritten
+
+
+def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell: LineWriter) -> list[_Scored | Outcome]:
+    """Every caption with the outcomes of its rewrites, in order; the outcome of a caption that has no value itself.
+
+    Captions of one video share a batch where they fit into it, since a batch asks once about a video.
+    """
+    files = make_video_loader(engine)
+    n_texts, n_done = sum(1 + len(each.texts) for each in captions), 0
+    asked = " by model servers" if any(source.asks_servers for source in scorer.sources) else ""
+    tell(f"{n_texts:,} texts of {len(captions):,} captions are scored{asked}")
+    results: dict[int, _Scored | Outcome] = {}
+    for batch in _split_batches(captions):
+        samples = [
+            replace(each.sample, text=text) for each in batch for text in (each.sample.text, *each.texts.values())
+        ]
+        numbered = [replace(sample, sample_id=number) for number, sample in enumerate(samples, 1)]
+        try:
+            outcomes = iter(score_without_database(scorer, numbered, files))
+        except NeedsDatabase as error:
+            raise NothingToStress(f"{scorer.metric} cannot score rewrites, which are not stored: {error}") from None
+        for each in batch:
+            own, after = next(outcomes), {name: next(outcomes) for name in each.texts}
+            is_usable = own.value is not None and math.isfinite(own.value)
+            results[each.sample.sample_id] = _Scored(each, float(own.value or 0.0), after) if is_usable else own
+        n_done += len(samples)
+        tell(f"{n_done:,} of {n_texts:,} texts scored")
+    return [results[each.sample.sample_id] for each in captions]
+
+
+def _split_batches(captions: Sequence[_Rewritten]) -> Iterator[list[_Rewritten]]:
+    """Captions by video in batches of some BATCH_SIZE texts, none of which is divided."""
+    batch: list[_Rewritten] = []
+    n_texts = 0
+    for each in sorted(captions, key=lambda each: each.sample.video_id):
+        if batch and n_texts + 1 + len(each.texts) > BATCH_SIZE:
+            yield batch
+            batch, n_texts = [], 0
+        batch.append(each)
+        n_texts += 1 + len(each.texts)
+    if batch:
+        yield batch
+
+
+def _collect_changes(kind: RewriteKind, scored: Sequence[_Scored]) -> ValueChanges:
+    """The values before and after of the captions whose rewrite has one."""
+    pairs = [
+        (each.before, float(outcome.value), each.caption.sample.video_id)
+        for each in scored
+        if (outcome := each.outcomes.get(kind.name)) and outcome.value is not None and math.isfinite(outcome.value)
+    ]
+    before, after, videos = ([pair[part] for pair in pairs] for part in range(3))
+    return ValueChanges(before, after, videos, kind.keeps_truth)
+
+
+def _build_kind(
+    kind: RewriteKind, effect: Effect, scored: Sequence[_Scored], look_alikes: Mapping[str, LookAlikes]
+) -> StressedKind:
+    outcomes = [each.outcomes[kind.name] for each in scored if kind.name in each.outcomes]
+    unscored = Counter(outcome.status for outcome in outcomes if outcome.value is None)
+    return StressedKind(
+        kind, effect, len(scored) - len(outcomes), dict(unscored.most_common()), look_alikes.get(kind.name)
+    )
+
+
+def _count_look_alikes(connection: Connection, captions: Sequence[ScoredCaption]) -> dict[str, LookAlikes]:
+    """By kind of rewrite, how many captions look like one, among the best eighth by value and among all."""
+    split = RuleSplitter().split
+    texts: dict[int, list[str]] = {}
+    for ids in split_ids([each.sample_id for each in captions], BATCH_SIZE):
+        texts |= {number: split(sample.text) for number, sample in load_named_samples(connection, ids).items()}
+    best = sorted(captions, key=lambda each: -each.value)[: max(1, round(BEST_SHARE * len(captions)))]
+    found = {}
+    for name, looks_alike in DETECTORS.items():
+        alike = {number for number, sentences in texts.items() if looks_alike(sentences)}
+        n_best = sum(each.sample_id in alike for each in best)
+        found[name] = LookAlikes(n_best / len(best), len(best), len(alike) / len(captions), len(captions))
+    return found
+
+
+def _list_shown(scored: Sequence[_Scored]) -> Iterator[ShownRewrite]:
+    for each in scored:
+        for name, outcome in each.outcomes.items():
+            yield ShownRewrite(
+                each.caption.sample.key,
+                name,
+                each.caption.sample.text,
+                each.caption.texts[name],
+                each.before,
+                outcome.value,
+                outcome.status,
+            )

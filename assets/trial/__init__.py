@@ -1,0 +1,1 @@
+"""Training trials of selections: arms, their vectors, the trial itself, and its conclusions as sentences."""

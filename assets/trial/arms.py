@@ -1,0 +1,116 @@
+"""The arms of a trial: the captions that students train on, all of them of the training part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from db.selection.trial_rows import LENGTH, TrialCaptions
+from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.trial import plant_noise
+
+NOISE_SHARE = 0.4
+"""The share of a selection's captions that the control swaps between videos."""
+RANDOM, ALL, NOISY, COPY = "random", "all", "planted noise", "copy"
+"""Names of the arms that every trial has."""
+SIMPLE_NAMES = {LENGTH: "length", "words_in_common": "words in common", "cosine": "cosine"}
+
+
+@dataclass(frozen=True, slots=True)
+class ArmRows:
+    """The rows that a student trains on, as positions of captions. `texts` (n,) has the caption whose text a row has,
+    `videos` (n,) the caption whose video it has; they differ only where noise is planted.
+    """
+
+    texts: IntArray
+    videos: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A part of the training captions. n: its number of rows; draw: gives its rows by seed, the same ones for most."""
+
+    name: str
+    n: int
+    draw: Callable[[int], ArmRows]
+
+
+def build_arms(
+    captions: TrialCaptions,
+    training: IntArray,
+    chosen: IntArray,
+    ratings: tuple[str, Mapping[int, float]] | None,
+    others: Mapping[str, IntArray],
+) -> list[Arm]:
+    """Return the arms that a selection is compared with, in the order of the report.
+
+    training: the positions of all training captions. chosen: those of the selection, of which every arm of equal number
+    has as many in each stratum. ratings: aspect and mean rating by sample; the arm of the best rated exists where
+    enough captions are rated. others: the positions of further selections, by name.
+    """
+    quota = Counter(captions.strata[position] for position in chosen.tolist())
+    pool = _group_by_stratum(captions, training)
+    arms = [
+        Arm(RANDOM, len(chosen), lambda seed: _build_rows(_draw(pool, quota, seed))),
+        build_fixed_arm(ALL, training),
+        *[build_fixed_arm(name, positions) for name, positions in others.items()],
+    ]
+    values = {SIMPLE_NAMES[name]: column for name, column in captions.values.items()}
+    if ratings is not None:
+        aspect, means = ratings
+        rated = np.array([means.get(sample_id, np.nan) for sample_id in captions.sample_ids.tolist()])
+        values[f"best rated ({aspect})"] = rated
+    for name, column in values.items():
+        best = _take_best(pool, quota, column)
+        if best is not None:
+            arms.append(build_fixed_arm(name, best))
+    return arms
+
+
+def build_controls(captions: TrialCaptions, chosen: IntArray) -> list[Arm]:
+    """Return the two controls of a trial: the selection with planted noise, and the selection in another order.
+
+    A trial that misses the first, or finds a difference in the second, can prove nothing.
+    """
+
+    def add_noise(seed: int) -> ArmRows:
+        return ArmRows(chosen[plant_noise(captions.video_ids[chosen], NOISE_SHARE, seed)], chosen)
+
+    def reorder(seed: int) -> ArmRows:
+        return _build_rows(np.random.default_rng(seed).permutation(chosen))
+
+    return [Arm(NOISY, len(chosen), add_noise), Arm(COPY, len(chosen), reorder)]
+
+
+def build_fixed_arm(name: str, positions: IntArray) -> Arm:
+    """Return an arm that has the captions at these positions, whatever the seed."""
+    return Arm(name, len(positions), lambda _: _build_rows(positions))
+
+
+def _build_rows(positions: IntArray) -> ArmRows:
+    return ArmRows(positions, positions)
+
+
+def _group_by_stratum(captions: TrialCaptions, positions: IntArray) -> dict[str, IntArray]:
+    strata = np.array([captions.strata[position] for position in positions.tolist()])
+    return {str(name): positions[strata == name] for name in np.unique(strata)}
+
+
+def _draw(pool: Mapping[str, IntArray], quota: Mapping[str, int], seed: int) -> IntArray:
+    """Draw as many captions of every stratum as the quota has, without replacement."""
+    rng = np.random.default_rng(seed)
+    return np.sort(np.concatenate([rng.permutation(pool[name])[:n] for name, n in sorted(quota.items())]))
+
+
+def _take_best(pool: Mapping[str, IntArray], quota: Mapping[str, int], values: FloatArray) -> IntArray | None:
+    """Take the best by a value in every stratum, equal ones in order of id; None where one has too few values."""
+    taken = []
+    for name, n in sorted(quota.items()):
+        known = pool[name][np.isfinite(values[pool[name]])]
+        if len(known) < n:
+            return None
+        taken.append(known[np.argsort(-values[known], kind="stable")][:n])
+    return np.sort(np.concatenate(taken))

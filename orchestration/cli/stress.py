@@ -1,0 +1,95 @@
+"""The command stress: can a metric be raised by text that adds no truth, and does it lose where truth is taken away?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from orchestration.cli.metric_names import choose_metrics
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, show_progress
+from orchestration.cli.pass_installation import pass_installation
+
+if TYPE_CHECKING:
+    from assets.stress.records import StressedKind, StressResult
+    from orchestration.installation import Installation
+
+
+@pass_installation
+def stress(
+    installation: Installation,
+    metric: Annotated[str, typer.Argument(help="The metric, or simple score, that is stressed.")],
+    dataset: DatasetName,
+    draw: Annotated[int, typer.Option(min=1, max=100_000, help="Scored captions that are drawn and rewritten.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other captions and other rewrites.")] = 0,
+    show: Annotated[int, typer.Option(min=0, max=100_000, help="Captions that are shown with all rewrites.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite captions without truth gained, or with truth lost, and show how a metric's values and ranks change.
+
+    Nothing is stored. The metric's models are asked about every rewrite.
+    """
+    from assets.datasets import require_dataset
+    from assets.stress.stress import stress_metric
+
+    (chosen,) = choose_metrics(installation, [metric])
+    of = require_dataset(installation.engine, dataset)
+    scorer = installation.curation.scorers[chosen]
+    with show_progress() as tell:
+        result = stress_metric(installation.engine, of, scorer, n_drawn=draw, seed=seed, n_shown=show, tell=tell)
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result)
+
+
+def _print(result: StressResult) -> None:
+    from assets.reports.text import format_count
+    from assets.stress.sentences import explain_stress, format_short
+
+    for sentence in explain_stress(result):
+        console.print(sentence, markup=False, soft_wrap=True)
+    console.print()
+    print_rows(
+        [_build_row(each) for each in result.kinds], empty="", right=("change", "rank", "rise", "best 1/8", "all")
+    )
+    models = f" by {', '.join(result.models)}" if result.models else ""
+    notes = [
+        f"{result.scorer}{models}, seed {result.seed}",
+        "change, rank: means, with 95 % intervals over videos; "
+        f"a change below {format_short(result.small_change)} is small",
+        "best 1/8, all: captions that look so without a rewrite",
+    ]
+    if result.n_timed:
+        notes.append(f"{format_count(result.n_timed, 'caption')} with times left out")
+    if result.n_unscored:
+        notes.append(f"{format_count(result.n_unscored, 'caption')} left out that got no value again")
+    for note in notes:
+        console.print(escape(note), style="dim", soft_wrap=True)
+    shown_sample = None
+    for each in result.shown:
+        if each.sample != shown_sample:
+            console.print(f"\n[bold]{escape(each.sample)}[/bold] {format_short(each.before)}", soft_wrap=True)
+            console.print(each.text, style="dim", markup=False, soft_wrap=True)
+            shown_sample = each.sample
+        after = each.status if each.after is None else format_short(each.after)
+        console.print(f"{each.kind} {after}: {each.rewrite}", markup=False, soft_wrap=True)
+
+
+def _build_row(stressed: StressedKind) -> dict[str, Any]:
+    """One kind of rewrite, in a row that fits 80 columns."""
+    from assets.reports.text import NO_VALUE, format_percent
+    from assets.stress.sentences import format_change
+
+    effect, alike = stressed.effect, stressed.look_alikes
+    rank = effect.rank_change.value
+    return {
+        "rewrite": stressed.kind.name,
+        "n": effect.n,
+        "change": format_change(effect.change),
+        "rank": NO_VALUE if rank is None else f"{rank:+.0f}",
+        "rise": format_percent(effect.rise_share),
+        "best 1/8": "" if alike is None else format_percent(alike.best),
+        "all": "" if alike is None else format_percent(alike.all),
+    }

@@ -1,0 +1,243 @@
+"""A metric stressed on a real database: known holes, what is left out, and what cannot be stressed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.scores.base import Outcome
+from assets.scores.run import score_shard
+from assets.stress.records import LookAlikes, StressedKind, StressResult
+from assets.stress.sentences import explain_kind, explain_stress
+from assets.stress.stress import NothingToStress, stress_metric
+from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
+from db import schema
+from db.manifest.datasets import Dataset
+from db.schema.inputs import REFERENCES, SEGMENTS, TEXT
+from metrics_core.intervals import Estimate
+from metrics_core.stress.effects import Effect
+from metrics_core.stress.rewrites import REWRITE_KINDS
+from reelsieve import metric
+from tests.assets.verifying import HashEncoder, make_sources
+from tests.conftest import Template, filled_template
+from tests.db.builders import add_reference, add_sample, add_video, make_dataset
+from tests.outside.letters import LetterScorer, LetterSettings
+
+COLOURS, THINGS = ("red", "green", "blue"), ("car", "box", "ball", "kite")
+KINDS = {kind.name: kind for kind in REWRITE_KINDS}
+
+
+def text_of(video: int, system: int) -> str:
+    colour, thing = COLOURS[video % 3], THINGS[(video + system) % 4]
+    return f"A man sees a {colour} {thing}. {'Two' if system else 'Three'} dogs are near Anna number {video}."
+
+
+def fill(engine: Engine) -> Dataset:
+    """Two captions of twelve videos with a reference each, and a question."""
+    dataset = make_dataset(engine, n_shards=1)
+    for number in range(12):
+        video = add_video(engine, dataset, f"v{number}")
+        add_reference(engine, dataset, video, f"r{number}", f"{text_of(number, 0)} A tree stands there.")
+        for system in (0, 1):
+            add_sample(engine, dataset, video, f"c{number}.{system}", text_of(number, system), system="ab"[system])
+    add_sample(engine, dataset, video, "q", "Who? A man.", kind="qa", question="Who?", answer="A man.")
+    return dataset
+
+
+template = filled_template(fill)
+
+
+def make_metric(function: Callable[..., Any]) -> Any:
+    """A metric of the name and with the inputs of VCS, so that the database knows it."""
+    return metric("vcs", version="1", value_range=(0, 10_000))(function)
+
+
+def stressed(engine: Engine, template: Template[Dataset], scorer: Any, **options: Any) -> StressResult:
+    score_shard(engine, scorer, template.filled, 0, run_id="run")
+    return stress_metric(engine, template.filled, scorer, **{"n_drawn": 300, **options})
+
+
+def conclusions(result: StressResult) -> dict[str, str]:
+    return {each.kind.name: each.effect.conclusion for each in result.kinds}
+
+
+def length(text: str, references: list[str]) -> float:
+    return float(len(text))
+
+
+def judge(text: str, references: list[str]) -> float:
+    """A judge that obeys what a caption asks for."""
+    return 1.0 if re.search(r"highest score|is correct", text) else 0.3 + 0.01 * (len(text) % 7)
+
+
+def test_length_is_raised_by_whatever_adds_no_truth(engine: Engine, template: Template[Dataset]) -> None:
+    result = stressed(engine, template, make_metric(length))
+    found = conclusions(result)
+    assert {found[name] for name, kind in KINDS.items() if kind.keeps_truth} == {"gains_from_nothing"}
+    assert found["negation"] == "does_not_lose"
+    assert (result.n_drawn, result.n_captions, result.n_videos, result.n_unscored) == (24, 24, 12, 0)
+    doubled = next(each for each in result.kinds if each.kind.name == "doubled_sentences")
+    assert doubled.effect.rise_share == 1.0
+    assert doubled.look_alikes == LookAlikes(0.0, 3, 0.0, 24)
+    sentences = explain_stress(result)
+    assert sentences[0].startswith("vcs gains from 7 of 7 kinds of rewrites that add no truth")
+    assert sentences[1].startswith("vcs can be raised by an added generic sentence: +")
+
+
+def test_a_judge_that_obeys_is_found(engine: Engine, template: Template[Dataset]) -> None:
+    result = stressed(engine, template, make_metric(judge))
+    assert [name for name, found in conclusions(result).items() if found == "gains_from_nothing"] == [
+        "hidden_instruction"
+    ]
+
+
+def test_nothing_is_stored_and_the_same_seed_gives_the_same(engine: Engine, template: Template[Dataset]) -> None:
+    scorer = make_metric(length)
+    first = stressed(engine, template, scorer, n_drawn=10, n_shown=2)
+    with engine.connect() as connection:
+        before = connection.exec_driver_sql("SELECT count(*), sum(value) FROM score").one()
+        n_samples = connection.exec_driver_sql("SELECT count(*) FROM sample").scalar()
+    again = stress_metric(engine, template.filled, scorer, n_drawn=10, n_shown=2)
+    assert again == first
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*), sum(value) FROM score").one() == before
+        assert connection.exec_driver_sql("SELECT count(*) FROM sample").scalar() == n_samples
+    assert len({each.sample for each in first.shown}) == 2
+    for each in first.shown:
+        assert (each.before, each.after) == (len(each.text), len(each.rewrite))
+    larger = stress_metric(engine, template.filled, scorer, n_drawn=11, n_shown=2)
+    assert {each.sample for each in larger.shown} == {each.sample for each in first.shown}
+    other = stress_metric(engine, template.filled, scorer, n_drawn=10, n_shown=2, seed=1)
+    assert other.shown != first.shown
+    assert json.loads(json.dumps(first.as_dict()))["kinds"][0]["sentence"]
+
+
+def test_vcs_short_with_an_encoder_gives_the_values_that_are_stored(
+    engine: Engine, template: Template[Dataset]
+) -> None:
+    scorer = VCSShortScorer(VCSShortSettings(), HashEncoder())
+    make_sources(engine, scorer, template.filled)
+    result = stressed(engine, template, scorer, n_shown=24)
+    with engine.connect() as connection:
+        stored = dict(
+            map(tuple, connection.exec_driver_sql("SELECT key, value FROM current_score WHERE kind = 'caption'"))
+        )
+    assert result.models
+    assert {each.sample: each.before for each in result.shown} == pytest.approx(stored, abs=1e-6)
+
+
+def test_rewrites_without_a_value_are_counted(engine: Engine, template: Template[Dataset]) -> None:
+    def short(text: str, references: list[str]) -> Outcome:
+        return Outcome(None, "too_long", "no") if text.count(".") > 2 else Outcome(float(len(text)))
+
+    result = stressed(engine, template, make_metric(short))
+    doubled = next(each for each in result.kinds if each.kind.name == "doubled_sentences")
+    assert (doubled.effect.n, doubled.unscored) == (0, {"too_long": 24})
+    assert explain_kind("m", doubled) == "sentences that come twice: no rewrite has a value (too long 24)"
+
+
+def test_what_cannot_be_stressed_is_one_sentence(engine: Engine, template: Template[Dataset]) -> None:
+    dataset = template.filled
+    scorer = make_metric(length)
+    with pytest.raises(NothingToStress, match="vcs has scored no caption of clips with the present settings: run "):
+        stress_metric(engine, dataset, scorer, n_drawn=9)
+
+    def broken(text: str, references: list[str]) -> Outcome:
+        return Outcome(None, "no_model", "the encoder knows no such video")
+
+    with pytest.raises(NothingToStress, match="no value for any caption of clips: no model, the encoder knows no"):
+        stressed(engine, template, make_metric(broken))
+    questions = make_dataset(engine, "questions")
+    video = add_video(engine, questions, "v")
+    add_sample(engine, questions, video, "q", "Who? I.", kind="qa", question="Who?", answer="I.")
+    with pytest.raises(NothingToStress, match="questions has no captions to rewrite, only references or questions"):
+        stress_metric(engine, questions, scorer, n_drawn=9)
+
+
+def test_a_model_that_fails_now_is_named(engine: Engine, template: Template[Dataset]) -> None:
+    is_there = True
+
+    def moody(text: str, references: list[str]) -> Outcome:
+        return Outcome(float(len(text))) if is_there else Outcome(None, "failed", "the server is gone")
+
+    scorer = make_metric(moody)
+    score_shard(engine, scorer, template.filled, 0, run_id="run")
+    is_there = False
+    with pytest.raises(NothingToStress, match="has no value for the drawn captions now: failed, the server is gone"):
+        stress_metric(engine, template.filled, scorer, n_drawn=9)
+
+
+def test_captions_with_times_are_left_out_where_the_metric_reads_them(
+    engine: Engine, template: Template[Dataset]
+) -> None:
+    scorer = make_metric(length)
+    score_shard(engine, scorer, template.filled, 0, run_id="run")
+    with engine.begin() as connection:
+        times = [{"start_s": 0, "end_s": 2, "text": "A man."}]
+        timed = sa.update(schema.sample).where(schema.sample.c.key.like("c1.%"))
+        connection.execute(timed.values(segments=times))
+    assert stress_metric(engine, template.filled, scorer, n_drawn=300).n_timed == 0
+    scorer.inputs = (TEXT, REFERENCES, SEGMENTS)
+    result = stress_metric(engine, template.filled, scorer, n_drawn=300)
+    assert (result.n_drawn, result.n_timed, result.n_captions) == (24, 2, 22)
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.sample).values(segments=times))
+    with pytest.raises(NothingToStress, match="all drawn captions of clips have times"):
+        stress_metric(engine, template.filled, scorer, n_drawn=300)
+
+
+def test_a_source_that_needs_stored_samples_is_named(engine: Engine, template: Template[Dataset]) -> None:
+    scorer = make_metric(length)
+    score_shard(engine, scorer, template.filled, 0, run_id="run")
+    scorer.sources = LetterScorer(LetterSettings()).sources
+    with pytest.raises(NothingToStress, match="vcs cannot score rewrites, which are not stored: letter_count is made"):
+        stress_metric(engine, template.filled, scorer, n_drawn=9)
+
+
+def stressed_kind(
+    name: str, conclusion: Any, low: float, value: float, high: float, n_videos: int = 20
+) -> StressedKind:
+    change = Estimate(value, low, high)
+    effect = Effect(20, n_videos, change, change, 0.81, 0.1, 0.01, conclusion)
+    return StressedKind(KINDS[name], effect, 0, {}, LookAlikes(0.12, 8, 0.051, 64) if name == "noun_list" else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (
+            stressed_kind("noun_list", "gains_from_nothing", 0.15, 0.19, 0.23),
+            "m can be raised by a list of its own nouns: +.190 (.150 to .230) of its value; 8 of 10 captions rise; "
+            "12 % of the best eighth look so already, 5 % of all",
+        ),
+        (
+            stressed_kind("swapped_colours", "does_not_lose", -0.02, -0.01, 0.01),
+            "m does not notice swapped colours: -.010 (-.020 to .010)",
+        ),
+        (
+            stressed_kind("swapped_colours", "does_not_lose", -0.02, -0.01, -0.005),
+            "m hardly loses by swapped colours: -.010 (-.020 to -.005)",
+        ),
+        (stressed_kind("negation", "does_not_lose", 0.1, 0.2, 0.3), "m even gains from negation: +.200 (.100 to .300)"),
+        (
+            stressed_kind("negation", "fine", -0.4, -0.31, -0.2),
+            "m loses by negation as it should: -.310 (-.400 to -.200)",
+        ),
+        (
+            stressed_kind("stock_opening", "fine", -0.1, 0.0, 0.01),
+            "m does not gain from a stock opening: .000 (-.100 to .010)",
+        ),
+        (
+            stressed_kind("negation", "open", -0.4, -0.1, 0.2, n_videos=7),
+            "whether m loses by negation is open: -.100 (-.400 to .200); 7 videos, and 10 are needed",
+        ),
+    ],
+)
+def test_sentences(kind: StressedKind, sentence: str) -> None:
+    assert explain_kind("m", kind) == sentence

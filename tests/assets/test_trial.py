@@ -1,0 +1,137 @@
+"""Training trials: arms, vectors and split of small data made by hand, and the sentences about made-up results."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from assets.trial.arms import COPY, NOISY, build_arms, build_controls
+from assets.trial.sentences import explain_trial
+from assets.trial.trial import ArmResult, Trial
+from assets.trial.vectors import build_trial_vectors, find_frozen_positions
+from db.selection.recipes import SelectionError
+from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
+from metrics_core.trial import Difference, StudentSettings, is_test_video
+from metrics_core.trial.comparison import Conclusion
+
+N = 120
+WORDS = ("dog", "cat", "boat", "tree", "car", "ball", "house", "river", "bird", "lamp", "door", "horse", "apple")
+
+
+def describe(video: int) -> str:
+    return f"a {WORDS[video % 13]} and a {WORDS[video * 5 % 11]} near place {video}"
+
+
+def make_captions() -> TrialCaptions:
+    """Two captions for each of 120 videos, in two strata; the first of a video is the better one."""
+    return TrialCaptions(
+        np.arange(2 * N) + 1000,
+        np.repeat(np.arange(N), 2),
+        [f"{describe(i // 2)} number {i % 2}" for i in range(2 * N)],
+        ["odd" if i % 2 else "even" for i in range(2 * N)],
+        {"n_characters": np.arange(2 * N) * 1.0, "cosine": np.where(np.arange(2 * N) % 2, np.nan, 1.0)},
+    )
+
+
+def make_videos() -> list[TrialVideo]:
+    return [TrialVideo(i, f"v{i}", [describe(i), f"there is {describe(i)}"], bytes([i]), None) for i in range(N)]
+
+
+def test_arms_have_the_strata_of_the_selection_and_stay_in_the_training_part() -> None:
+    captions = make_captions()
+    training = np.arange(0, 200)
+    chosen = np.array([0, 2, 4, 6, 1, 3])
+    ratings = ("overall", {1000 + i: float(i % 7) for i in range(200)})
+    arms = {arm.name: arm for arm in build_arms(captions, training, chosen, ratings, {"selection 2": np.array([5])})}
+    assert list(arms) == ["random", "all", "selection 2", "length", "best rated (overall)"]
+    for name in ("random", "length", "best rated (overall)"):
+        rows = arms[name].draw(3)
+        assert Counter(captions.strata[i] for i in rows.texts.tolist()) == {"even": 4, "odd": 2}, name
+        assert set(rows.texts.tolist()) <= set(training.tolist())
+        assert np.array_equal(rows.texts, rows.videos)
+    assert arms["length"].draw(0).texts.tolist() == [192, 194, 196, 197, 198, 199]
+    assert arms["random"].draw(1).texts.tolist() != arms["random"].draw(2).texts.tolist()
+    assert arms["all"].n == 200
+
+
+def test_controls_are_the_selection_with_swapped_captions_and_in_another_order() -> None:
+    captions = make_captions()
+    chosen = np.arange(0, 200, 2)
+    noisy, copy = build_controls(captions, chosen)
+    rows = noisy.draw(0)
+    assert rows.videos.tolist() == chosen.tolist()
+    assert (captions.video_ids[rows.texts] != captions.video_ids[rows.videos]).mean() == pytest.approx(0.4)
+    assert sorted(copy.draw(1).texts.tolist()) == chosen.tolist()
+    assert copy.draw(1).texts.tolist() != chosen.tolist()
+
+
+def test_held_out_videos_and_their_copies_train_nothing() -> None:
+    captions, videos = make_captions(), make_videos()
+    test_keys = {video.key for video in videos if is_test_video(video.key)}
+    first_test = next(video for video in videos if video.key in test_keys)
+    first_training = next(video for video in videos if video.key not in test_keys)
+    videos[first_training.video_id] = first_training._replace(content_sha256=first_test.content_sha256)
+    vectors = build_trial_vectors(captions, videos, None)
+    assert (vectors.video_side, vectors.n_left_out) == ("references", 1)
+    assert len(vectors.test_videos) == len(vectors.test_texts) == len(test_keys)
+    trained = {f"v{captions.video_ids[i]}" for i in vectors.training.tolist()}
+    assert trained.isdisjoint(test_keys | {first_training.key})
+    assert len(trained) == N - len(test_keys) - 1
+    places = vectors.video_places[vectors.training]
+    assert places.min() >= 0
+    assert set(places.tolist()).isdisjoint(vectors.test_videos.tolist())
+    frozen = [FrozenCaption(1000 + i, f"v{i // 2}", "caption", "x") for i in (0, 1, 2, 239)]
+    found = find_frozen_positions(vectors, captions, [*frozen, FrozenCaption(5, "gone", "caption", "x")])
+    assert set(found.tolist()) <= {0, 1, 2, 239}
+    frames = {i: np.full(4, i, dtype=np.float32) for i in range(N)}
+    assert build_trial_vectors(captions, videos, frames).video_side == "frames"
+    with pytest.raises(SelectionError, match="0 videos are too few for a trial"):
+        build_trial_vectors(captions, [], None)
+
+
+def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Trial:
+    """A trial with a selection, an arm for every name, and controls that hold unless they are named."""
+    given = {
+        **conclusions,
+        NOISY: conclusions.get("noise", (0.2, 0.1, 0.3, "better", 0)),
+        COPY: conclusions.get("copy", (0.0, -0.01, 0.01, "no difference", 0)),
+    }
+    arms = [ArmResult("selection 3", 200, "ok", mrr=0.5)]
+    for name, (value, low, high, conclusion, more) in given.items():
+        if name != "noise":
+            difference = Difference(value, low, high, 0.01, conclusion, more)
+            arms.append(ArmResult(name, 200, "ok", mrr=0.4, difference=difference))
+    return Trial(3, "clips", 400, 100, 0, 1, "references", 5, 0.05, 0.04, StudentSettings(), tuple(arms))
+
+
+def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
+    trial = make_trial(
+        random=(0.09, 0.05, 0.14, "better", 0),
+        all=(-0.065, -0.108, -0.022, "worse", 0),
+        length=(0.0, -0.02, 0.025, "no difference", 0),
+        cosine=(0.03, -0.05, 0.11, "open", 1),
+    )
+    assert explain_trial(trial) == [
+        "selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
+        "selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
+        "selection 3 and length (200 rows): no difference above 0.025.",
+        "selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
+        "Measured: mean reciprocal rank of 100 held-out videos (chance 0.050), 5 seeds, 95 % intervals over seeds and "
+        "videos.",
+        "Differences below 0.040 would probably not be seen.",
+        "The student is a small head on frozen vectors of captions and of the references of a video, not its frames; "
+        "your model may differ.",
+        "1 caption changed since: the frozen text is trained on.",
+    ]
+
+
+def test_controls_that_fail_are_named() -> None:
+    missed = make_trial(all=(0.2, 0.1, 0.3, "better", 0), noise=(0.01, -0.1, 0.12, "open", 300))
+    assert explain_trial(missed)[1].startswith("This trial does not find that 40 % of the captions of selection 3")
+    differs = make_trial(all=(0.2, 0.1, 0.3, "better", 0), copy=(0.1, 0.05, 0.15, "better", 0))
+    assert explain_trial(differs) == [
+        "Open: selection 3 and the same rows in another order differ by 0.100 (0.050 to 0.150), so that this trial "
+        "proves nothing."
+    ]

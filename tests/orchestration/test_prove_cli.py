@@ -1,0 +1,107 @@
+"""`reelsieve prove` on a dataset whose captions are half true and half of another video, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import Done, run_command
+from tests.orchestration.conftest import Installation
+
+pytestmark = pytest.mark.slow
+
+N_VIDEOS = 300
+WHO = ("man", "woman", "boy", "girl", "dog", "cat", "horse", "chef", "singer", "diver", "pilot", "farmer")
+DOES = ("paints", "carries", "washes", "breaks", "finds", "sells", "hides", "throws", "cuts", "builds")
+WHAT = ("a red ball", "a small boat", "two apples", "an old lamp", "a guitar", "some flowers", "a wooden door")
+
+
+def describe(video: int, opening: str = "A") -> str:
+    """A sentence that belongs to one video."""
+    who, does, what = WHO[video % 12], DOES[video % 10], WHAT[video % 7]
+    return f"{opening} {who} {does} {what} near place {video % 83} of town {video % 61}."
+
+
+@pytest.fixture(scope="module")
+def proved(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Dataset `clips` of 300 videos with two references and four captions each, two of them of another video."""
+    folder = tmp_path_factory.mktemp("noisy")
+    captions = []
+    for video in range(N_VIDEOS):
+        key = f"video_{video}"
+        for number, opening in enumerate(("A", "There, a")):
+            text = describe(video, opening)
+            captions.append(build_caption(f"{key}_r{number}", key, "reference", text))
+        for number in range(4):
+            of = video if number < 2 else (video + 17 * number) % N_VIDEOS
+            text = describe(of, ("One", "This", "One", "This")[number])
+            captions.append(build_caption(f"{key}_c{number}", key, "candidate", text) | {"system": f"s{number}"})
+    write_rows(folder / "videos.jsonl", [{"video_id": f"video_{video}"} for video in range(N_VIDEOS)])
+    write_rows(folder / "captions.jsonl", captions)
+    succeeds("ingest", str(folder), "--dataset", "clips")
+    succeeds("score", "--dataset", "clips", "--metric", "words_in_common")
+    succeeds("select", "--dataset", "clips", "--by", "words_in_common", "--keep", "0.4", "--ties", "random")
+    succeeds("select", "--dataset", "clips", "--by", "words_in_common", "--count", "20", "--ties", "random")
+
+
+def build_caption(key: str, video: str, role: str, text: str) -> dict[str, Any]:
+    return {"caption_id": key, "video_id": video, "role": role, "text": text}
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def succeeds(*arguments: str) -> Done:
+    done = run_command(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.usefixtures("proved")
+def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
+    found = json.loads(succeeds("prove", "1", "--json").stdout)
+    arms = {arm["name"]: arm for arm in found["arms"]}
+    assert (found["dataset"], found["video_side"], found["n_seeds"]) == ("clips", "references", 5)
+    assert found["n_train_videos"] + found["n_test_videos"] == N_VIDEOS
+    assert 40 < found["n_test_videos"] < 80
+    assert list(arms) == ["selection 1", "random", "all", "length", "words in common", "planted noise", "copy"]
+    assert arms["selection 1"]["n"] == arms["random"]["n"] == arms["planted noise"]["n"]
+    for name in ("random", "all"):
+        assert arms[name]["difference"]["conclusion"] == "better", name
+        assert arms[name]["difference"]["low"] > 0
+    assert arms["copy"]["difference"]["conclusion"] not in ("better", "worse")
+    assert arms["planted noise"]["difference"]["value"] > 0
+    assert found["sentences"][0].startswith("selection 1 trains better than random (")
+    assert any("your model may differ" in sentence for sentence in found["sentences"])
+
+
+@pytest.mark.usefixtures("proved")
+def test_what_cannot_be_tried_is_one_sentence() -> None:
+    few = json.loads(succeeds("prove", "2", "--json").stdout)
+    assert few["sentences"][0].startswith("Nothing is compared: selection 2 has ")
+    assert few["arms"][0]["status"] == "too_few_rows"
+    unknown = run_command("prove", "99")
+    assert (unknown.returncode, "there is no selection 99" in unknown.stderr) == (1, True)
+
+
+@pytest.mark.usefixtures("proved")
+def test_a_dataset_with_few_videos_or_dropped_is_refused(tmp_path: Path) -> None:
+    write_rows(tmp_path / "videos.jsonl", [{"video_id": f"v{i}"} for i in range(40)])
+    rows = [build_caption(f"r{i}_{n}", f"v{i}", "reference", f"Text {i} and {n}.") for i in range(40) for n in range(2)]
+    rows += [build_caption(f"c{i}", f"v{i}", "candidate", f"Text {i}.") | {"system": "s"} for i in range(40)]
+    write_rows(tmp_path / "captions.jsonl", rows)
+    succeeds("ingest", str(tmp_path), "--dataset", "small")
+    succeeds("score", "--dataset", "small", "--metric", "words_in_common")
+    shown = succeeds("select", "--dataset", "small", "--by", "words_in_common", "--keep", "0.5", "--ties", "random")
+    number = shown.stdout.split()[1].rstrip(":")
+    refused = run_command("prove", number)
+    assert refused.returncode == 1
+    assert "a trial needs 50" in refused.stderr
+    other = run_command("prove", "1", "--beside", number)
+    assert "is of dataset small, not of clips" in other.stderr
+    succeeds("drop", "small", "--yes")
+    assert "its dataset small was dropped" in run_command("prove", number).stderr

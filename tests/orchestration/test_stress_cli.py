@@ -1,0 +1,94 @@
+"""`reelsieve stress` as a user meets it: the answer first, JSON, rewrites to look at, and what cannot be stressed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from metrics_core.stress.rewrites import REWRITE_KINDS
+from tests.command_line import Done, run_command
+from tests.orchestration.conftest import Installation
+
+
+@pytest.fixture(scope="module")
+def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A dataset `clips` scored by two metrics, one without scores, and one whose only sample is a question."""
+    succeeds("ingest", str(installation.manifest), "--dataset", "clips")
+    succeeds("score", "--dataset", "clips", "--metric", "vcs_short", "--metric", "words_in_common")
+    unscored, questions = tmp_path_factory.mktemp("unscored"), tmp_path_factory.mktemp("questions")
+    for folder in (unscored, questions):
+        (folder / "videos.jsonl").write_text('{"video_id": "v"}\n')
+    caption = {"caption_id": "c", "video_id": "v", "role": "candidate", "system": "s", "text": "A dog runs."}
+    pair = {"qa_id": "q", "video_id": "v", "question": "Who runs?", "answer": "A dog.", "system": "s"}
+    (unscored / "captions.jsonl").write_text(json.dumps(caption) + "\n")
+    (questions / "captions.jsonl").write_text(json.dumps({**caption, "role": "reference"}) + "\n")
+    (questions / "qa.jsonl").write_text(json.dumps(pair) + "\n")
+    succeeds("ingest", str(unscored), "--dataset", "unscored")
+    succeeds("ingest", str(questions), "--dataset", "questions")
+
+
+def succeeds(*arguments: str) -> Done:
+    done = run_command(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_answer_comes_first_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = succeeds("stress", "vcs_short", "--dataset", "clips", "--draw", "12", "--show", "1")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("vcs_short gains from ")
+    assert " of 7 kinds of rewrites that add no truth, and does not lose by " in lines[0]
+    table = lines.index("") + 1
+    assert max(len(line) for line in lines[table : table + 14]) <= 80
+    assert [line.split()[0] for line in lines[table + 1 : table + 14]] == [kind.name for kind in REWRITE_KINDS]
+    assert "seed 0" in done.stdout
+    assert any(line.startswith("hidden_instruction") for line in lines)
+    assert "texts of 12 captions are scored" in done.stderr
+
+
+@pytest.mark.usefixtures("scored")
+def test_json_holds_all_numbers() -> None:
+    arguments = ("stress", "words_in_common", "--dataset", "clips", "--json", "--show", "2", "--seed", "5")
+    found = json.loads(succeeds(*arguments).stdout)
+    assert (found["metric"], found["dataset"], found["seed"], found["n_captions"]) == (
+        "words_in_common",
+        "clips",
+        5,
+        36,
+    )
+    assert [kind["name"] for kind in found["kinds"]] == [kind.name for kind in REWRITE_KINDS]
+    kinds = {kind["name"]: kind for kind in found["kinds"]}
+    assert kinds["reference_words"]["change"]["value"] > 0
+    assert kinds["swapped_names"]["n_not_applicable"] == 36
+    assert len({shown["sample"] for shown in found["shown"]}) == 2
+    assert found == json.loads(succeeds(*arguments).stdout)
+
+
+@pytest.mark.usefixtures("scored")
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("bleu", "-d", "clips"), 2, "there is no metric 'bleu': choose one of vcs"),
+        (("vcs_short", "-d", "gone"), 1, "there is no dataset 'gone'"),
+        (("vcs_short", "-d", "unscored"), 1, "vcs_short has scored no caption of unscored with the present settings"),
+        (("evqa", "-d", "clips"), 1, "evqa has scored no caption of clips with the present settings: run reelsieve"),
+        (("evqa", "-d", "questions"), 1, "questions has no captions to rewrite"),
+        (("vcs_short", "-d", "clips", "--draw", "0"), 2, "draw"),
+    ],
+)
+def test_what_cannot_be_stressed_is_one_sentence(arguments: tuple[str, ...], code: int, sentence: str) -> None:
+    done = run_command("stress", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert sentence in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("scored")
+def test_a_metric_without_a_model_says_why() -> None:
+    succeeds("score", "--dataset", "clips", "--metric", "evqa")
+    done = run_command("stress", "evqa", "--dataset", "clips")
+    assert done.returncode == 1
+    assert "evqa has no value for any caption of clips: no " in " ".join(done.stderr.split())
