@@ -61,7 +61,7 @@ class QuestionDraw:
     `captions`. `shares`: how likely a caption is drawn compared with others, 0 where it cannot be. `keys`: random
     numbers divided by the shares; the caption with the lowest key is rated first, one with an infinite key never.
     `units`: the number of the unit that a caption is drawn with. A unit is one caption, or for a question about two
-    systems a video with one caption of each; -1 for a caption outside all units. `values`: two arrays of scores, one
+    systems a video with a caption by both; -1 for a caption outside all units. `values`: two arrays of scores, one
     per metric, or twice the same for thresholds of one metric; NaN for a caption without a score, and for systems.
     `least_share`: the least share above 0; None for systems, whose captions are no random sample of the dataset.
     """

@@ -109,7 +109,7 @@ def test_a_table_is_of_one_kind(listed: None, options: list[str], samples: list[
     done = run_command("scores", "-d", "both", *options)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[0] for line in done.stdout.splitlines() if line[:1] in "cp" and line[1:2].isdigit()] == samples
-    said = "only captions: question-answer pairs have values of another scale; --kind qa lists them"
+    said = "only captions are listed: values of question-answer pairs are on another scale; --kind qa lists them"
     assert (said in " ".join(done.stdout.split())) == is_said
 
 
