@@ -125,7 +125,7 @@ def test_a_metric_without_any_value_is_left_out_with_the_reason(listed: None) ->
     assert [line.split()[2:] for line in lines[:4]] == [["evqa"], ["0.200"], ["0.100"], ["0.000"]]
     left_out = " ".join(" ".join(lines[4:]).split())
     assert left_out.startswith(
-        "left out, since no sample has a value: vcs (unscored, no reference, too short), vcs_short (unscored), "
+        "metrics left out, since no sample has a value: vcs (unscored, no reference, too short), vcs_short (unscored), "
     )
     pairs = " ".join(run_command("scores", "-d", "both", "--kind", "qa").stdout.split())
     assert "vcs (not applicable)" in pairs
