@@ -27,7 +27,8 @@ _NOTHING_TO_SCORE = "candidate captions"
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The plan of a dataset or manifest: its `holdings`, the names of the `metrics` that can score some of its samples,
-    and `needs`. `needs` says what is missing, by metric that can score none of the first samples. A metric that can
+    and `needs`, the text of what is missing by name of every other metric. Where a metric's inputs are there, only the
+    samples of the first 500 videos, in the order of the videos' keys, decide whether it can score. A metric that can
     score may still give no value where models find nothing good enough, such as questions for QEVA.
     """
 

@@ -90,7 +90,7 @@ def _close(instance: dg.DagsterInstance, run_id: str) -> None:
     run = instance.get_run_by_id(run_id)
     # It may have ended well since it was listed.
     if run is not None and not run.is_finished:
-        instance.report_run_failed(run, "its process ended before it did")
+        instance.report_run_failed(run, "the process of the run ended before the run did")
         instance.event_log_storage.free_concurrency_slots_for_run(run_id)
 
 

@@ -206,7 +206,7 @@ def _media(installation: Installation) -> tuple[bool, str]:
     if fault := _explain_unwritable(media.cache_folder, "REELSIEVE_MEDIA_CACHE"):
         return False, fault
     roots = ", ".join(media.media_roots) or "none"
-    return True, f"roots: {roots}; copies in {media.cache_folder}, at most {media.media_cache_gb:g} GB"
+    return True, f"media roots: {roots}; copies in {media.cache_folder}, at most {media.media_cache_gb:g} GB"
 
 
 def _device() -> tuple[bool, str]:

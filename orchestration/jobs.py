@@ -30,7 +30,7 @@ scoring_job = dg.define_asset_job(
     "scoring_job",
     selection=dg.AssetSelection.assets(*list_scoring_assets(METRICS)),
     executor_def=dg.in_process_executor,
-    description="Embed and score what a shard lacks, and check the scores.",
+    description="Make the missing evidence and scores of a shard, and check the scores.",
 )
 facts_job = dg.define_asset_job(
     "facts_job",
@@ -48,14 +48,14 @@ dataset_job = dg.define_asset_job(
     "dataset_job",
     selection=dg.AssetSelection.assets(*CONCLUSION_ASSETS),
     executor_def=dg.in_process_executor,
-    description="Thresholds, agreement with people and report of a dataset.",
+    description="Compute thresholds and agreement with people for a dataset, and write its report.",
 )
 # A subset is no conclusion: a person must decide how much to take.
 subset_job = dg.define_asset_job(
     "subset_job",
     selection=dg.AssetSelection.assets(SUBSET_ASSET),
     executor_def=dg.in_process_executor,
-    description="Freeze the selection that the configured recipe takes of a dataset, and write it as Parquet.",
+    description="Freeze the samples that the configured recipe selects from a dataset, and write them as Parquet.",
 )
 
 

@@ -32,4 +32,7 @@ def explain_second_server(
     meant = (running or nearby)[0]
     # A home of another name is found only by REELSIEVE_HOME.
     there = f"run the command in {meant.parent}, or " if meant.name == HOME_NAME else ""
-    return f"this {starts} in {home}, and {other}: to use that, {there}set REELSIEVE_HOME={shlex.quote(str(meant))}"
+    return (
+        f"this command {starts} in {home}, and {other}: to use that, {there}set "
+        f"REELSIEVE_HOME={shlex.quote(str(meant))}"
+    )

@@ -54,7 +54,7 @@ def definitions(*yours: dg.Definitions) -> dg.Definitions:
     >>> definitions(dg.Definitions(assets=[dg.AssetSpec("video")]))
     Traceback (most recent call last):
     ...
-    reelsieve.ReelsieveError: asset video is yours and Reelsieve's: rename yours, or give it a key prefix
+    reelsieve.ReelsieveError: asset video is in your definitions and Reelsieve's: rename yours, or give it a key prefix
     """
     ours = build_dataset_definitions()
     for your_definitions in yours:
@@ -66,14 +66,14 @@ def _refuse_equal_names(yours: dg.Definitions, ours: dg.Definitions) -> None:
     resource = (yours.resources or {}).get(CURATION)
     # The resource of a component is ours, too.
     if resource not in (None, guest_curation_resource):
-        raise ReelsieveError(f"resource {CURATION} is yours and Reelsieve's: rename yours")
+        raise ReelsieveError(f"resource {CURATION} is in your definitions and Reelsieve's: rename yours")
     for kind, names in _NAMES.items():
         both = sorted({*names(yours)} & {*names(ours)})
         if both and resource is guest_curation_resource:
             raise ReelsieveError(f"{kind} {both[0]} is in these definitions already: merge Reelsieve's only once")
         if both:
             remedy = "rename yours, or give it a key prefix" if kind == "asset" else "rename yours"
-            raise ReelsieveError(f"{kind} {both[0]} is yours and Reelsieve's: {remedy}")
+            raise ReelsieveError(f"{kind} {both[0]} is in your definitions and Reelsieve's: {remedy}")
 
 
 def _list_asset_keys(definitions: dg.Definitions) -> Iterable[str]:

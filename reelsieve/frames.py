@@ -87,7 +87,7 @@ def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str
     if unknown := [setting for setting in settings if setting not in known]:
         meant = find_similar_name(unknown[0], known)
         hint = f": did you mean {meant}?" if meant else ""
-        raise ReelsieveError(f"no metric named has a setting {unknown[0]!r}{hint}")
+        raise ReelsieveError(f"none of the named metrics has a setting {unknown[0]!r}{hint}")
     own_settings = {name: {item: settings[item] for item in settings if item in fields[name]} for name in names}
     return {name: make_scorer(name, own_settings[name]) for name in names} | function_metrics
 
@@ -137,9 +137,11 @@ class _SampleColumns:
         guessed = guess_columns(texts)
         exact = {name: name if name in texts else None for name in EXACT}
         if guessed.caption is None and not (exact["question"] and exact["answer"]):
-            shown = ", ".join(map(repr, texts)) or "no column"
+            shown = ", ".join(map(repr, texts)) or "none"
             names_known = ", ".join(CAPTION_NAMES[:3])
-            raise ReelsieveError(f"the table has no column of captions but {shown}: name it one of {names_known}")
+            raise ReelsieveError(
+                f"the table has no column of captions (columns: {shown}): name it one of {names_known}"
+            )
         if repeated := [name for name in texts if texts.count(name) > 1]:
             raise ReelsieveError(f"several columns of the table are named {repeated[0]!r}: give each its own name")
         is_path = guessed.video is not None and guessed.video.lower() not in ("video_id", "videoid")

@@ -186,7 +186,7 @@ def metric(
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write at most 40 lower-case letters, digits and _")
     if name in {*list_columns_without_metrics(), *SIMPLE_SCORES}:
-        raise ReelsieveError(f"metric name {name!r}: sample_scores has another column of this name: choose another")
+        raise ReelsieveError(f"metric name {name!r} is that of a column of sample_scores already: choose another")
 
     def make(function: Callable[..., Any]) -> FunctionMetric:
         parameters = list(inspect.signature(function).parameters)
@@ -228,7 +228,7 @@ def _show(how: Callable[[Any], str], given: object) -> str:
     try:
         return how(given)
     except Exception as error:
-        return f"what cannot be shown ({type(error).__name__})"
+        return f"an object that cannot be shown ({type(error).__name__})"
 
 
 def _one_line(text: str) -> str:

@@ -91,13 +91,13 @@ def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
 
     kind = find_table_adapter(frame)
     columns = [column for column in kind.list_columns(frame) if isinstance(column, str)]
-    shown = ", ".join(map(repr, columns)) or "no column"
+    shown = ", ".join(map(repr, columns)) or "none"
     key = _find_column(columns, KEY_COLUMNS)
     value = _find_column(columns, ("value", name))
     if key is None:
-        raise ReelsieveError(f"the table has no column that names samples, only {shown}: name one column sample")
+        raise ReelsieveError(f"the table has no column that names samples (columns: {shown}): name one column sample")
     if value is None:
-        raise ReelsieveError(f"the table has no column of numbers, only {shown}: name one column value")
+        raise ReelsieveError(f"the table has no column of numbers (columns: {shown}): name one column value")
     video = _find_column(columns, ("video", "video_id"))
     others = [column for column in ("kind", "text", "status", "reason") if column in columns]
     read = kind.read_rows(frame, [key, value, *([video] if video else []), *others])
@@ -185,7 +185,10 @@ def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mappi
     if unknown:
         number, key = unknown[0]
         n = f"{len(unknown):,} rows name samples that" if len(unknown) > 1 else "a row names a sample that"
-        raise ReelsieveError(f"{n} dataset {dataset.name!r} does not have, such as {key!r} in row {number}")
+        raise ReelsieveError(
+            f"{n} dataset {dataset.name!r} does not have, such as {key!r} in row {number}: correct the table, or "
+            "ingest these samples first"
+        )
     return chosen
 
 
@@ -252,7 +255,8 @@ def _store_scores_once(
         counts = store_scores(engine, scorer_id, IMPORT_RUN_ID, batch)
         if (n_gone := len(batch) - counts.inserted - counts.updated - counts.unchanged) > 0:
             raise ReelsieveError(
-                f"samples of dataset {dataset.name!r} were deleted meanwhile, {n_gone:,} so far: ingest it again"
+                f"samples of dataset {dataset.name!r} were deleted during the import, {n_gone:,} so far: ingest it "
+                "again"
             )
         written += counts
     update_active_scorer(engine, scorer_id, [dataset])

@@ -57,13 +57,13 @@ class SettleQuestion:
 
 @dataclass(frozen=True)
 class QuestionDraw:
-    """All captions of a dataset with their chances to be drawn for a question, as arrays (n,) in the order of
-    `captions`. shares: how likely a caption is drawn compared with others, 0 where it cannot be. keys: random numbers
-    divided by the shares; captions with the lowest keys are rated first, those with infinite ones never.
-
-    values: of both metrics (n,), NaN for none. units: numbers of what is drawn as one (n,): a caption, or for systems a
-    video. least_share: the least share of a caption that may be drawn; None where these captions are no random sample
-    of the dataset.
+    """A random order of a dataset's captions in which to rate them for a question, as arrays (n,) in the order of
+    `captions`. `shares`: how likely a caption is drawn compared with others, 0 where it cannot be. `keys`: random
+    numbers divided by the shares; the caption with the lowest key is rated first, one with an infinite key never.
+    `units`: the number of the unit that a caption is drawn with. A unit is one caption, or for a question about two
+    systems a video with a caption by both; -1 for a caption outside all units. `values`: two arrays of scores, one
+    per metric, or twice the same for thresholds of one metric; NaN for a caption without a score, and for systems.
+    `least_share`: the least share above 0; None for systems, whose captions are no random sample of the dataset.
     """
 
     question: SettleQuestion

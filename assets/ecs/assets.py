@@ -36,7 +36,7 @@ _HEADINGS = {
     "positive": "covered",
     "f1": "F1",
     "pooled": "chosen on all dimensions",
-    "majority": "accuracy of the commoner answer",
+    "majority": "accuracy of the more frequent answer",
     "all_positive_f1": "F1 if always yes",
     "mcc": "Matthews correlation",
 }
@@ -142,9 +142,9 @@ def _explain_comparison(calibration: Calibration) -> str:
     """Say F1 on the other videos, and what it would be if every answer were yes."""
     total = calibration.confusion_by_dimension.get(TOTAL_NAME)
     if total is None or total.all_positive_f1 is None:
-        return "No labels of other videos are left to compare with."
+        return "F1 was not measured: no video has labels besides those that the thresholds were chosen on."
     n, f1, always = format_count(total.n, "label"), format_number(total.f1, 3), format_number(total.all_positive_f1, 3)
-    return f"On {n} of the other videos F1 is {f1}; it would be {always} if every answer were yes."
+    return f"On {n} of the videos not used for choosing, F1 is {f1}; if every answer were yes, it would be {always}."
 
 
 def _format_tables(calibration: Calibration) -> str:

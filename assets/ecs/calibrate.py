@@ -85,8 +85,8 @@ def calibrate_thresholds(
     # covered keypoints have one, so the uncovered ones would remain.
     if any(verdict.is_lower_bound for verdict in labelled):
         raise NoLabels(
-            f"labelled keypoints of {dataset.name} have only lower bounds from an early exit: score it without early "
-            "exit first"
+            f"{dataset.name} has labelled keypoints with only a lower bound of their probability, from an early exit: "
+            "score it without --early-exit first"
         )
     chosen, others = _split_labels(labelled, part)
     thresholds = _choose_thresholds(chosen, objective)
@@ -193,11 +193,11 @@ def _build_details(threshold: Threshold, origin: Mapping[str, str]) -> dict[str,
 
 def _explain_no_threshold(dataset: str, labelled: Sequence[LabelledVerdict], pooled: Threshold, source: str) -> str:
     if not labelled and source != MANIFEST_LABEL_SOURCE:
-        return f"{dataset} has no labels of {source} on keypoints with verdicts: let it judge more captions"
+        return f"{dataset} has no keypoint with both a label of {source} and a verdict: let it judge more captions"
     if not labelled:
         return (
-            f"{dataset} has no labels on keypoints with verdicts: ingest keypoint_labels, then score with ecs; until "
-            "then the verifier's default threshold counts"
+            f"{dataset} has no keypoint with both a label and a verdict: ingest keypoint_labels, then score with ecs; "
+            "until then the verifier's default threshold applies"
         )
     if pooled.status != "no_labels":
         return (
@@ -208,6 +208,6 @@ def _explain_no_threshold(dataset: str, labelled: Sequence[LabelledVerdict], poo
     if n_judged == 0:
         return f"no labelled caption of {dataset} has a sentence to judge: label captions that have sentences"
     return (
-        f"none of the {n_judged} labels of {dataset} lies in the fifth of the videos that thresholds are chosen on: "
-        "calibrate on all of them with --labels all"
+        f"none of the {format_count(n_judged, 'label')} of {dataset} is in the fifth of the videos that thresholds are "
+        "chosen on: use the labels of all videos with --labels all"
     )

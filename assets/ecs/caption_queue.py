@@ -70,7 +70,7 @@ class CaptionQueue:
             too_long = [plan.hypothesis for plan in plans if plan.premises and plan.hypothesis in hypotheses]
             if too_long:
                 self.refused[sample_id] = (
-                    f"the keypoint {too_long[0][:80]!r} leaves the verifier no room for a sentence: shorten the "
-                    "keypoint or split it"
+                    f"the keypoint {too_long[0][:80]!r} is so long that the verifier has no room for a sentence: "
+                    "shorten the keypoint or split it"
                 )
                 del self.plans[sample_id], self.thresholds[sample_id]

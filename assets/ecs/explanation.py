@@ -59,10 +59,11 @@ def explain_ecs(
     lines = [f"{covered} of {total} keypoints covered; mode {components['mode']}"]
     if by_words := sum(bool(row.covered) for row in verdicts) - len(proven):
         lines.append(
-            f"{by_words} of them by words of the whole text, as no single sentence reaches p {proof_threshold:.2f}"
+            f"{by_words} of them covered by words of the whole text, since no single sentence reaches p "
+            f"{proof_threshold:.2f}"
         )
     if why := components.get("parse_error"):
-        lines.append(f"the prediction could not be read: {why}")
+        lines.append(f"the output of the caption's model could not be read: {why}")
     return Explanation(lines, rows)
 
 

@@ -29,7 +29,7 @@ from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncode
 class ECSSettings(TextEncoderSettings, SplitterSettings):
     """Settings of ECS. They are those of text encoder and sentence splitter, verifier, mode, threshold and judge."""
 
-    ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")
+    ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline` or `lexical`")
     ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
     ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default=8, description="sentences verified per keypoint, the nearest first, or `all`"

@@ -106,8 +106,10 @@ def hide_address_credentials(address: str) -> str:
 
 
 def hide_credentials(text: str) -> str:
-    """Return any text with `***` in place of secrets in its addresses: users with passwords, and the values of query
-    parameters that sign a request, such as `token`. Other parameters stay.
+    """Return any text with `***` in place of the user and password of its addresses, and of the values of these query
+    parameters, in small or capital letters: token, key, sig, signature, credential, policy, awsaccesskeyid,
+    googleaccessid, and all that begin with x-amz- or x-goog-. Other parameters stay, also secret ones such as
+    access_token and api_key.
 
     >>> hide_credentials('{"path": "https://ann:secret@clips.example/a.mp4?x-amz-signature=1f"}')
     '{"path": "https://***@clips.example/a.mp4?x-amz-signature=***"}'

@@ -28,7 +28,7 @@ URL_DESCRIPTION = f"preset ({_PRESETS}), or address of a server"
 KEY_VARIABLE_DESCRIPTION = "name of the environment variable that holds the key; empty for a server without one"
 # The precision of the numbers that a model in this process computes with.
 Precision = Literal["fp32", "bf16", "fp16"]
-PRECISION_DESCRIPTION = "only used on a GPU"
+PRECISION_DESCRIPTION = "precision of the model's numbers on a GPU; without one always fp32"
 
 
 @runtime_checkable
@@ -49,14 +49,17 @@ class ChatSettings(BaseModel):
     """
 
     chat_mode: Literal["normal", "refresh", "offline"] = Field(
-        default="normal", description="`refresh` asks again, `offline` takes stored answers only"
+        default="normal",
+        description="`normal` asks only for answers that are not stored, `refresh` asks again, `offline` asks nothing",
     )
     chat_concurrency: int = Field(default=8, ge=1, description="requests sent at a time, per model")
     chat_deadline_s: float = Field(default=600.0, gt=0, description="seconds for one request with all its attempts")
     chat_prices: dict[str, tuple[float, float]] = Field(
-        default={}, description='money per million tokens in and out by model, as JSON: {"model": [2.5, 10]}'
+        default={}, description='prices per million input and output tokens, by model, as JSON: {"model": [2.5, 10]}'
     )
-    chat_budget: float | None = Field(default=None, ge=0, description="money after which a process asks nothing more")
+    chat_budget: float | None = Field(
+        default=None, ge=0, description="money that a process may spend, by the prices; then it sends no more requests"
+    )
 
     @field_validator("chat_budget")
     @classmethod

@@ -98,7 +98,7 @@ PROFILES: Mapping[str, Profile] = {
         (
             ProfileModel("text_encoder", "offline", "apache-2.0", 0.09, "VCS, VCS_short, ECS: all-MiniLM-L6-v2"),
             ProfileModel(
-                "image_text_encoder", "demo", "Reelsieve's own", 0.004, "EVQAScore of the demo's drawn clips only"
+                "image_text_encoder", "demo", "Reelsieve's own", 0.004, "EVQAScore, only of the demo's drawn videos"
             ),
             ProfileModel(
                 "ecs_verifier", "offline", "Reelsieve's own", 0.004, "ECS: a small NLI model on all-MiniLM-L6-v2"
@@ -136,14 +136,14 @@ PROFILES: Mapping[str, Profile] = {
         "not measured",
     ),
     PAPER: Profile(
-        "what the papers used, if it can run on machines of one's own; three servers",
+        "models of the papers that can run on your own machines; three servers",
         (
             ProfileModel(
                 "text_encoder",
                 "nvidia/NV-Embed-v2",
                 "cc-by-nc-4.0",
                 15.7,
-                "VCS, VCS_short; a server runs it, for it brings code. ECS's paper has BAAI/bge-m3 (mit, 2.3 GB)",
+                "VCS, VCS_short; a server must run it, since it brings code. ECS's paper has BAAI/bge-m3 (mit, 2.3 GB)",
                 {
                     "text_encoder_url": "http://127.0.0.1:8002/v1",
                     "text_encoder_revision": "7604d305b621f14095a1aa23d351674c2859553a",
@@ -170,7 +170,7 @@ PROFILES: Mapping[str, Profile] = {
                 "Qwen/Qwen2.5-VL-7B-Instruct",
                 "apache-2.0",
                 None,
-                "QEVA: sees frames, of the open pair in Table 4. The paper's first choice, Gemini 1.5 Pro, is hosted",
+                "QEVA: sees frames; of the open pair in Table 4. The paper's first choice, Gemini 1.5 Pro, is hosted",
                 {"qeva_video_url": "vllm"},
             ),
             ProfileModel(
@@ -178,7 +178,7 @@ PROFILES: Mapping[str, Profile] = {
                 "meta-llama/Llama-3.1-8B-Instruct",
                 "llama3.1",
                 None,
-                "QEVA: reads summaries, of the same pair; the first choice is GPT-4o",
+                "QEVA: reads summaries; of the same pair; the first choice is GPT-4o",
                 {"qeva_text_url": "http://127.0.0.1:8001/v1"},
             ),
         ),

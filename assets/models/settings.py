@@ -32,7 +32,7 @@ class TextEncoderSettings(ChatSettings):
     )
     text_encoder_url: str = Field(
         default="",
-        description="address of a server of /v1/embeddings, or a preset of `qeva_text_url`; empty: in this process",
+        description="address of a server with /v1/embeddings, or a preset as for `qeva_text_url`; empty: no server",
         validate_default=True,
     )
     text_encoder_revision: str = Field(
@@ -77,7 +77,9 @@ class ImageTextSettings(BaseModel):
     """Settings of the image-text encoder. It makes vectors of frames and of texts that are compared with them."""
 
     image_text_encoder: str = Field(default=DEMO, description="`demo`, an architecture of open_clip or a JSON file")
-    image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
+    image_text_checkpoint: str = Field(
+        default="", description="weights of the encoder: file, or a tag of open_clip", validate_default=True
+    )
     image_text_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
 
     @field_validator("image_text_checkpoint")
@@ -99,7 +101,7 @@ class ImageTextSettings(BaseModel):
 class FrameSettings(BaseModel):
     """Settings for the sampling of frames. They are the distance between two frames and the most frames per video."""
 
-    frames_every: int = Field(default=30, ge=1, description="distance between two sampled frames")
+    frames_every: int = Field(default=30, ge=1, description="frames of the video from one sampled frame to the next")
     frames_cap: int = Field(default=128, ge=1, description="the most sampled frames per video, spread evenly")
 
 

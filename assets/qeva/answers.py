@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.qeva.questions import SAMPLES_AT_A_TIME, SUMMARY_DIMENSIONS, QuestionSource, SetsBySample, StoredQuestionSet
 from assets.qeva.roles import QEVAModelFactory, QEVAModels
 from assets.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
-from assets.reports.text import format_count, format_portion
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
 from db.evidence.frames import LoadVideos, make_video_loader
@@ -126,7 +126,7 @@ def _build_failed_reply(why: UnreadableVideo) -> Reply:
 def _build_row(question: QuestionToAnswer, reply: Reply, judged: AnswerJudgement) -> Row:
     """Return an answer as the row to store; one that the judge could not decide on has its status and reason."""
     if reply.status == "ok" and judged.correct is None:
-        reason = f"the judge gave no judgement: {judged.reason}"
+        reason = f"the judge could not decide on the answer: {judged.reason}"
         reply = replace(reply, status=judged.status, normalised=None, reason=reason)
     key = {"question_id": question.question_id, "sample_id": question.sample.sample_id}
     return {**key, "context_sha256": question.context_sha256, **asdict(reply), "correct": judged.correct}
@@ -197,7 +197,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
                 unanswered=sum(row["status"] not in GOOD_STATUSES for row in rows),
             )
             done += len(samples)
-            order.tell(f"questions answered about {done} of {len(sample_ids)} samples")
+            order.tell(f"questions about {done} of {len(sample_ids)} samples answered")
         return {**counts, **models.tally.as_metadata(), "answered_by": models.answer_identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, AnsweredQuestions]:
@@ -271,8 +271,8 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
         digests = self._material.compute_digests(files, chosen)
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
-            changed_samples = format_count(len(changed), "sample")
-            raise self.missing(f"videos of {changed_samples} changed meanwhile, the first is {changed[0]!r}")
+            have = "sample has" if len(changed) == 1 else "samples have"
+            raise self.missing(f"{len(changed):,} {have} a video that changed during the run, such as {changed[0]!r}")
         for sample in chosen:
             for question_set in sets[sample.sample_id].values():
                 dimension = question_set.key.dimension

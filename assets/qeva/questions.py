@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.qeva.roles import QEVAModelFactory, QEVAModels
 from assets.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
-from assets.reports.text import format_count, format_portion
+from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
 from db.evidence.frames import LoadVideos, make_video_loader
@@ -328,7 +328,7 @@ class QuestionSource(Source[SetsBySample]):
             counts["sets_written"] += writer.write(keys)
             counts["questions_filtered"] += writer.filter(keys)
             done += len(samples)
-            order.tell(f"questions about {done} of {len(sample_ids)} samples")
+            order.tell(f"questions about {done} of {len(sample_ids)} samples written and filtered")
         return {**counts, **models.tally.as_metadata(), "written_by": models.question_identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> SetsBySample:
@@ -426,8 +426,8 @@ class QuestionSource(Source[SetsBySample]):
         chosen = [sample for sample in samples if self.is_wanted(sample)]
         digests = self.material.compute_digests(files, chosen)
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
-            changed_samples = format_count(len(changed), "sample")
-            raise self.missing(f"videos of {changed_samples} changed meanwhile, the first is {changed[0]!r}")
+            have = "sample has" if len(changed) == 1 else "samples have"
+            raise self.missing(f"{len(changed):,} {have} a video that changed during the run, such as {changed[0]!r}")
         keys: dict[QuestionSetKey, None] = {}
         for sample in chosen:
             keys |= {

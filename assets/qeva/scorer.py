@@ -34,8 +34,8 @@ SAMPLE_STATUSES = {"no_question": "no_questions", "one_event": "too_short", "few
 
 
 _DROPPED = {
-    "trivial": "dropped: answered without the source",
-    "low_quality": "dropped: not answered with the source in sight",
+    "trivial": "dropped: answered right without the source",
+    "low_quality": "dropped: not answered right with the source in sight",
     "error": "set aside: the filter failed",
 }
 _VERDICT = {"correct": "right", "error": "no answer"}
@@ -229,9 +229,11 @@ def explain_qeva(answered: AnsweredQuestions, components: Mapping[str, Any]) -> 
     line gives the form of the video: frames or notes. answered: the sample's questions and answers. components: those
     stored with its score.
     """
-    lines = [f"the video is given as {components['video_given_as']}", *_format_lines(components)]
+    lines = [f"the models see the video as {components['video_given_as']}", *_format_lines(components)]
     if components.get("partial_mean") is not None and any(components[name] is None for name in DIMENSIONS):
-        lines.append(f"mean of the defined dimensions {components['partial_mean']:.4f}, which is no QEVA")
+        lines.append(
+            f"mean of the defined dimensions {components['partial_mean']:.4f}: no QEVA score, which needs all three"
+        )
     rows = [
         _build_row(question, mark, answered.answers.get(question_id))
         for dimension in DIMENSIONS

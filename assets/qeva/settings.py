@@ -39,8 +39,10 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
         default="templated",
         description="the video model lists events and rules make questions of them, or it writes all questions at once",
     )
-    qeva_closed_book_votes: int = Field(default=1, ge=1, description="a question is trivial when all votes are right")
-    qeva_forced: bool = Field(default=False, description="whether a model must choose an answer")
+    qeva_closed_book_votes: int = Field(
+        default=1, ge=1, description="answers without the source; where all are right, a question is dropped as trivial"
+    )
+    qeva_forced: bool = Field(default=False, description="whether a model must choose an answer, or may also abstain")
     qeva_on_error: Literal["exclude", "wrong"] = Field(
         default="exclude", description="whether a failed answer is left out or counts as wrong"
     )

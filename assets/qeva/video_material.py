@@ -42,7 +42,9 @@ class UnreadableVideo:
 
 
 # Deleted, or its file became unreadable, while a run was at work.
-CHANGED_VIDEO = UnreadableVideo("the video changed while it was worked on: score again", False)
+CHANGED_VIDEO = UnreadableVideo(
+    "the video was changed or deleted while questions about it were made: score again", False
+)
 
 
 class VideoMaterial(ABC):

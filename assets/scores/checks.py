@@ -133,10 +133,11 @@ def format_check_sentences(
             f"Scores lie outside {low:g} to {high:g} ({extremes})",
         ),
         "not_constant": (
-            f"Scores differ in every shard that has {MIN_SCORES_TO_VARY} or more ({n_enough:,} of {len(qualities):,})"
+            f"Scores differ in every shard that has {MIN_SCORES_TO_VARY} or more "
+            f"({n_enough:,} of {len(qualities):,} shards)"
             if n_enough
             else f"Too few scores to check: no shard has {MIN_SCORES_TO_VARY}",
-            "All scores are the same: the model may be broken, or the captions equal",
+            "All scores are the same: the model may be broken, or all captions equal",
         ),
         "inputs_fresh": (stale, f"{stale} (run `reelsieve score` to score them again)"),
     }

@@ -84,7 +84,7 @@ def _explain(engine: Engine, scorer: Scorer, score: RowMapping) -> Explanation:
     with engine.connect() as connection:
         if find_scorer_id(connection, scorer) != score["scorer_id"]:
             return Explanation(
-                ["no explanation: this score was made with other settings than the present ones. Set those again"]
+                ["no explanation: this score was made with settings that are no longer in force. Set them again"]
             )
         samples = load_samples(connection, [score["sample_id"]], scorer.inputs, score["scorer_id"])
         evidence = load_evidence(engine, score["scorer_id"], scorer.sources, samples)

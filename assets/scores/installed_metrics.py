@@ -111,7 +111,7 @@ def _check_scorer(scorer: Any, others: Sequence[type[Scorer]]) -> None:
     if missing:
         raise _Unusable(f"is no scorer: it lacks {', '.join(missing)}")
     if wrong := [name for name in _METHODS if not callable(getattr(scorer, name))]:
-        raise _Unusable(f"is no scorer: {wrong[0]} cannot be called")
+        raise _Unusable(f"is no scorer: its member {wrong[0]} is no method")
     _check_name(scorer.metric, {other.metric for other in others})
     if not isinstance(scorer.code_version, str):
         raise _Unusable(f"has code_version {scorer.code_version!r}, which is no text")
@@ -149,29 +149,31 @@ def _is_range(value_range: Any) -> bool:
 
 def _check_settings(settings: Any) -> None:
     if not isinstance(settings, type) or not issubclass(settings, BaseModel):
-        raise _Unusable("has settings that are no class of pydantic")
+        raise _Unusable("has settings that are no subclass of pydantic's BaseModel")
     if needed := [name for name, field in settings.model_fields.items() if field.is_required()]:
         raise _Unusable(f"has the setting {needed[0]} without a default, which every command would need")
 
 
 def _check_evidence(inputs: Any, rests_on: Any, others: Sequence[type[Scorer]]) -> None:
     if not isinstance(inputs, Collection) or not inputs or not all(isinstance(item, Input) for item in inputs):
-        raise _Unusable("has inputs that are no Input of reelsieve.metrics")
+        raise _Unusable("has inputs that are no list of at least one Input of reelsieve.metrics")
     try:
         build_digest_sql(inputs)
     except ValueError as error:
         raise _Unusable(f"has inputs that cannot be used: {error}") from None
     if not all(isinstance(kind, type) and issubclass(kind, Source) for kind in rests_on):
-        raise _Unusable("has a rests_on with something that is no Source of reelsieve.metrics")
+        raise _Unusable("has an item in rests_on that is no subclass of Source of reelsieve.metrics")
     known = sort_source_classes([source for other in others for source in other.rests_on])
     new = sort_source_classes(cast(Sequence[type[Source[Any]]], rests_on))
     if clash := [asset for asset, source in new.items() if known.get(asset, source) is not source]:
-        raise _Unusable(f"needs a source with asset {clash[0]!r}, which another source has")
+        raise _Unusable(f"needs a source whose asset {clash[0]!r} is also that of another source")
     source_tables = {table.name for source in (*known.values(), *new.values()) for table in source.tables}
     for item in inputs:
         for table in item.tables:
             if table not in METADATA.tables and table not in source_tables:
-                raise _Unusable(f"has an input that reads table {table!r}, which no installed source has")
+                raise _Unusable(
+                    f"has an input that reads table {table!r}, which neither Reelsieve nor an installed source has"
+                )
 
 
 def format_error(error: BaseException) -> str:

@@ -128,7 +128,9 @@ class CosineScorer:
         None. Such samples are question-answer pairs, captions without a reference and empty captions.
         """
         if sample.kind != "caption":
-            return Outcome(None, "not_applicable", "captions are compared; this is a question-answer pair")
+            return Outcome(
+                None, "not_applicable", "the cosine compares captions with references; this is a question-answer pair"
+            )
         if not sample[REFERENCES]:
             return NO_REFERENCE
         return None if sample.text else Outcome(None, "empty_text", "the caption is empty")
@@ -154,7 +156,12 @@ def _list_texts(sample: PendingSample) -> Iterator[str]:
 def _build_cosine_outcome(nearest: NearestReference) -> Outcome:
     components = {"reference": nearest.reference}
     if nearest.cosine is None:
-        return Outcome(None, "no_direction", "a vector of the caption or of a reference has no direction", components)
+        return Outcome(
+            None,
+            "no_direction",
+            "the vector of the caption or of a reference is zero, so there is no cosine",
+            components,
+        )
     return Outcome(nearest.cosine, components=components)
 
 

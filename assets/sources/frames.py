@@ -102,7 +102,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
             pending = list_pending_videos(connection, model_id, video_ids)
         by_video = {} if model_id is None else load_frames(engine, model_id, video_ids)
         if unseen := [video.key for video in pending if video.video_id not in by_video]:
-            lack = f"no frames of {self.model.model_id}, the first is {unseen[0]!r}"
+            lack = f"no frames embedded by {self.model.model_id}, such as {unseen[0]!r}"
             raise self.missing(format_portion(len(unseen), len(video_ids), "video", f"has {lack}", f"have {lack}"))
         return by_video
 

@@ -125,7 +125,7 @@ class EmbeddedTexts(Source[T]):
         """
         (vector,) = self.encoder.encode(["word"])
         if not np.isfinite(vector).all() or not vector.any():
-            raise ModelUnusable(f"the vectors of {self.model.model_id} have no direction: try another precision")
+            raise ModelUnusable(f"the vectors of {self.model.model_id} are zero or not finite: try another precision")
         return f"{len(vector)} dimensions"
 
 
@@ -133,8 +133,9 @@ class TextVectors(EmbeddedTexts[StoredVectors]):
     """The source of vectors by text; `load` and `ask` return a vector (dim,) for every text that the samples need."""
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> StoredVectors:
-        """Load the vectors (dim,) of all texts that the samples need, by text; empty if they need none. Raises
-        MissingEvidence if a text has no vector of the encoder.
+        """Load the vectors (dim,) of all texts that the samples need from the database, by text; empty if they need
+        none. Raises MissingEvidence if a text has no vector of the encoder. scorer_id is ignored: the vectors are the
+        same for every scorer.
         """
         texts = set(self.wanted(engine, samples))
         if not texts:

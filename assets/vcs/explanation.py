@@ -35,7 +35,7 @@ def explain_vcs(
         f"chunk by chunk {result.las:.4f}, places {result.nas_d:.4f}, steps {result.nas_l:.4f}, permissive windows "
         f"{result.window_regularizer:.4f}"
     ]
-    lines += [f"no chunk of the caption meets {i + 1} of the reference: {reference[i]}" for i in unmet]
+    lines += [f"no chunk of the caption matches chunk {i + 1} of the reference: {reference[i]}" for i in unmet]
     return Explanation(lines, rows)
 
 

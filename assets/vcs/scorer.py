@@ -29,9 +29,11 @@ NOT_A_CAPTION = Outcome(None, "not_applicable", "VCS compares captions with refe
 class ReferenceSettings(TextEncoderSettings):
     """Settings that VCS and VCS_short share. They are those of the text encoder, and the parameters of both."""
 
-    vcs_context_cutoff: float = Field(default=0.6, description="tau of VCS: the least best match with rivals")
+    vcs_context_cutoff: float = Field(
+        default=0.6, description="tau of VCS: from this similarity of the best match, less similar chunks may match too"
+    )
     vcs_context_window_control: float = Field(
-        default=4.0, gt=0.0, description="k of VCS: the greater, the fewer rivals"
+        default=4.0, gt=0.0, description="k of VCS: the greater, the fewer chunks besides the best may match"
     )
     vcs_short_text: bool = Field(
         default=False, description="whether texts that are too short for VCS, and always score 0, get a score"
@@ -152,7 +154,7 @@ class ReferenceScorer:
         rank = f", the best of {n}" if (n := components["n_references"]) > 1 else ""
         lines = [f"reference {best.key}{rank}: {best.text}"]
         lines += [
-            f"the encoder read the {name} in {vectors.in_chunks[text]} chunks"
+            f"the {name} is too long to be encoded at once: it was read in {vectors.in_chunks[text]} chunks"
             for name, text in (("reference", best.text), ("caption", sample.text))
             if text in vectors.in_chunks
         ]

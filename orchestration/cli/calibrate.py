@@ -44,7 +44,7 @@ def calibrate(
     ] = ThresholdObjective.F1,
     labels: Annotated[
         LabelScope,
-        typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all."),
+        typer.Option(help="Choose on labels of a fifth of the videos, and test on the others; or on all labels."),
     ] = LabelScope.CALIBRATION,
     judge: Annotated[
         bool,
@@ -69,14 +69,15 @@ def calibrate(
         console.print(_explain_judged(report), markup=False)
     console.print(f"[bold]thresholds for the best {objective.value}, with their 95 % intervals[/bold]")
     print_rows([_format_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
-    console.print("\n[bold]on the labels of the other videos[/bold]")
+    console.print("\n[bold]how good they are on the labels of the other videos[/bold]")
     print_rows(
         [_format_evaluation(row) for row in report["evaluation"]],
-        empty="no labels are left to measure how good the thresholds are: they were chosen on all labels",
+        empty="how good the thresholds are was not measured: they were chosen on all labels",
     )
     if report["evaluation"]:
         console.print(
-            "majority: accuracy of always the more frequent answer; always yes: F1 of always yes", style="dim"
+            "majority: accuracy of always giving the more frequent answer; always yes: F1 of always answering yes",
+            style="dim",
         )
     console.print(f"\nthe scores of {dataset} use these thresholds now", markup=False)
 
@@ -85,9 +86,9 @@ def _explain_judged(report: Mapping[str, Any]) -> str:
     """Return a sentence on the captions that the judge labelled, refused or failed at."""
     counts = report["judged"]
     without = counts["failed"] + counts["refused"]
-    left = f"; {without} without labels, since it failed or declined" if without else ""
+    left = f"; {without} without labels, since the judge failed or declined" if without else ""
     done = f"{counts['judged']} of {counts['captions']} captions judged by this run"
-    return f"on labels of {report['labels_of']}, not of people; {done}{left}\n"
+    return f"chosen on labels of {report['labels_of']}, not of people; {done}{left}\n"
 
 
 def _format_threshold(row: Mapping[str, Any]) -> dict[str, Any]:

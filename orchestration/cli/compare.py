@@ -25,7 +25,7 @@ def compare(
     b: Annotated[str, typer.Argument(help="The scorer to compare it with, named in the same way.")],
     dataset: DatasetName,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Samples in each list of those whose rank differs most.")
+        int, typer.Option(min=1, max=1_000_000, help="Length of each list of the samples whose rank differs most.")
     ] = 5,
     as_json: AsJson = False,
 ) -> None:

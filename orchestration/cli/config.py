@@ -122,16 +122,16 @@ def format_default_settings() -> str:
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
-        "# Values that name servers, keys, files, folders, commands or money count after reelsieve config trust.",
+        "# Values that name servers, keys, files, folders, commands or money need reelsieve config trust first.",
     ]
     for name, field in list_setting_fields().items():
         if is_allowed_in_file(name):
             lines += ["", f"# {field.description}", f"# {name} = {_format_toml_default(field)}".rstrip()]
     lines += [
         "",
-        f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values come before those above, and values that you",
+        f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values replace those above, and the values in",
+        f"# your table [{PROFILE}.gpu] replace both. These are built in; a table of another name is your own profile.",
     ]
-    lines += ["# write into its table before its own. These are built in; a table of another name is your own profile."]
     for name, profile in PROFILES.items():
         lines += ["", f"# {name}: {profile.meaning}", f"# [{PROFILE}.{name}]"]
         for model in profile.models:

@@ -23,7 +23,9 @@ def start(
     installation: Installation,
     listen: Annotated[
         bool | None,
-        typer.Option("--listen/--no-listen", help="Listen on 127.0.0.1 with a password, or not; remembered."),
+        typer.Option(
+            "--listen/--no-listen", help="Listen on 127.0.0.1 with a password, or on no port; later starts do the same."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -133,10 +135,10 @@ def restore(
     with show_progress() as tell:
         left_out = fill(installation.database_url, folder, METRIC_INPUTS, SOURCE_TABLES, create_dagster_tables, tell)
     if left_out is None:
-        print_error("note: this back-up was restored here before; later data stays")
+        print_error("note: this back-up was restored here before, so nothing was restored now; data stored since stays")
     elif left_out:
         names = ", ".join(left_out)
-        print_error(f"note: left out, since no installed package has such a table: {names}")
+        print_error(f"note: tables left out, since no installed package has them: {names}")
     if as_json:
         print_json({"revision": REVISION})
     else:

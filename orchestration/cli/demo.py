@@ -100,12 +100,13 @@ def _calibrate(installation: Installation) -> bool:
     scorer_id = store_scorer(installation.engine, installation.curation.scorers["ecs"])
     with installation.engine.connect() as connection:
         if load_label_thresholds(connection, scorer_id, require_dataset(installation.engine, DATASET).dataset_id):
-            console.print("calibrated: the thresholds of ecs are in force already")
+            console.print("calibrated: the thresholds of ecs were chosen by an earlier run")
             return False
     *_, total = run_calibration(installation, DATASET, "f1", "calibration")["evaluation"]
     console.print(
-        f"calibrated: thresholds of ecs on a fifth of the videos; on the {total['labels']} labels of the others it is "
-        f"right in {total['accuracy']:.1%} (always the same answer: {total['majority']:.1%})",
+        f"calibrated: thresholds of ecs chosen on a fifth of the videos; with them ecs is right on "
+        f"{total['accuracy']:.1%} of the {total['labels']} labels of the others (always the same answer: "
+        f"{total['majority']:.1%})",
         soft_wrap=True,
     )
     return True
@@ -183,7 +184,7 @@ def _refuse_fewer(installation: Installation, clips: int) -> None:
         stored = load_dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
     if stored > clips:
         raise RequestRefused(
-            f"the demo has {stored} clips already: to have {clips}, type reelsieve drop {DATASET} first"
+            f"the demo has {stored} clips already: for only {clips}, run reelsieve drop {DATASET} first"
         )
 
 

@@ -40,7 +40,8 @@ def drop(
         console.print(f"stays: {format_count(n_selections, 'frozen selection')}, and all files", markup=False)
         if n_selections:
             console.print(
-                "export first: later exports lack references, durations and fields of the manifest", markup=False
+                "export the selections first: later exports lack references, durations and fields of the manifest",
+                markup=False,
             )
     is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
     if is_wanted and metric:

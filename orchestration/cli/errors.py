@@ -56,8 +56,8 @@ def explain_user_error(error: BaseException) -> str | None:
     for shown in _list_shown_errors(error):
         if is_conflict(shown):
             return (
-                "this command and another one waited for each other, and the database ended this one: run the same "
-                "command again (what was written stays)"
+                "the database ended this command, since it and another one waited for each other: run the same command "
+                "again (what was written stays)"
             )
         if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
             return _explain_database_error(shown)
@@ -105,7 +105,7 @@ def _explain_database_error(answer: BaseException) -> str:
         return f"the disk of the database is full ({no_room}): make room there and run the same command again"
     # An answer of the server carries an SQLSTATE, as of a deadlock. 08 means no connection, 57P a server that stops.
     if state and not state.startswith(("08", "57P")):
-        return f"the database refused: {message_lines[0]}; fix that and run the same command again"
+        return f"the database refused a statement: {message_lines[0]}; fix that and run the same command again"
     return (
         "the connection to the database was lost: run the same command again, which starts the embedded server (a "
         "server of CURATION_DB_URL must be back first); what was written stays"

@@ -44,7 +44,7 @@ def explain(
     facts = load_facts_of_key(installation.engine, dataset_row, sample)
     has_scores = any(score.status is not None for score in scores)
     if not has_scores and not facts:
-        raise RequestRefused(f"{sample!r} has no score yet: reelsieve score --dataset {dataset}")
+        raise RequestRefused(f"{sample!r} has no score yet: run reelsieve score --dataset {dataset}")
     if as_json:
         print_json([{**score.as_dict(), "facts": facts} for score in scores])
         return

@@ -111,7 +111,7 @@ def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None
     print_rows(made.findings.list_left_out(), empty="nothing was left out")
     print_plan(build_holdings_plan(installation, made.holdings))
     if dry_run:
-        console.print("nothing was written: the same command without --dry-run writes")
+        console.print("nothing was written: the same command without --dry-run writes the manifest")
         return
     tables = ", ".join(f"{table}.jsonl" for table in made.tables.table_names)
     console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)

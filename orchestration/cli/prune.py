@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def prune(
     installation: Installation,
     days: Annotated[int, typer.Option(min=1, help="How many days runs and ticks of Dagster are kept.")] = 30,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete the data; without it, only list them.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete the data; without this option they are only listed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """List data that nothing needs: old runs and ticks of Dagster, evidence of retired scorers. With --yes delete it.

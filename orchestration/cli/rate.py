@@ -36,7 +36,9 @@ def rate(
     ] = False,
     to_settle: Annotated[
         str | None,
-        typer.Option(help="Draw the captions that settle this soonest: METRIC:METRIC, METRIC:CUT:CUT, SYSTEM:SYSTEM."),
+        typer.Option(
+            help="Draw captions that soonest settle which is better: METRIC:METRIC, METRIC:CUT:CUT, SYSTEM:SYSTEM."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,

@@ -38,7 +38,7 @@ def score(
     ] = None,
     engine: Annotated[
         ScoringEngine,
-        typer.Option(help="Score in this process, or on Ray: a cluster by RAY_ADDRESS, else this machine."),
+        typer.Option(help="Score in this process, or on Ray: the cluster of RAY_ADDRESS, else this machine."),
     ] = ScoringEngine.PROCESS,
     dry_run: Annotated[
         bool,

@@ -63,7 +63,7 @@ def explain_left_out_metrics(rows: Sequence[Mapping[str, Any]], metrics: Sequenc
     statuses = {metric: dict.fromkeys(_status(row, metric).replace("_", " ") for row in rows) for metric in metrics}
     if rows and metrics:
         why = ", ".join(f"{metric} ({', '.join(names)})" for metric, names in statuses.items())
-        yield f"left out, since no sample has a value: {why}"
+        yield f"metrics left out, since no sample has a value: {why}"
 
 
 def explain_marks(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[str]:

@@ -38,7 +38,7 @@ def scores(
         str | None, typer.Option(help="Metric or simple score that orders the table (default: the first metric).")
     ] = None,
     kind: Annotated[
-        SampleKind | None, typer.Option(help="Which samples; a table is of one kind, JSON of both.")
+        SampleKind | None, typer.Option(help="Kind of the samples (default: one kind in a table, both with --json).")
     ] = None,
     limit: Limit = 20,
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
@@ -80,9 +80,11 @@ def scores(
     ):
         console.print(line, markup=False)
     if captions:
-        console.print("only captions: question-answer pairs have values of another scale; --kind qa lists them")
+        console.print(
+            "only captions are listed: values of question-answer pairs are on another scale; --kind qa lists them"
+        )
     if len(rows) == limit:
-        console.print(f"the first {limit}; --limit shows more, --json all")
+        console.print(f"these are the first {limit} samples; --limit shows more, --json all")
 
 
 def _load_best_captions(

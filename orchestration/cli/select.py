@@ -28,7 +28,7 @@ def select(
     keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples.")] = None,
     count: Annotated[int | None, typer.Option(help="Number of samples to keep, instead of a share.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help="caption, qa or all; captions by default where both could be taken.")
+        str | None, typer.Option(help="caption, qa or all (default: captions, where both could be taken).")
     ] = None,
     where: Annotated[
         str | None, typer.Option(help="""A condition, such as "vcs > 0.3 and system != 'brief'".""")
@@ -37,26 +37,32 @@ def select(
         list[str] | None, typer.Option(help="Least value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
     ] = None,
     combine: Annotated[str | None, typer.Option(help="Mean of the `ranks` or `values` of several metrics.")] = None,
-    dedupe: Annotated[float | None, typer.Option(help="Keep the best of texts with this cosine or more.")] = None,
+    dedupe: Annotated[
+        float | None, typer.Option(help="Of samples whose texts have this cosine or more, keep the best.")
+    ] = None,
     dedupe_videos: Annotated[
-        float | None, typer.Option(help="Keep the best of videos whose pictures are this similar, such as 0.6.")
+        float | None, typer.Option(help="Of videos whose pictures are this similar, such as 0.6, keep the best.")
     ] = None,
     choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of random numbers.")] = None,
     per: Annotated[
         str | None, typer.Option(help="Column of strata, such as system, duration_s or extra_FIELD.")
     ] = None,
-    bands: Annotated[str | None, typer.Option(help="Limits of bands of --per, such as 10,30,60.")] = None,
+    bands: Annotated[
+        str | None, typer.Option(help="Limits that divide a numeric --per into strata, such as 10,30,60.")
+    ] = None,
     quota: Annotated[
-        list[str] | None, typer.Option(help="Samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
+        list[str] | None, typer.Option(help="Most samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
     ] = None,
     ties: Annotated[
         str | None, typer.Option(help="Samples of equal value at the cutoff: refuse, random, include or exclude.")
     ] = None,
     stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
-    recipe: Annotated[Path | None, typer.Option(help="All of the above from a YAML file.")] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what it would take; freeze nothing.")] = False,
-    export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet, .jsonl or .csv file.")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="Read the whole recipe from this YAML file instead.")] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what would be selected; freeze nothing.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write the selection to this .parquet, .jsonl or .csv file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows.

@@ -70,7 +70,7 @@ def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Ite
         are = "is" if n_duplicates == 1 else "are"
         yield f"{format_count(n_duplicates, 'near-duplicate')} of better samples {are} left out"
     for metric, counts in unjudged.items():
-        yield f"without a value of {metric}, in the whole dataset: " + ", ".join(
+        yield f"samples without a value of {metric}, in the whole dataset: " + ", ".join(
             f"{n} {status}" for status, n in sorted(counts.items())
         )
 
@@ -98,8 +98,8 @@ def _print_numbers(
     console.print(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}", markup=False)
     if n_others:
         console.print(
-            f"only captions: {format_count(n_others, 'question-answer pair')} left out, since their scale differs; "
-            "--kind qa takes them"
+            f"only captions are taken: {format_count(n_others, 'question-answer pair')} left out, since their scale "
+            "differs; --kind qa takes them"
         )
     for line in explain_choice(numbers, rule.spec()):
         console.print(line, markup=False)

@@ -97,7 +97,7 @@ def _check_name(installation: Installation, dataset: str, folder: Path, home: Pa
     with installation.engine.connect() as connection:
         file = find_first_video_uri(connection, dataset)
     if file is not None and file.startswith("/") and not Path(file).is_relative_to(folder):
-        raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name by --dataset")
+        raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name with --dataset")
 
 
 def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
@@ -158,7 +158,9 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     for sentence in (*later.values(), *silent.values()):
         console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
     metrics = [metric for metric in stored.metrics if metric not in silent]
-    _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score these data")
+    _stage(
+        3, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score this dataset"
+    )
     n_written = 0
     if metrics:
         n_written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
@@ -168,7 +170,8 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
         n_results = len(metrics) * stored.holdings.samples
         n_scores = sum(scorers[metric].n_defined for metric in metrics if metric in scorers)
         results = (
-            f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without"
+            f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without a "
+            "score"
         )
         console.print(f"scored: {results} (reelsieve scores shows why); {n_written} of them by this run")
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
@@ -205,7 +208,7 @@ def _print_samples(installation: Installation, dataset: str, n: int, metrics: Co
     console.print(f"\n{len(full)} facts have a number for all {n} samples: {', '.join(full)}\n")
     print_rows(rows, empty="")
     if n > SHOWN:
-        console.print(f"the first {SHOWN}; view sample_scores has all samples and columns")
+        console.print(f"these are the first {SHOWN} samples; view sample_scores has all samples and columns")
 
 
 def _list_next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, str]:

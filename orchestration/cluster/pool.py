@@ -92,7 +92,9 @@ class RayActorPool:
             self._working.clear()
         if lost := [key for key, n in died.items() if n == TRIES]:
             raise StepAbandoned(
-                lost, f"{TRIES} actors died one after the other at {steps[0].asset} of {', '.join(lost)}"
+                lost,
+                f"{steps[0].asset} of {', '.join(lost)} was not computed, since {TRIES} actors died at it one after "
+                "the other: see the logs of Ray",
             )
 
     def _hand_out(self, left: deque[Step]) -> None:
@@ -113,7 +115,10 @@ class RayActorPool:
         while not (ready := ray.wait(futures, timeout=PATIENCE_S)[0]):
             if not self._working:
                 n, size = time.monotonic() - since, self._size
-                tell(f"no actor for {n:.0f} s: one needs {size.cpus:g} cores and {size.gpus:g} GPUs of the cluster")
+                tell(
+                    f"no actor could start for {n:.0f} s: an actor needs {size.cpus:g} cores and {size.gpus:g} GPUs "
+                    "of the cluster"
+                )
         return list(ready)
 
     def _begin(self, actor: Any, future: Any, tell: LineWriter) -> None:

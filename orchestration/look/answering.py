@@ -93,7 +93,7 @@ def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Reques
 def _explain_failure(error: Exception) -> tuple[int, str]:
     """Return the HTTP status and the sentence for an error. A fault of the program is written to a log file."""
     if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) == CANCELLED:
-        return 400, f"the database took longer than {TIMEOUT_S} s for this: narrow it by a condition on a metric"
+        return 400, f"the database took longer than {TIMEOUT_S} s for this view: add a condition on a metric"
     sentence = explain_user_error(error)
     if sentence is None:
         return 500, write_fault_log(error)

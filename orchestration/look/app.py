@@ -277,7 +277,7 @@ class LookPages:
         except (ModelUnusable, MissingEvidence) as error:
             return {
                 "metric": metric,
-                "explanation": Explanation([f"it cannot be explained here: {error}"]),
+                "explanation": Explanation([f"this score cannot be explained here: {error}"]),
                 "links": [],
             }
         if explained is None:

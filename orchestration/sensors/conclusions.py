@@ -25,7 +25,7 @@ JUDGEMENT_ASSETS = ("rating", "keypoint_label")
 @dg.sensor(
     job=dataset_job,
     minimum_interval_seconds=60,
-    description="Draws the conclusions of a dataset anew when it has newer scores, and no run of it is under way.",
+    description="Computes the conclusions of a dataset again when it has newer scores and no run under way.",
 )
 def conclusions(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
@@ -52,11 +52,12 @@ def conclusions(
             attempts = Attempts.load(context.instance, dataset_job.name, tags)
             if attempts.n_failed >= MAX_RUN_ATTEMPTS:
                 context.log.warning(
-                    f"conclusions of {dataset.name} failed {MAX_RUN_ATTEMPTS} times: they wait for newer scores"
+                    f"conclusions of {dataset.name} failed {MAX_RUN_ATTEMPTS} times: they are tried again "
+                    "after newer scores"
                 )
             if attempts.is_due(datetime.now(timezone.utc)):
                 asked = True
                 key = f"{dataset.name}:{latest}:{attempts.n_failed}"
                 yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags={**tags, DATASET: dataset.name})
     if not asked:
-        yield dg.SkipReason("no dataset has newer scores than conclusions")
+        yield dg.SkipReason("no dataset has scores that are newer than its conclusions")

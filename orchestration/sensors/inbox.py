@@ -56,7 +56,8 @@ def inbox(
         attempts = Attempts.load(context.instance, ingest_job.name, tags)
         if attempts.n_failed >= MAX_RUN_ATTEMPTS:
             context.log.warning(
-                f"inbox folder {folder.name!r} failed {MAX_RUN_ATTEMPTS} times: it is tried again once it changed"
+                f"the ingest of inbox folder {folder.name!r} failed {MAX_RUN_ATTEMPTS} times: it is tried again once a "
+                "file in the folder has changed"
             )
         if attempts.is_due(datetime.now(timezone.utc)):
             asked = True

@@ -191,8 +191,8 @@ def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
         )
     if names := list(file.list_values_needing_trust()):
         raise SettingsError(
-            f"{path} sets {', '.join(names)}, which only a file that you trust may: read it, and if you trust it, run "
-            f"reelsieve config trust {quoted}"
+            f"{path} sets {', '.join(names)}, which only a file that you trust may set: read it, and if you trust it, "
+            f"run reelsieve config trust {quoted}"
         )
     return values
 

@@ -29,7 +29,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
 
-    home: Path = Field(default_factory=find_home, description="database, exports, reports and inbox")
+    home: Path = Field(default_factory=find_home, description="home folder, with database, exports, reports and inbox")
     curation_db_url: SecretStr | None = Field(
         default=None,
         validation_alias="CURATION_DB_URL",
@@ -39,10 +39,15 @@ class Settings(BaseSettings):
         default=(), description='owners of all assets in Dagster, as JSON: ["team:data", "ada@example.org"]'
     )
     profile: str = Field(
-        default="", description=f"{', '.join(PROFILES)} or one of {SETTINGS_FILE}: its values come before the others"
+        default="", description=f"{', '.join(PROFILES)} or one of {SETTINGS_FILE}: its values replace others"
     )
-    failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
-    failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
+    failure_command: str | None = Field(
+        default=None,
+        description="command that is run after a run of Dagster failed, with a notice as JSON on standard input",
+    )
+    failure_url: SecretStr | None = Field(
+        default=None, description="address that a notice is posted to after a run of Dagster failed"
+    )
     ray_actors: int | None = Field(default=None, ge=1, description="actors without a GPU; default: as many as fit")
     ray_cpus: float = Field(default=1.0, gt=0, description="cores of each actor")
     ray_gpu_actors: int | None = Field(default=None, ge=0, description="actors with a GPU; default: as many as fit")

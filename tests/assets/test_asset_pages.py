@@ -123,7 +123,7 @@ def test_what_passed_checks_say() -> None:
     assert {name: good for name, (good, _) in said(FINE).items()} == {
         "coverage": "All 40 captions have a score",
         "in_range": "All 40 scores lie between 0 and 1: the least is 0.125, the greatest 1.000",
-        "not_constant": "Scores differ in every shard that has 20 or more (1 of 1)",
+        "not_constant": "Scores differ in every shard that has 20 or more (1 of 1 shards)",
         "inputs_fresh": "None of 40 captions was scored before its text or reference changed",
     }
     few = replace(FINE, n_samples=3, n_qa=1, n_ok=0, n_distinct=0, minimum=None, maximum=None)
@@ -144,7 +144,7 @@ def test_what_failed_checks_say() -> None:
     assert {name: bad for name, (_, bad) in said(broken).items()} == {
         "coverage": "1 of 40 captions failed and 2 of 40 captions lack a score",
         "in_range": "Scores lie outside 0 to 1 (the least is 0.125, the greatest 1.500)",
-        "not_constant": "All scores are the same: the model may be broken, or the captions equal",
+        "not_constant": "All scores are the same: the model may be broken, or all captions equal",
         "inputs_fresh": "2 of 40 captions were scored before their text or reference changed "
         "(run `reelsieve score` to score them again)",
     }

@@ -37,7 +37,7 @@ def test_good_metrics_are_loaded_in_order() -> None:
         ("class Worse(Exception):\n    def __str__(self): raise self\nraise Worse", "raises Worse"),
         ("other = 1", "raises AttributeError (module"),
         ("broken = 5", "is no scorer: it lacks metric, code_version, value_range"),
-        ("class broken(LetterScorer):\n    score = None", "is no scorer: score cannot be called"),
+        ("class broken(LetterScorer):\n    score = None", "is no scorer: its member score is no method"),
         ("class broken(LetterScorer):\n    metric = 'No Name'", "has metric name 'No Name', which is not at most 40"),
         ("class broken(LetterScorer):\n    metric = 7", "has metric name 7, which is not at most 40"),
         ("class broken(LetterScorer):\n    metric = 'vcs'", "has metric name 'vcs', which another metric has"),
@@ -48,27 +48,30 @@ def test_good_metrics_are_loaded_in_order() -> None:
         ("class broken(LetterScorer):\n    code_version = 2", "has code_version 2, which is no text"),
         ("class broken(LetterScorer):\n    value_range = (1, 0)", "has value_range (1, 0), which is no pair"),
         ("class broken(LetterScorer):\n    value_range = 1", "has value_range 1, which is no pair"),
-        ("class broken(LetterScorer):\n    settings = dict", "has settings that are no class of pydantic"),
+        (
+            "class broken(LetterScorer):\n    settings = dict",
+            "has settings that are no subclass of pydantic's BaseModel",
+        ),
         (
             "class Needy(BaseModel):\n    my_key: str\nclass broken(LetterScorer):\n    settings = Needy",
             "has the setting my_key without a default, which every command would need",
         ),
-        ("class broken(LetterScorer):\n    inputs = ('text',)", "has inputs that are no Input of reelsieve.metrics"),
-        ("class broken(LetterScorer):\n    inputs = ()", "has inputs that are no Input of reelsieve.metrics"),
+        ("class broken(LetterScorer):\n    inputs = ('text',)", "has inputs that are no list of at least one Input"),
+        ("class broken(LetterScorer):\n    inputs = ()", "has inputs that are no list of at least one Input"),
         (
             "class broken(LetterScorer):\n    inputs = (TEXT, TEXT)",
             "has inputs that cannot be used: a score needs at least one input and no name twice",
         ),
-        ("class broken(LetterScorer):\n    rests_on = (int,)", "has a rests_on with something that is no Source"),
+        ("class broken(LetterScorer):\n    rests_on = (int,)", "has an item in rests_on that is no subclass of Source"),
         ("class broken(LetterScorer):\n    rests_on = 5", "raises TypeError"),
         (
             "class broken(LetterScorer):\n    inputs = (replace(TEXT, tables=('nowhere',)),)",
-            "has an input that reads table 'nowhere', which no installed source has",
+            "has an input that reads table 'nowhere', which neither Reelsieve nor an installed source has",
         ),
         (
             "class Counts(LetterCounts):\n    asset = 'text_embedding'\n"
             "class broken(LetterScorer):\n    rests_on = (Counts,)",
-            "needs a source with asset 'text_embedding', which another source has",
+            "needs a source whose asset 'text_embedding' is also that of another source",
         ),
     ],
 )

@@ -347,14 +347,16 @@ def test_without_labels_a_sentence_says_what_to_do(engine: Engine, tmp_path: Pat
     others = [video for video in VIDEOS if video not in CHOSEN_ON]
     bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints())
     bench.verify(scorer())
-    nothing = "set has no labels on keypoints with verdicts: ingest keypoint_labels, then score with ecs; until then"
+    nothing = (
+        "set has no keypoint with both a label and a verdict: ingest keypoint_labels, then score with ecs; until then"
+    )
     assert refused(bench).startswith(nothing)
     assert refused(bench, part="all").startswith(nothing)
 
     bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=labels(others[:2]))
     assert refused(bench) == (
-        "none of the 10 labels of set lies in the fifth of the videos that thresholds are chosen on: calibrate on all "
-        "of them with --labels all"
+        "none of the 10 labels of set is in the fifth of the videos that thresholds are chosen on: use the labels of "
+        "all videos with --labels all"
     )
     calibrated(bench, part="all")
     before = in_force(bench)
@@ -376,12 +378,13 @@ def test_labels_wait_for_verdicts_that_are_complete(engine: Engine, tmp_path: Pa
     bench = Bench(engine, tmp_path)
     said = [candidate(f"{video} told", video, "One thing. Another thing.") for video in VIDEOS]
     bench.ingest(VIDEOS, captions=said, keypoints=keypoints(), keypoint_labels=labels())
-    assert "no labels on keypoints with verdicts" in refused(bench)
+    assert "no keypoint with both a label and a verdict" in refused(bench)
     bench.verify(scorer(), early_exit=True)
     assert {row.is_lower_bound for row in bench.verdicts(idle()).values()} == {True, False}
     for part in ("calibration", "all"):
         assert refused(bench, part=part) == (
-            "labelled keypoints of set have only lower bounds from an early exit: score it without early exit first"
+            "set has labelled keypoints with only a lower bound of their probability, from an early exit: score it "
+            "without --early-exit first"
         )
     bench.verify(scorer())
     assert dict(calibrated(bench).threshold_by_dimension) == by_metric(of(CHOSEN_ON))

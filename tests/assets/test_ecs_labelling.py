@@ -292,7 +292,9 @@ def test_without_a_judge_or_its_labels_a_sentence_says_so(bench: Bench) -> None:
         judged(bench, None)
     scorer = scorer_of(None)
     bench.run(scorer)
-    with pytest.raises(NoLabels, match="set has no labels of judge:rule on keypoints with verdicts: let it judge more"):
+    with pytest.raises(
+        NoLabels, match="set has no keypoint with both a label of judge:rule and a verdict: let it judge"
+    ):
         calibrate_thresholds(bench.engine, scorer, bench.dataset, "f1", "all", "judge:rule")
 
 

@@ -452,7 +452,7 @@ def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
     bench.ingest()
     assert len(list_samples_to_score(bench.engine, scorer, bench.dataset, 0)) == 1
     with pytest.raises(
-        MissingEvidence, match=r"The one video has no frames of demo encoder, the first is 'dark': materialise"
+        MissingEvidence, match=r"The one video has no frames embedded by demo encoder, such as 'dark': materialise"
     ):
         score_shard(bench.engine, scorer, bench.dataset, 0, run_id="early")
     bench.run(scorer)

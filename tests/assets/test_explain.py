@@ -101,7 +101,7 @@ def test_vcs_names_the_chunks_that_nobody_met(bench: Bench) -> None:
     for name, text in (("sas", "(SAS)"), ("nas", "(NAS)"), ("gas", "whole texts"), ("las", "chunk by chunk")):
         assert f"{text} {parts[name]:.4f}" in found.lines[1]
     assert found.lines[0] == f"reference longer: {' '.join(LONGER)}"
-    assert list(found.lines[2:]) == ["no chunk of the caption meets 3 of the reference: The cat runs away."]
+    assert list(found.lines[2:]) == ["no chunk of the caption matches chunk 3 of the reference: The cat runs away."]
     late = explained(bench, scorer, "late").explanation
     assert [(met[0], order) for _, met, order in meetings(late)] == [
         ("5", "expected at 1 to 2"),
@@ -204,7 +204,7 @@ def test_ecs_shows_every_keypoint_with_the_sentence_that_decided(engine: Engine,
     assert score.value == pytest.approx(2 / 3)
     assert list(score.explanation.lines) == [
         "2 of 3 keypoints covered; mode flat_micro",
-        "the prediction could not be read: the end is cut",
+        "the output of the caption's model could not be read: the end is cut",
     ]
     columns = ("covered", "p", "from", "label", "keypoint", "why")
     assert [tuple(row[name] for name in columns) for row in score.explanation.rows] == [
@@ -275,7 +275,7 @@ def test_a_score_by_other_settings_says_so(bench: Bench) -> None:
     now = vcs(vcs_lct=1.0)
     score = explained(bench, now, "shuffled")
     assert (score.value, score.status) == (rows["shuffled"].value, "ok")
-    said = ["no explanation: this score was made with other settings than the present ones. Set those again"]
+    said = ["no explanation: this score was made with settings that are no longer in force. Set them again"]
     assert (list(score.explanation.lines), list(score.explanation.rows)) == (said, [])
     bench.run(now)
     assert list(explained(bench, first, "shuffled").explanation.lines) == said

@@ -173,7 +173,7 @@ def test_explain_shows_every_question_with_key_answer_and_verdict(bench: Bench) 
     bench.run(scorer)
     explained = explain_score(bench.engine, scorer.metric, scorer, bench.dataset, "wrong")
     assert explained is not None
-    assert explained.explanation.lines[0] == "the video is given as notes"
+    assert explained.explanation.lines[0] == "the models see the video as notes"
     assert any(line.startswith("coverage 0.6667 (0.21 to 0.94): 2 of 3 right") for line in explained.explanation.lines)
     rows = [row for row in explained.explanation.rows if row["dimension"] == "factuality"]
     assert {row["verdict"] for row in rows} == {"right", "abstain"}

@@ -264,7 +264,7 @@ def test_views_have_their_columns_and_pages_no_such_metric(engine: Engine) -> No
 
 
 def test_no_function_can_take_their_names() -> None:
-    with pytest.raises(ReelsieveError, match="'cosine': sample_scores has another column"):
+    with pytest.raises(ReelsieveError, match="'cosine' is that of a column of sample_scores"):
         metric("cosine", version="1", value_range=(0, 1))
 
 

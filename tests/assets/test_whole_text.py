@@ -83,7 +83,7 @@ def test_a_sentence_is_shown_as_proof_only_if_it_proves(bench: Bench) -> None:
 
     by_words, proven, uncovered = explained(0.2), explained(0.6), explained(0.2, threshold=0.9)
     assert [row["why"] for row in by_words.rows] == ["words of the whole text: a, cat, jumps"]
-    assert by_words.lines[1] == "1 of them by words of the whole text, as no single sentence reaches p 0.34"
+    assert by_words.lines[1] == "1 of them covered by words of the whole text, since no single sentence reaches p 0.34"
     assert [row["why"] for row in proven.rows] == ["A cat jumps out."]
     assert [row["why"] for row in uncovered.rows] == ["nearest: A cat jumps out."]
     assert len(proven.lines) == len(uncovered.lines) == 1

@@ -74,7 +74,7 @@ def test_a_back_up_restores_all_of_it_into_another_home(home: Home, backup: Path
 
     same = other.run("db", "restore", str(backup))
     assert same.wait() == 0
-    assert "this back-up was restored here before; later data stays" in " ".join(same.stderr.split())
+    assert "this back-up was restored here before, so nothing was restored now" in " ".join(same.stderr.split())
     other.run("db", "dump", str(other.folder.parent / "newer")).wait()
     refused = other.run("db", "restore", str(other.folder.parent / "newer"))
     assert refused.wait() == 1

@@ -209,7 +209,7 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     # Where no labels are left, a sentence stands in the place of the table.
     done = run_command("calibrate", "-d", "tiny", "--labels", "all")
     text = " ".join(done.stdout.split())
-    assert "no labels are left to measure how good the thresholds are" in text
+    assert "how good the thresholds are was not measured" in text
     assert "majority" not in text
     assert newest_check()[0]
 
@@ -256,7 +256,9 @@ def test_calibrate_on_labels_of_a_judge(story: dict[str, Any]) -> None:
 
 def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> None:
     assert story["too early"].returncode == 1
-    assert story["too early"].stderr.strip() == (f"error: '{CAPTION}' has no score yet: reelsieve score --dataset tiny")
+    assert story["too early"].stderr.strip() == (
+        f"error: '{CAPTION}' has no score yet: run reelsieve score --dataset tiny"
+    )
     bare = write_manifest(tmp_path, n_videos=1, prefix="bare")
     (bare / "keypoint_labels.jsonl").unlink()
     assert run_command("ingest", str(bare), "-d", "bare").returncode == 0
@@ -264,7 +266,7 @@ def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> No
         (["explain", "nobody", "-d", "tiny"], "tiny has no sample 'nobody': reelsieve scores --dataset tiny lists"),
         (["explain", CAPTION, "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "nowhere"], "there is no dataset 'nowhere'"),
-        (["calibrate", "-d", "bare"], "bare has no labels on keypoints with verdicts: ingest keypoint_labels"),
+        (["calibrate", "-d", "bare"], "bare has no keypoint with both a label and a verdict: ingest keypoint_labels"),
         (["calibrate", "-d", "bare", "--judge"], "there is no judge of keypoints: name a chat model in REELSIEVE_ECS"),
     ):
         done = run_command(*arguments)

@@ -820,7 +820,7 @@ def test_a_report_is_made_without_the_models(run: Run, scored: dict[str, Any], t
     done = run("report", "-d", "cli", "--to", str(tmp_path / "out"), REELSIEVE_TEXT_ENCODER=str(tmp_path))
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "cannot be explained here" in page or "made with other settings" in page
+    assert "cannot be explained here" in page or "settings that are no longer in force" in page
 
 
 def test_a_broken_model_hides_no_score(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:

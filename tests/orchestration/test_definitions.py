@@ -335,7 +335,9 @@ def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
     thresholds = {row["dimension"]: row["threshold"] for row in report["thresholds"]}
     assert [row[:2] for row in rows] == [[escape_markdown(name), f"{value:.3f}"] for name, value in thresholds.items()]
     (check,) = evaluations("ecs_thresholds", "better_than_always_yes")[:1]
-    assert check.description == "No labels of other videos are left to compare with."
+    assert check.description == (
+        "F1 was not measured: no video has labels besides those that the thresholds were chosen on."
+    )
     assert set(thresholds) == set(DIMENSIONS)
     with get_installation().engine.connect() as connection:
         scored_at = connection.exec_driver_sql(

@@ -89,7 +89,7 @@ def test_status_in_an_empty_folder_starts_no_server(tmp_path: Path, monkeypatch:
     try:
         done = run_command("status")
         assert (done.returncode, done.stdout.partition(":")[0]) == (0, "no dataset yet")
-        assert "this finds no data in" in done.stderr
+        assert "this command finds no data in" in done.stderr
         assert run_command("status", "--json").stdout == "[]\n"
         assert list((tmp_path / "empty").iterdir()) == []
     finally:
@@ -103,7 +103,7 @@ def test_a_new_home_beside_another_one_is_said_where_no_server_runs(tmp_path: Pa
     (tmp_path / "b" / ".reelsieve" / "postgres" / "PG_VERSION").touch()
     note = explain_second_server(tmp_path / "c" / ".reelsieve", list)
     assert note == (
-        f"this makes a new home in {tmp_path}/c/.reelsieve, and there is one in {tmp_path}/a/.reelsieve: "
+        f"this command makes a new home in {tmp_path}/c/.reelsieve, and there is one in {tmp_path}/a/.reelsieve: "
         f"to use that, run the command in {tmp_path}/a, or set REELSIEVE_HOME={tmp_path}/a/.reelsieve"
     )
     named = tmp_path / "my home"

@@ -253,8 +253,12 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
     gone = {**good, "sample": [KEYS[0], "gone"]}
     elsewhere = {**good, "video": ["clip_01", "clip_00"]}
     for columns, name, sentence in [
-        ({"value": [1]}, "extra", "the table has no column that names samples, only 'value': name one column sample"),
-        ({"sample": ["a"]}, "extra", "the table has no column of numbers, only 'sample': name one column value"),
+        (
+            {"value": [1]},
+            "extra",
+            "the table has no column that names samples (columns: 'value'): name one column sample",
+        ),
+        ({"sample": ["a"]}, "extra", "the table has no column of numbers (columns: 'sample'): name one column value"),
         ({"sample": [], "value": []}, "extra", "the table has no rows"),
         ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is not a number"),
         ({**good, "value": [0.1, float("inf")]}, "extra", "row 2: value inf is not finite"),

@@ -109,7 +109,7 @@ def test_a_table_is_of_one_kind(listed: None, options: list[str], samples: list[
     done = run_command("scores", "-d", "both", *options)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[0] for line in done.stdout.splitlines() if line[:1] in "cp" and line[1:2].isdigit()] == samples
-    said = "only captions: question-answer pairs have values of another scale; --kind qa lists them"
+    said = "only captions are listed: values of question-answer pairs are on another scale; --kind qa lists them"
     assert (said in " ".join(done.stdout.split())) == is_said
 
 
@@ -125,7 +125,7 @@ def test_a_metric_without_any_value_is_left_out_with_the_reason(listed: None) ->
     assert [line.split()[2:] for line in lines[:4]] == [["evqa"], ["0.200"], ["0.100"], ["0.000"]]
     left_out = " ".join(" ".join(lines[4:]).split())
     assert left_out.startswith(
-        "left out, since no sample has a value: vcs (unscored, no reference, too short), vcs_short (unscored), "
+        "metrics left out, since no sample has a value: vcs (unscored, no reference, too short), vcs_short (unscored), "
     )
     pairs = " ".join(run_command("scores", "-d", "both", "--kind", "qa").stdout.split())
     assert "vcs (not applicable)" in pairs

@@ -32,7 +32,7 @@ from tests.orchestration.conftest import Installation, write_manifest
 
 pytestmark = pytest.mark.slow
 
-NOTHING_NEWER = "no dataset has newer scores than conclusions"
+NOTHING_NEWER = "no dataset has scores that are newer than its conclusions"
 
 
 @pytest.fixture(autouse=True)
@@ -152,8 +152,8 @@ def test_a_failed_ingest_is_tried_again_after_a_growing_pause_and_not_for_ever(
     let_pass(timedelta(days=9))
     assert tick(inbox)[0] == []
     assert (
-        f"inbox folder 'posted' failed {MAX_RUN_ATTEMPTS} times: it is tried again once it changed"
-        in capsys.readouterr().err
+        f"the ingest of inbox folder 'posted' failed {MAX_RUN_ATTEMPTS} times: it is tried again once a file in the "
+        "folder has changed" in capsys.readouterr().err
     )
 
     (folder / "dimensions.json").unlink()

@@ -91,8 +91,8 @@ def test_a_value_that_is_no_json_is_one_sentence(value: str) -> None:
     done = run_command("doctor", REELSIEVE_CHAT_PRICES=value)
     assert (done.returncode, done.stderr) == (
         1,
-        "error: environment variable REELSIEVE_CHAT_PRICES is not usable: it is not valid JSON; give money per million "
-        'tokens in and out by model, as JSON: {"model": [2.5, 10]}\n',
+        "error: environment variable REELSIEVE_CHAT_PRICES is not usable: it is not valid JSON; give prices per "
+        'million input and output tokens, by model, as JSON: {"model": [2.5, 10]}\n',
     )
 
 

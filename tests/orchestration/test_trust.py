@@ -299,7 +299,7 @@ def test_a_file_of_a_folder_sets_nothing_that_leads_outside(project: Path) -> No
     done = run("status", PGPASSWORD="secret")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"error: {path} sets {names}, which only a file that you trust may: read it, and if you trust it, run "
+        f"error: {path} sets {names}, which only a file that you trust may set: read it, and if you trust it, run "
         f"reelsieve config trust {path}\n"
     )
     assert not (project / "h").exists()

@@ -301,7 +301,7 @@ def test_another_folder_under_the_name_of_a_dataset_is_refused(tried: Done, tmp_
     done = run_command("try", str(tmp_path / "clips"))
     assert done.returncode == 2
     assert "dataset clips has videos of another folder" in done.stderr
-    assert "choose another name by --dataset" in done.stderr
+    assert "choose another name with --dataset" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_to_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

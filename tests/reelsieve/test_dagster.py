@@ -42,22 +42,28 @@ def test_both_are_there() -> None:
 @pytest.mark.parametrize(
     ("mine", "sentence"),
     [
-        (dg.Definitions(assets=[dg.AssetSpec("video")]), "asset video is yours and Reelsieve's: rename yours, or give"),
-        (of_job("scoring_job"), "job scoring_job is yours and Reelsieve's: rename yours"),
+        (
+            dg.Definitions(assets=[dg.AssetSpec("video")]),
+            "asset video is in your definitions and Reelsieve's: rename yours, or give",
+        ),
+        (of_job("scoring_job"), "job scoring_job is in your definitions and Reelsieve's: rename yours"),
         (
             dg.Definitions(schedules=[dg.ScheduleDefinition(name="score_missing", cron_schedule="@daily", target="*")]),
-            "schedule score_missing is yours",
+            "schedule score_missing is in your definitions",
         ),
         (
             dg.Definitions(sensors=[dg.AutomationConditionSensorDefinition("inbox", target="*")]),
-            "sensor inbox is yours",
+            "sensor inbox is in your definitions",
         ),
-        (dg.Definitions(resources={"curation": 1}), "resource curation is yours and Reelsieve's: rename yours"),
+        (
+            dg.Definitions(resources={"curation": 1}),
+            "resource curation is in your definitions and Reelsieve's: rename yours",
+        ),
         (
             dg.Definitions(
                 assets=[dg.AssetSpec("mine", partitions_def=dg.DynamicPartitionsDefinition(name=DATASETS.name))]
             ),
-            "dynamic partition set dataset is yours",
+            "dynamic partition set dataset is in your definitions",
         ),
         (definitions(), "asset agreement is in these definitions already: merge Reelsieve's only once"),
     ],

@@ -53,7 +53,7 @@ def test_it_is_given_what_its_parameters_name() -> None:
         (10**400, "failed", "mine returned inf, not 0 to 1"),
         (-(10**400), "failed", "mine returned -inf, not 0 to 1"),
         ("\ud800", "failed", "mine returned '\\ud800'"),
-        (Unshowable(), "failed", "mine returned what cannot be shown (RuntimeError): return a number"),
+        (Unshowable(), "failed", "mine returned an object that cannot be shown (RuntimeError): return a number"),
         (Outcome(None, "too_quiet", "half \ud800 and \x00"), "too_quiet", "half \\ud800 and \\x00"),
         (Outcome(None, "too_quiet", None), "too_quiet", "mine gives no reason"),
         (Outcome(10**400), "failed", "mine returned inf, not 0 to 1"),
@@ -96,7 +96,7 @@ def test_an_error_that_cannot_be_shown_costs_its_own_caption_a_value() -> None:
     rows = rs.score(pa.table({"caption": ["a", "b", "c"]}), picky)
     assert rows["mine"].to_pylist() == [0.5, None, None]
     assert rows["mine_reason"].to_pylist()[1:] == [
-        "mine raised Unshowable: what cannot be shown (RuntimeError)",
+        "mine raised Unshowable: an object that cannot be shown (RuntimeError)",
         "mine raised ValueError: half of a pair \\ud800 and \\x00",
     ]
 
@@ -122,7 +122,7 @@ def test_question_answer_pairs_are_not_its_business() -> None:
     [
         ("My metric", lambda text: 1, "metric name 'My metric': write at most 40 lower-case letters"),
         (3, lambda text: 1, "metric name 3"),
-        ("words", lambda text: 1, "metric name 'words': sample_scores has another column of this name"),
+        ("words", lambda text: 1, "metric name 'words' is that of a column of sample_scores already"),
         ("mine", lambda caption: 1, "metric mine: its function may have the parameters text, references, keypoints"),
         ("mine", lambda: 1, "not none"),
     ],
