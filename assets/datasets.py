@@ -87,8 +87,8 @@ def choose_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str
     {'demo:0002': 2}
     """
     if missing := sorted({*(numbers or ())} - {*range(dataset.n_shards)}):
-        last = f"0 to {dataset.n_shards - 1}" if dataset.n_shards > 1 else "only 0"
-        raise UnknownShard(f"dataset {dataset.name} has no shard {missing[0]}: it has {last}")
+        known = f"its shards are 0 to {dataset.n_shards - 1}" if dataset.n_shards > 1 else "its only shard is 0"
+        raise UnknownShard(f"dataset {dataset.name} has no shard {missing[0]}: {known}")
     return {key: shard for shard, key in enumerate(list_shard_keys(dataset)) if numbers is None or shard in numbers}
 
 
@@ -133,7 +133,9 @@ def _explain_change(engine: Engine, dataset: Dataset) -> str | None:
     except DBAPIError:
         return None  # the database went away, which is another error
     if now is None:
-        return f"dataset {name!r} was dropped meanwhile: to have it again, reelsieve ingest FOLDER --dataset {name}"
+        return (
+            f"dataset {name!r} was dropped meanwhile: to store it again, run reelsieve ingest FOLDER --dataset {name}"
+        )
     if now != name:
         return f"dataset {name!r} was renamed to {now!r} meanwhile: use the new name; all stored data is kept"
     return None

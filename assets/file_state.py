@@ -70,16 +70,16 @@ def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileSta
         # Ingest stores paths without links, so a link on this path was made later and may lead anywhere.
         target = Path(uri).resolve(strict=True)
         if target != Path(uri):
-            raise IngestedFileChanged(f"a link leads to {target} since it was ingested")
+            raise IngestedFileChanged(f"the path leads to {target} through a link made since it was ingested")
         status = target.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise IngestedFileChanged("this is not a regular file any more")
+            raise IngestedFileChanged("it is not a regular file any more")
         state = FileState.build_from_stat(status)
         if not state.matches(stored) and not has_content(target, state, stored, sha256):
             raise IngestedFileChanged("the file has changed since it was ingested")
         return state
     except RuntimeError as error:  # how pathlib before Python 3.13 reports links in a circle
-        raise IngestedFileChanged("a link leads nowhere since it was ingested") from error
+        raise IngestedFileChanged("the path leads nowhere, through a link made since it was ingested") from error
     except OSError as error:
         raise IngestedFileChanged((error.strerror or str(error)).lower()) from error
 

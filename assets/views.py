@@ -24,7 +24,7 @@ views = [
         ["sample", *_SCORES],
     ),
     _build_view(
-        "current_score", "Every score with the present state of its inputs; a stale one has no value.", _SCORES
+        "current_score", "Every score, and whether its inputs have changed since; a stale score has no value.", _SCORES
     ),
     _build_view(
         "score_history",

@@ -117,7 +117,7 @@ class _Feed:
         self.record.append(line)
         self.size += len(line.data)
         if not line.is_whole or self.size > MAX_ROW_BYTES:
-            self.fault = Reject("too_long", f"a record may have {MAX_ROW_BYTES} bytes: close its quotes")
+            self.fault = Reject("too_long", f"the record has more than {MAX_ROW_BYTES} bytes: close its quotes")
             raise csv.Error
         try:
             text = line.data.decode("utf-8")
@@ -156,8 +156,8 @@ def _read_records(file: ByteReader, separator: str) -> Iterator[tuple[int, list[
 
 def _explain_csv_error(error: csv.Error) -> Reject:
     if "field limit" in str(error):
-        return Reject("too_long", f"a cell may have {csv.field_size_limit()} characters: close its quotes")
-    return Reject("csv_invalid", f"not valid CSV ({error}): close quotes, write inner ones twice")
+        return Reject("too_long", f"a cell has more than {csv.field_size_limit()} characters: close its quotes")
+    return Reject("csv_invalid", f'not valid CSV ({error}): close every quote, and write "" for a quote inside a cell')
 
 
 def _parse_fields(field_types: Mapping[str, type], header: list[str], cells: list[str]) -> dict[str, Any] | Reject:

@@ -82,7 +82,7 @@ def _find_value_fault(value: Any, *, texts_are_safe: bool = False) -> Reject | N
                 if not math.isfinite(item):
                     return _explain_number(item)
             elif kind is not int and kind is not bool and item is not None:
-                return Reject("wrong_type", f"holds a {kind.__name__}: use what JSON can write")
+                return Reject("wrong_type", f"holds a {kind.__name__}, which JSON cannot write: give text or a number")
         if not deeper:
             return None
         level = deeper
@@ -102,7 +102,7 @@ def _explain_character(text: str) -> Reject:
 def _explain_number(number: float) -> Reject:
     if math.isnan(number):
         return Reject("nan", "holds NaN: give a number or leave the field out")
-    return Reject("not_finite", "holds a number that is not finite: give a smaller one")
+    return Reject("not_finite", "holds a number that is not finite: give a finite one")
 
 
 def drop_zero_sign(number: float | str) -> float:

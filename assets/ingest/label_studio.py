@@ -58,7 +58,10 @@ def _parse_ratings(task: Any) -> Iterator[dict[str, Any] | Reject]:
     data, annotations = task.get("data"), task.get("annotations", [])
     sample = data.get("sample") if isinstance(data, dict) else None
     if not isinstance(sample, str):
-        yield Reject("missing_field", "a task has no 'sample' in its data: export tasks with --format label-studio")
+        yield Reject(
+            "missing_field",
+            "a task has no 'sample' in its data: make the tasks with reelsieve export --format label-studio",
+        )
         return
     if not isinstance(annotations, list):
         yield Reject("wrong_type", f"field 'annotations' is {format_value(annotations)}: {_REMEDY}, not as JSON-MIN")

@@ -64,6 +64,6 @@ def list_table_files(folder: Path) -> dict[str, Path]:
         if paths:
             paths_by_kind[kind] = paths[0]
         elif table.is_required:
-            own_data = f", or let reelsieve init {folder} make a manifest of what lies there" if kind == "video" else ""
+            own_data = f", or let reelsieve init {folder} make a manifest of the data in it" if kind == "video" else ""
             raise ManifestError(f"{folder}: table {name} is missing: add {name}.jsonl, .csv or .parquet{own_data}")
     return paths_by_kind

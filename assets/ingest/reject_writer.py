@@ -11,6 +11,7 @@ from assets.ingest.hygiene import format_raw_row
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import RawRow
 from assets.media.address import hide_address_credentials, hide_credentials, is_address
+from assets.reports.text import format_count
 from db.manifest.rejects import RejectRow
 from db.manifest.store import IngestStore
 
@@ -50,7 +51,8 @@ class RejectWriter:
             n_unlisted = self._counts[code] - MAX_ROWS_PER_CODE
             reason = reject.reason
             if n_unlisted > 1:
-                reason += f" (and {n_unlisted - 1} rows more with code {code}, which are counted here and not listed)"
+                more = format_count(n_unlisted - 1, "more row")
+                reason += f" (and {more} with code {code}, counted here and not listed)"
             records.append(_build_reject_row(row, code, reason, n_unlisted))
         self.store.store_rejects(records)
 

@@ -74,11 +74,11 @@ CODES: dict[Code, str] = {
     "file_missing": "The file of a video does not exist.",
     "not_a_file": "The path of a video names something that is not a regular file.",
     "not_a_video": "The file of a video contains no video.",
-    "media_unavailable": "The file of a video is in a store or below a root that cannot be reached.",
+    "media_unavailable": "The file of a video is in a store or media root that cannot be reached.",
     "duplicate_conflict": "The id exists already with other content.",
     "dangling_reference": "The row points to an id that does not exist.",
     "mismatched_video": "The keypoint and the caption of a label belong to different videos.",
-    "segment_index_out_of_range": "The reference has no segment of this index.",
+    "segment_index_out_of_range": "No reference of the video has a segment with this index.",
     "segment_outside_clip": "A segment ends after the end of the video.",
     "database_refused": "The database cannot store the row; the reason quotes its message.",
 }

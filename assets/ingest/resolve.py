@@ -279,5 +279,5 @@ def _find_segment_fault(segments: list[dict[str, Any]] | None, duration_s: float
 
 def _reject_other_role(row: CaptionRow) -> Reject:
     other = "candidate" if row.role == "reference" else "reference"
-    reason = f"caption_id {row.caption_id!r} is already a {other}: give the {row.role} an id of its own"
+    reason = f"caption_id {row.caption_id!r} already belongs to a {other}: give the {row.role} an id of its own"
     return Reject("duplicate_conflict", reason)

@@ -91,7 +91,7 @@ class _ManifestRow(BaseModel):
 def _require_segment_order(segment: CaptionSegment) -> CaptionSegment:
     if segment["end_s"] < segment["start_s"]:
         times = {"start": segment["start_s"], "end": segment["end_s"]}
-        raise PydanticCustomError("segment_order", "runs from {start} s to {end} s: end it later", times)
+        raise PydanticCustomError("segment_order", "runs from {start} s to {end} s: give a later end", times)
     return segment
 
 
@@ -137,7 +137,9 @@ class CaptionRow(_ManifestRow):
     @model_validator(mode="after")
     def _candidates_name_their_system(self) -> CaptionRow:
         if self.role == "candidate" and "system" not in self.model_fields_set:
-            raise PydanticCustomError("missing_field", "field 'system' is missing: say who wrote it")
+            raise PydanticCustomError(
+                "missing_field", "field 'system' is missing: name the model or person that wrote the caption"
+            )
         return self
 
     @model_validator(mode="after")

@@ -105,7 +105,8 @@ class RowWriter:
             return
         row_id = " / ".join(table.list_id_values(row))
         reason = (
-            f"id {row_id!r} came before in this ingest with other content: the first row is kept; remove one of them"
+            f"id {row_id!r} was used earlier in this ingest with other content: the first row is kept; remove one of "
+            "the two"
         )
         refused.append((raw, Reject("duplicate_conflict", reason)))
 

@@ -19,7 +19,7 @@ _HOST_IS = {
     "gs": "a bucket",
     "https": "a server",
     "http": "a server",
-    "root": "a root of small letters",
+    "root": "a media root in small letters",
 }
 # A user or password; a password may hold a slash, and a port is none.
 _USER = re.compile(r"://([^/?#]*@|[^/?#]*:(?![0-9]{1,5}/)[^?#]*@)")
@@ -80,11 +80,9 @@ def parse_address(text: str) -> Address:
     if _USER.search(text):
         raise AddressRefused("it holds a user or a password: take them out, credentials come from the environment")
     if "?" in path or "#" in path or text[len(matched[1]) + 3 + len(host) :][:1] in ("?", "#"):
-        raise AddressRefused(
-            "it has a ? or a #, behind which a signature may stand: give the plain address of the file"
-        )
+        raise AddressRefused("it has a ? or a #, which may begin a signature: give the plain address of the file")
     if not _HOSTS[scheme].fullmatch(host):
-        raise AddressRefused(f"the part behind {scheme}:// does not name {_HOST_IS[scheme]}")
+        raise AddressRefused(f"the part after {scheme}:// does not name {_HOST_IS[scheme]}")
     if not path or path.endswith("/") or _CONTROL.search(path):
         raise AddressRefused("it names no file")
     return Address(scheme, host.lower() if scheme in ("http", "https") else host, path)

@@ -100,7 +100,9 @@ class MediaCache:
             nonlocal n_written, reserved
             n_written += len(block)
             if size_bytes is not None and n_written > size_bytes:
-                raise MediaUnavailable("trouble", f"it gives more than the {size_bytes} bytes that were announced")
+                raise MediaUnavailable(
+                    "trouble", f"the server sent more than the {size_bytes} bytes that it announced: try again later"
+                )
             if n_written > reserved:
                 wanted = max(n_written, min(reserved + step, self.max_bytes)) if size_bytes is None else size_bytes
                 self._reserve(file, reserved, wanted)
@@ -110,7 +112,10 @@ class MediaCache:
 
         read(write)
         if size_bytes is not None and n_written < size_bytes:
-            raise MediaUnavailable("trouble", f"it gives {n_written} of the {size_bytes} bytes that were announced")
+            raise MediaUnavailable(
+                "trouble",
+                f"the server sent only {n_written} of the {size_bytes} bytes that it announced: try again later",
+            )
         file.flush()
         file.truncate(n_written)
         os.fsync(file.fileno())
@@ -145,7 +150,7 @@ class MediaCache:
     def _reserve(self, file: BinaryIO, reserved: int, wanted: int) -> None:
         """Lengthen a part to `wanted` bytes as soon as there is room, so that other processes count them too."""
         if wanted > self.max_bytes:
-            raise MediaUnavailable("trouble", f"it does not fit the media cache: raise {self._remedy()}")
+            raise MediaUnavailable("trouble", f"the file does not fit the media cache: raise {self._remedy()}")
         ends = time.monotonic() + LONGEST_WAIT_S
         while not self._grow(file, wanted - reserved, wanted):
             # Two parts that wait for more, each with room that the other needs, would wait for ever.

@@ -16,10 +16,10 @@ _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or a role that may read it",
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS to an account that may read it",
 }
-_NO_SIGN_IN = "the address does not say how to sign in: put a copy where this machine may read it"
+_NO_SIGN_IN = "put a copy where it can be read without signing in"
 _SIGN_IN = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "PermissionError")
 _ASTRAY = ("InvalidURL", "TooManyRedirects", "RedirectClientError")
-CHANGED_MEANWHILE = "it changed while it was read: run the same command again when nothing writes to it any more"
+CHANGED_MEANWHILE = "the file changed while it was read: run the same command again when nothing writes to it any more"
 
 
 class MediaUnavailable(Exception):
@@ -55,7 +55,10 @@ def explain_store_error(address: Address, error: BaseException) -> MediaUnavaila
     if status in (401, 403) or names.intersection(_SIGN_IN):
         return MediaUnavailable("trouble", f"no permission to read it: {_CREDENTIALS.get(address.scheme, _NO_SIGN_IN)}")
     if names.intersection(_ASTRAY):
-        return MediaUnavailable("trouble", "it leads to an address that cannot be read: give the file's own address")
+        return MediaUnavailable(
+            "trouble",
+            "the address is invalid, or redirects to an address that cannot be read: give the file's own address",
+        )
     if status is not None:
         return MediaUnavailable("trouble", f"the server answers with status {status}: try again later")
     why = type(chain[1] if is_cause_hidden(error) else error).__name__

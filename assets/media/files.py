@@ -80,7 +80,7 @@ def hold_ingested_file(video: Any) -> Iterator[Path]:
 
 
 def _with_remedy(reason: str, video: Any) -> str:
-    return f"{reason}: put it back or ingest the folder of {video.key} again"
+    return f"{reason}: put the file back or ingest the folder of video {video.key} again"
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def _hold_unchanged_file(path: Path, stored: FileState, content: bytes) -> Itera
     except OSError:
         is_still = False  # gone, or out of reach: what was read cannot be trusted either
     if not is_still:
-        raise IngestedFileChanged(f"{_CHANGED}, while it was read")
+        raise IngestedFileChanged("the file changed while it was read")
 
 
 @contextmanager

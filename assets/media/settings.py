@@ -31,18 +31,24 @@ class MediaSettings(BaseSettings):
     media_private_networks: tuple[IPv4Network | IPv6Network, ...] = Field(
         default=(), description='private networks that videos may come from, as JSON: ["10.2.0.0/16"]'
     )
-    media_cache: Path | None = Field(default=None, description="folder of copies; empty: `media` in the home folder")
-    media_patience_s: float = Field(
-        default=30.0, gt=0, description="seconds that a server may take to say what it has, and to send each MiB of it"
+    media_cache: Path | None = Field(
+        default=None, description="folder for copies of remote videos; empty: `media` in the home folder"
     )
-    media_cache_gb: float = Field(default=20.0, gt=0, description="the most that the copies may take, in 10^9 bytes")
+    media_patience_s: float = Field(
+        default=30.0, gt=0, description="seconds that a server may take to answer, and to send each MiB of a file"
+    )
+    media_cache_gb: float = Field(
+        default=20.0, gt=0, description="the most space that copies of remote videos may take, in 10^9 bytes"
+    )
 
     @field_validator("media_roots")
     @classmethod
     def _check_places(cls, roots: dict[str, str]) -> dict[str, str]:
         for name, place in roots.items():
             if not _ROOT_NAME.fullmatch(name):
-                raise ValueError(f"the name {name!r} is no word of small letters, digits, _ and -")
+                raise ValueError(
+                    f"the name {name!r} must begin with a small letter and have only small letters, digits, _ and -"
+                )
             if "://" not in place and not Path(place).is_absolute():
                 raise ValueError(f"the place of {name} is neither an absolute path nor a URL")
             if "://" in place:
@@ -66,4 +72,4 @@ def _check_prefix(name: str, place: str) -> None:
             return
     except AddressRefused as refused:
         raise ValueError(f"the place of {name} cannot be used: {refused}") from None
-    raise ValueError(f"the place of {name} is a root itself")
+    raise ValueError(f"the place of {name} begins with root://, and must be a folder or the URL of a store")

@@ -55,7 +55,7 @@ class ObjectStore:
             address, system._info(_format_name(address), **_choose_look_options(address)), self._patience
         )
         if info.get("type") == "directory":
-            raise MediaUnavailable("missing", "there is no such object, only others below this name")
+            raise MediaUnavailable("missing", "there is no object of this name, only a folder")
         # Google's etag also changes with an object's metadata; its MD5 is that of the bytes.
         etag = info.get("md5Hash") or info.get("ETag") or info.get("etag") or None
         # A weak etag stays the same where the bytes change and the meaning does not.
@@ -81,7 +81,11 @@ class ObjectStore:
                 if came >= BLOCK_BYTES:
                     left, came = self._patience, 0
                 if time.monotonic() > ends:
-                    raise MediaUnavailable("trouble", f"it has not ended after {LONGEST_UNANNOUNCED_S:.0f} s")
+                    raise MediaUnavailable(
+                        "trouble",
+                        f"the download has not ended after {LONGEST_UNANNOUNCED_S:.0f} s, and the server does not give "
+                        "the file's size: try again later, or put a copy on another server",
+                    )
         finally:
             self._wait_for_answer(address, blocks.aclose(), self._patience)
 
@@ -105,7 +109,7 @@ class ObjectStore:
         except asyncio.TimeoutError:
             raise MediaUnavailable(
                 "trouble",
-                f"the server is too slow, {self._patience:g} s are the most for a look and for each MiB of a file: try "
+                f"the server is too slow, since it took more than {self._patience:g} s to answer or to send a MiB: try "
                 "again later, or raise REELSIEVE_MEDIA_PATIENCE_S",
             ) from None
         except Exception as error:

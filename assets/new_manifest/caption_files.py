@@ -21,7 +21,7 @@ from assets.new_manifest.videos import VideoRegistry
 
 # One byte more than the limit shows a file that is too long.
 MAX_READ_BYTES = MAX_ROW_BYTES + 1
-_LESS = "a caption in a file that counts less: .txt counts before .json, .vtt and .srt"
+_LESS = "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)"
 # The name of a file's text among the fields of JSON objects of the same video.
 _TEXT = "the text of the file"
 _TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
@@ -64,7 +64,9 @@ def read_captioned_videos(
     for video in folder.list_files("video"):
         paths = files.get(drop_suffix(video), [])
         if paths and videos_of[drop_suffix(video)] > 1:
-            findings.add_guess("videos whose names only differ in the suffix have the same captions")
+            findings.add_guess(
+                "videos whose names differ only in the suffix all get the captions of their shared caption files"
+            )
         contents = [
             CaptionFile(path, PurePosixPath(path).suffix.lower(), data)
             for path in paths

@@ -13,6 +13,7 @@ from assets.ingest.rejects import CODES
 from assets.ingest.rows import CaptionRow
 from assets.new_manifest.extract import MediaBytes
 from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
+from assets.reports.text import format_count
 
 # Names in the order of trust; small and capital letters are alike.
 VIDEO_NAMES = (
@@ -130,11 +131,11 @@ def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
     listed = ", ".join(repr(name) for name in names)
     if columns.video is None:
         raise NoManifest(
-            f"{where}: no column is known to hold the videos. It has {listed}: name one with --video-column"
+            f"{where}: no column was recognised as the one of videos: choose one of {listed} with --video-column"
         )
     if not columns.has_video_and_text:
         raise NoManifest(
-            f"{where}: no column is known to hold the captions. It has {listed}: name one with --caption-column"
+            f"{where}: no column was recognised as the one of captions: choose one of {listed} with --caption-column"
         )
 
 
@@ -181,7 +182,7 @@ def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, fi
         if isinstance(parsed_list := strict_json.parse_json(value), list):
             parsed[column] = parsed_list
         elif _LIST.fullmatch(value):
-            findings.leave_out("a list that is not valid JSON: write it as JSON", f"{where}: {column}")
+            findings.leave_out("a cell with a list that is not valid JSON: write it as JSON", f"{where}: {column}")
             del parsed[column]
     return parsed
 
@@ -216,7 +217,7 @@ def _parse_texts(
             yield from _parse_texts(item, base, column_names, where, findings)
     elif isinstance(value, dict) and (columns := guess_columns(value, column_names, is_caption_file=True)).has_text:
         findings.add_guess(
-            f"captions of objects in field {columns.caption or columns.candidates or columns.reference!r}"
+            f"captions in field {columns.caption or columns.candidates or columns.reference!r} of JSON objects"
         )
         yield from parse_row_captions(value, columns, where, findings, base)
     elif value is not None:
@@ -237,11 +238,16 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str,
         if name in taken or value is None:
             continue
         if isinstance(value, MediaBytes):
-            findings.leave_out(f"column {name!r}: files have no place in a manifest", where)
+            findings.leave_out(
+                f"column {name!r}, since its cells hold files, which a manifest's tables cannot hold", where
+            )
         elif name in _OWN_FIELDS:
-            findings.leave_out(f"column {name!r}: a manifest has a field of this name with another meaning", where)
+            why = f"column {name!r}, since a manifest has a field of this name with another meaning: rename the column"
+            findings.leave_out(why, where)
         elif (fault := hygiene.find_fault({name: value})) is not None:
-            findings.leave_out(f"a value of another field ({fault.code}): {CODES[fault.code]}", f"{where}: {name}")
+            findings.leave_out(
+                f"a value that ingest would refuse ({fault.code}): {CODES[fault.code]}", f"{where}: {name}"
+            )
         else:
             kept[name] = value
             if name.strip().lower() in RATING_NAMES:
@@ -264,7 +270,9 @@ def _add_ratings(
         elif isinstance(value, list) and len(values) == len(places):
             by_place = {place: [number] for place, number in zip(places, values, strict=True)}
         else:
-            findings.leave_out(f"ratings in column {column!r} of a row with {len(places)} candidates", where)
+            remedy = ": give a list with one rating for each candidate"
+            row = f"a row with {format_count(len(places), 'candidate')}{remedy if places else ''}"
+            findings.leave_out(f"ratings in column {column!r} of {row}", where)
             continue
         for place, numbers in by_place.items():
             before = captions[place].ratings
@@ -299,7 +307,9 @@ def _parse_role(
     if role == "reference":
         return "reference"
     if role is not None and role != "candidate":
-        findings.leave_out("a role that is neither 'reference' nor 'candidate': its caption is a candidate", where)
+        findings.leave_out(
+            "a role that is neither 'reference' nor 'candidate': the caption counts as a candidate", where
+        )
         return "candidate"
     return base.role if role is None else "candidate"
 
@@ -307,7 +317,7 @@ def _parse_role(
 def _parse_segments(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> Any:
     value = _find_cell(fields, columns.segments)
     if value is not None and not isinstance(value, list):
-        findings.leave_out("segments that are not a list", where)
+        findings.leave_out("segments that are not a list: the caption is kept without them", where)
         return None
     return value
 
@@ -316,7 +326,8 @@ def _parse_id(fields: Mapping[str, Any], column: str | None, where: str, finding
     value = _find_cell(fields, column)
     parsed = parse_id(value)
     if parsed is None and value is not None and not (isinstance(value, str) and is_blank_text(value)):
-        findings.leave_out(f"a value of column {column!r} that is neither text nor a whole number", where)
+        why = f"a value of column {column!r} that is neither text nor a whole number: the caption is kept without it"
+        findings.leave_out(why, where)
     return parsed
 
 

@@ -58,7 +58,7 @@ def read_csv_table(
         if isinstance(row, dict):
             for name in numbers & row.keys():
                 if row[name].lower() == _NAN:
-                    findings.leave_out("a cell that says nan in a column of numbers", f"{path.name}:{number}: {name}")
+                    findings.leave_out("a cell with nan in a column of numbers", f"{path.name}:{number}: {name}")
                     del row[name]
                 else:
                     row[name] = strict_json.parse_json(row[name].replace(",", "."))
@@ -89,5 +89,5 @@ def _list_numeric_columns(rows: Iterable[dict[str, Any] | Reject], names: list[s
         if name in is_clear:
             findings.add_guess(f"numbers of column {name!r} have a decimal comma")
         else:
-            findings.add_guess(f"column {name!r} stays text: its commas may stand before decimals or between thousands")
+            findings.add_guess(f"column {name!r} stays text, since its commas may mark decimals or thousands")
     return (plain | with_commas & is_clear) & filled

@@ -133,7 +133,9 @@ class VideoExtractor:
             for part in path.split("/")
         )
         if not is_plain:
-            self.findings.leave_out("a video whose name leads out of the folder or cannot be written", ascii(path))
+            self.findings.leave_out(
+                "a video whose name leads out of the folder or cannot be a file's name", ascii(path)
+            )
         return is_plain
 
     def stage_video(self, content: VideoStream, size: int, name: str) -> StagedVideo:
@@ -193,7 +195,9 @@ class VideoExtractor:
                 continue
             if not os.path.lexists(self.target / VIDEO_FOLDER / path) or self._has_same_content(path, staged):
                 if n > 1:
-                    self.findings.add_guess("videos with the same name and other content get a number, as in NAME_2")
+                    self.findings.add_guess(
+                        "videos with the same name and different content get a number, as in NAME_2"
+                    )
                 return path
 
     def _has_same_content(self, path: str, staged: StagedVideo) -> bool:
@@ -211,7 +215,7 @@ class VideoExtractor:
         if os.path.lexists(file):
             return True
         if not Path(os.path.realpath(file.parent)).is_relative_to(os.path.realpath(self.target)):
-            raise NoManifest(f"{file.parent}: a link leads out of {self.target}: remove it")
+            raise NoManifest(f"{file.parent} leads out of {self.target} through a link: remove the link")
         made: list[Path] = []
         try:
             create_folders(file.parent, made)
@@ -262,4 +266,4 @@ def _write_chunk(to: BinaryIO, target: Path, chunk: bytes) -> None:
 
 
 def _build_write_error(path: Path, error: OSError) -> NoManifest:
-    return NoManifest(f"{path}: cannot be written ({error.strerror}): mend it, or give another folder with --to")
+    return NoManifest(f"{path}: cannot be written ({error.strerror}): correct this, or give another folder with --to")

@@ -130,7 +130,7 @@ class SourceFolder:
         """Return whether an entry is a regular file inside the folder, under a name that a manifest can write."""
         try:
             if entry.is_symlink() and entry.is_dir():
-                self.findings.leave_out("a link to a folder, which is not followed: give the folder itself", file)
+                self.findings.leave_out("a link to a folder, which is not followed: put the folder itself there", file)
                 return False
         except OSError:
             pass  # a loop of links, which the next look refuses

@@ -49,19 +49,19 @@ _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
     "captions": {
         "video": "a video without a caption file",
         "caption": "a caption file without a video",
-        "table": "a table, since the videos have caption files: name the table to read it",
+        "table": "a table that was not read, since the caption files are used: to use it instead, give its path",
         "other": _OTHER,
     },
     "tables": {
         "video": "a video without a caption in a table",
-        "caption": "a caption file, since a table has the captions",
-        "table": "a table without columns of videos and captions",
+        "caption": "a caption file that was not read, since the captions come from a table",
+        "table": "a table without a column of videos or without one of captions",
         "other": _OTHER,
     },
     "shards": {
-        "video": "a video, since tar shards have the videos",
-        "caption": "a caption file, since tar shards have the captions",
-        "table": "a table, since the folder has tar shards: name the table to read it",
+        "video": "a video file that was not read, since the videos come from tar shards",
+        "caption": "a caption file that was not read, since the captions come from tar shards",
+        "table": "a table that was not read, since the tar shards are used: to use it instead, give its path",
         "other": _OTHER,
     },
 }
@@ -156,8 +156,9 @@ def _explain_no_video(source: Path, recognised: _Source, findings: Findings) -> 
     errors = [reason.removeprefix(UNREADABLE_TABLE) for reason in findings.left_out]
     if errors and all(reason.startswith(UNREADABLE_TABLE) for reason in findings.left_out):
         return "; ".join(errors)
-    left_out = findings.format_left_out() or "it is empty"
-    return f"{source}: no video with a caption in {recognised.description}: {left_out}"
+    reasons = findings.format_left_out()
+    left_out = f"left out: {reasons}" if reasons else "it is empty"
+    return f"{source}: no video with a caption in {recognised.description}; {left_out}"
 
 
 def require_source(source: Path) -> Path:
@@ -229,8 +230,9 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
     left_out = f" (left out: {reasons})" if reasons else ""
     if n := len(listing.list_files("video")):
         raise NoManifest(
-            f"{source}: {format_count(n, 'video')} and no captions: put clip.txt, .json, .vtt or .srt next to clip.mp4 "
-            f"or a table with columns video and caption into the folder{left_out}"
+            f"{source}: {format_count(n, 'video')} and no captions: put a caption file such as clip.txt, .json, .vtt "
+            "or .srt next to clip.mp4, or put a table with columns video and caption into the folder"
+            f"{left_out}"
         )
     raise NoManifest(
         f"{source}: no videos with caption files, no table ({', '.join(TABLE_SUFFIXES)}) and no tar shards: "
@@ -244,9 +246,11 @@ def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -
         return _Source("a WebDataset shard", shards.read_videos([source.name]), {})
     if kind == "table":
         return _Source("a table", tables.read_videos(source.name), {"video": _UNREAD_REASONS["tables"]["video"]})
-    what = "a video, so give its folder" if is_video_name(source.name) else "neither a table nor a tar shard"
+    if is_video_name(source.name):
+        raise NoManifest(f"{source}: it is a single video: give the folder that holds it")
+    suffixes = ", ".join((*TABLE_SUFFIXES, *SHARD_SUFFIXES))
     raise NoManifest(
-        f"{source}: it is {what}: give a folder, or a file {', '.join((*TABLE_SUFFIXES, *SHARD_SUFFIXES))}"
+        f"{source}: it is neither a table nor a tar shard: give a folder, or a file that ends in one of {suffixes}"
     )
 
 
@@ -276,7 +280,9 @@ def _check_rating_columns(
     yield from videos
     for column in column_names.ratings:
         if column.strip().lower() not in findings.rating_columns:
-            raise NoManifest(f"{source}: no row with a caption has a column {column!r} of ratings: see --rating")
+            raise NoManifest(
+                f"{source}: no row with a caption has the column {column!r} that --rating names: check its name"
+            )
 
 
 def _tell_progress(videos: Iterable[CaptionedVideo], tell: Tell) -> Iterator[CaptionedVideo]:

@@ -13,7 +13,7 @@ from assets.ingest.files import OpenFile, open_file
 from assets.ingest.json_lines import list_nonblank_lines, parse_fields
 from assets.ingest.lines import read_blocks
 from assets.ingest.paths import PathRejected, resolve_inside
-from assets.ingest.rejects import ManifestError, Reject
+from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.new_manifest.arrow_tables import read_arrow_column_names, read_arrow_rows
 from assets.new_manifest.columns import (
     ColumnNames,
@@ -77,9 +77,9 @@ class TableReader:
                 file.rewind()
                 for number, content in _read_rows(file, path, columns, self.findings):
                     if isinstance(content, Reject):
-                        remedy = ": save the file as UTF-8" if content.code == "invalid_utf8" else ""
+                        why = "save the file as UTF-8" if content.code == "invalid_utf8" else CODES[content.code]
                         self.findings.leave_out(
-                            f"a row that cannot be read ({content.code}){remedy}", f"{table}:{number}"
+                            f"a row that cannot be read ({content.code}): {why}", f"{table}:{number}"
                         )
                     elif (video := self._build_video(content, columns, table, number)) is not None:
                         yield video

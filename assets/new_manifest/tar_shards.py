@@ -95,7 +95,7 @@ class TarShardReader:
         free = extractor.measure_free_bytes(extractor.target)
         if size > free + sum(os.stat(there / video).st_size for video in earlier):
             raise NoManifest(
-                f"{folder}: its videos take up to {size / 1e9:.1f} GB outside the shards, and {extractor.target} has "
+                f"{folder}: its unpacked videos take up to {size / 1e9:.1f} GB, and {extractor.target} has "
                 f"{free / 1e9:.1f} GB free: make room, or give another folder with --to"
             )
 
@@ -132,13 +132,13 @@ class TarShardReader:
         """Return whether a member is an ordinary file; else it is left out, unless it is a folder."""
         name = f"{shard}: {member.name}"
         if member.isreg() and member.issparse():
-            self.findings.leave_out("a sparse member of a shard: pack it without holes", name)
+            self.findings.leave_out("a sparse file in a shard: pack it without holes", name)
         elif member.isreg() and _HIDDEN.search(member.name):
-            self.findings.leave_out("a hidden member of a shard", name)
+            self.findings.leave_out("a hidden file in a shard", name)
         elif member.isreg():
             return True
         elif not member.isdir():
-            self.findings.leave_out("a member of a shard that is not a regular file", name)
+            self.findings.leave_out("an entry of a shard that is not a regular file", name)
         return False
 
     def _read_member(
@@ -152,9 +152,9 @@ class TarShardReader:
         elif suffix in CAPTION_SUFFIXES:
             sample.files.append((part, CaptionFile(name, suffix, content.read(MAX_READ_BYTES))))
         elif suffix in _PICKLES:
-            self.findings.leave_out("a member that could hold code, and is not read", name)
+            self.findings.leave_out("a file in a shard that was not read, since its format can hold code", name)
         else:
-            self.findings.leave_out("a member of another kind", name)
+            self.findings.leave_out("a file in a shard that is neither a video nor a caption file", name)
 
     def _build_videos(self, sample: _TarSample, shard: str, folder: str) -> Iterator[CaptionedVideo]:
         """Yield the videos of a sample. Of several, a video gets the captions of its name and those that name none."""
@@ -162,7 +162,10 @@ class TarShardReader:
         if sample.files and not sample.videos:
             self.findings.leave_out("a caption without a video", where, len(sample.files))
         if len(sample.videos) > 1:
-            self.findings.add_guess("samples of a shard with several videos: each video has the sample's captions")
+            self.findings.add_guess(
+                "where a sample of a shard has several videos, a video gets the captions of its own name and those "
+                "that name no video"
+            )
         parts = {part for part, _, _ in sample.videos}
         for part, suffix, staged in sample.videos:
             files = [file for name, file in sample.files if name == part or name not in parts]

@@ -110,7 +110,7 @@ class VideoRegistry:
         people find the row.
         """
         if hygiene.find_fault({"video": cell}) is not None:
-            self._findings.leave_out("a row whose video has control characters or half characters in its name", where)
+            self._findings.leave_out("a row whose video's name has control characters or is not valid Unicode", where)
             return None
         if is_address(cell):
             address = self._parse_address(cell, where)
@@ -168,7 +168,9 @@ class VideoRegistry:
         """
         path = self._find_relative_path(cell)
         if path is None:
-            self._findings.leave_out("a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS", row)
+            self._findings.leave_out(
+                "a row whose video is outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS", row
+            )
             return None
         for candidate in ((PurePosixPath(table_folder) / path).as_posix(), path):
             if candidate in self._paths:
@@ -178,12 +180,14 @@ class VideoRegistry:
             (name for name in map(_normalise_name, (path, PurePosixPath(path).name)) if name in self._by_name), None
         )
         if name is None:
-            self._findings.leave_out("a video without a file in the folder", f"{row}: {cell}")
+            self._findings.leave_out("a row whose video file is not in the folder", f"{row}: {cell}")
             return None
         if self._by_name[name] is None:
-            self._findings.leave_out("a video whose name fits several files", f"{row}: {cell}")
+            self._findings.leave_out(
+                "a row whose video name fits several files: write the file's path", f"{row}: {cell}"
+            )
         else:
-            self._findings.add_guess("videos are recognised by their names in any folder below")
+            self._findings.add_guess("video files are recognised by their names, in all subfolders")
         return self._by_name[name]
 
     def _parse_address(self, cell: str, row: str) -> str | None:

@@ -126,7 +126,7 @@ class _TableWriter:
             self._repeats[wanted] += 1
             caption_id = shorten_id(f"{wanted}_{self._repeats[wanted] + 1}")
             if caption.caption_id:
-                self.findings.add_guess("a caption_id that occurs twice gets a number the second time")
+                self.findings.add_guess("a caption_id that occurs again gets a number, as in ID_2")
         self._taken.add(caption_id)
         return caption_id
 

@@ -101,9 +101,9 @@ def test_what_is_complete_stays_and_the_same_command_goes_on(engine: Engine, cli
         with pytest.raises(SelectionError) as caught:
             write(engine, clips, tmp_path / "wds")
         assert str(caught.value) == (
-            "row 8, sample 's.7/x', video 'v7': its file cannot be read: no such file or directory: put it back or "
-            "ingest the folder of v7 again; what is complete stays in wds.partial, and the same command continues from "
-            "there"
+            "row 8, sample 's.7/x', video 'v7': its file cannot be read: no such file or directory: put the file back "
+            "or ingest the folder of video v7 again; what is complete stays in wds.partial, and the same command "
+            "continues from there"
         )
         assert not (tmp_path / "wds").exists()
         before = states(tmp_path / "wds.partial")
@@ -192,7 +192,7 @@ def test_a_file_that_is_another_one_now_is_not_exported(engine: Engine, clips: C
         write(engine, clips, tmp_path / "wds")
     path.unlink()
     path.symlink_to(clips.media / "odd" / "clip 1.MP4")
-    with pytest.raises(SelectionError, match=r"row 1, .*: a link leads to"):
+    with pytest.raises(SelectionError, match=r"row 1, .*: the path leads to"):
         write(engine, clips, tmp_path / "wds")
     assert not list(tmp_path.glob("wds*/*.tar"))
 

@@ -451,7 +451,7 @@ def test_rows_of_a_mixed_file_repeat_those_of_the_folder(engine: Engine, tmp_pat
     assert_variant_0(engine)
     reasons = [reason for (reason,) in rows(engine, "SELECT reason FROM ingest_reject ORDER BY line")]
     for shown, reason in zip(["'v'", "'c'", "'k'", "'k / c'", "'q'", "'c / r1 / coverage'"], reasons, strict=True):
-        assert reason.startswith(f"id {shown} came before in this ingest")
+        assert reason.startswith(f"id {shown} was used earlier in this ingest")
 
 
 def assert_variant_0(engine: Engine) -> None:
@@ -714,7 +714,7 @@ def test_refused_rows_beyond_a_number_are_counted_and_not_listed(engine: Engine,
         ("out_of_range", 3, 3, 1),
     ]
     last = "SELECT line, reason FROM ingest_reject WHERE n_rows > 1"
-    said = "(and 4 rows more with code missing_field, which are counted here and not listed)"
+    said = "(and 4 more rows with code missing_field, counted here and not listed)"
     assert rows(engine, last) == [(MAX_ROWS_PER_CODE + 2, f"field 'caption_id' is missing: add it {said}")]
     assert rows(engine, "SELECT rejects FROM dataset_summary") == [(MAX_ROWS_PER_CODE + 8,)]
 

@@ -129,7 +129,7 @@ def test_own_fields_of_a_row_without_a_caption_go_to_its_references(tmp_path: Pa
             ";",
             ["1,500", "2,250"],
             ["1,500", "2,250"],
-            "column 'score' stays text: its commas may stand before",
+            "column 'score' stays text, since its commas may mark",
         ),
         (";", ["1,5", "2.5"], ["1,5", "2.5"], None),
         (",", ["1", "-2.5e3", "0"], [1, -2500.0, 0], None),
@@ -150,7 +150,7 @@ def test_numbers_stay_numbers(
     assert list(map(type, found)) == list(map(type, values))
     said = [sentence for sentence in made.findings.guesses if "'score'" in sentence]
     assert [sentence.startswith(guess or "") for sentence in said] == ([True] if guess else [])
-    assert left_out(made) == ({"a cell that says nan in a column of numbers": 1} if "nan" in cells else {})
+    assert left_out(made) == ({"a cell with nan in a column of numbers": 1} if "nan" in cells else {})
 
 
 def test_ratings_belong_to_one_candidate_or_to_each(tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ def test_ratings_belong_to_one_candidate_or_to_each(tmp_path: Path) -> None:
         ("Eight.", "rater_1", "stars", 5),
     ]
     assert left_out(made) == {
-        "ratings in column 'mos' of a row with 2 candidates": 1,
+        "ratings in column 'mos' of a row with 2 candidates: give a list with one rating for each candidate": 1,
         "ratings in column 'mos' of a row with 0 candidates": 1,
         "a rating that ingest would refuse (wrong_type): A field has another type than the manifest asks for.": 1,
     }
-    with pytest.raises(NoManifest, match="no row with a caption has a column 'likes' of ratings"):
+    with pytest.raises(NoManifest, match="no row with a caption has the column 'likes' that --rating names"):
         create_manifest(tmp_path / "t.jsonl", tmp_path / "other", column_names=ColumnNames(ratings=("likes",)))
     assert not (tmp_path / "other").exists()
 
@@ -191,9 +191,9 @@ def test_what_has_no_place_is_named(tmp_path: Path) -> None:
     made = create_manifest(tmp_path)
     assert [row.get("weight") for row in rows(made, "captions")] == [None, 1.5]
     assert left_out(made) == {
-        "column 'picture': files have no place in a manifest": 2,
-        "column 'parse_error': a manifest has a field of this name with another meaning": 1,
-        "a value of another field (nan): A number is NaN, or the JSON contains the word NaN or Infinity.": 1,
+        "column 'picture', since its cells hold files, which a manifest's tables cannot hold": 2,
+        "column 'parse_error', since a manifest has a field of this name with another meaning: rename the column": 1,
+        "a value that ingest would refuse (nan): A number is NaN, or the JSON contains the word NaN or Infinity.": 1,
     }
 
 
@@ -216,11 +216,11 @@ def test_lists_hold_captions_and_whatever_is_none_is_named(tmp_path: Path) -> No
     assert left_out(made) == {
         "a caption without text in a list": 2,
         "a caption that is not text": 2,
-        "a list that is not valid JSON: write it as JSON": 1,
+        "a cell with a list that is not valid JSON: write it as JSON": 1,
         "a row whose caption has no text": 1,
-        "a role that is neither 'reference' nor 'candidate': its caption is a candidate": 1,
-        "segments that are not a list": 1,
-        "a value of column 'system' that is neither text nor a whole number": 1,
+        "a role that is neither 'reference' nor 'candidate': the caption counts as a candidate": 1,
+        "segments that are not a list: the caption is kept without them": 1,
+        "a value of column 'system' that is neither text nor a whole number: the caption is kept without it": 1,
     }
 
 

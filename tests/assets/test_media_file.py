@@ -110,9 +110,9 @@ def pipe(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (moved_behind_a_link, r"a link leads to .*outside\.mp4 since it was ingested"),
-        (in_a_folder_behind_a_link, r"a link leads to .*outside/clip\.mp4 since it was ingested"),
-        (link_in_a_circle, "a link leads nowhere|too many levels of symbolic links"),
+        (moved_behind_a_link, r"the path leads to .*outside\.mp4 through a link made since it was ingested"),
+        (in_a_folder_behind_a_link, r"the path leads to .*outside/clip\.mp4 through a link made since it was ingested"),
+        (link_in_a_circle, "the path leads nowhere|too many levels of symbolic links"),
         (pipe, "not a regular file any more"),
         (Path.unlink, "no such file or directory"),
     ],

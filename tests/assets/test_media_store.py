@@ -181,7 +181,7 @@ def test_a_changed_object_makes_frames_and_scores_stale(
     score(stored, frames_cap=6)
     assert {row["status"] for row in of_video(stored, name)} >= {"failed"}
     assert any(
-        "has changed since it was ingested: put it back" in (row["error"] or "") for row in of_video(stored, name)
+        "has changed since it was ingested: put the file back" in (row["error"] or "") for row in of_video(stored, name)
     )
     report = ingest_folder(stored, folder, DEMO_DATASET)
     assert report.accepted["videos"] == 1
@@ -227,7 +227,7 @@ def test_an_object_that_is_gone_is_a_status_with_a_remedy(
     address = f"{bucket.scheme}://{BUCKET}/{key}"
     assert failed == {
         "status": "failed",
-        "error": f"{address}: there is no such object: put it back or ingest the folder of {name} again",
+        "error": f"{address}: there is no such object: put the file back or ingest the folder of video {name} again",
     }
     assert ingest_folder(stored, folder, DEMO_DATASET).rejected >= 1
     (refused,) = rows(stored, "SELECT code, reason FROM ingest_reject WHERE source = 'videos.jsonl'")

@@ -85,7 +85,9 @@ def test_without_an_etag_the_content_decides(server: WebServer, clip: bytes) -> 
         assert video.etag is None
         assert content(video) == clip
         server.pages["/a.avi"] = Page(clip[::-1], headers=headers)
-        with pytest.raises(IngestedFileUnreadable, match="has changed since it was ingested: put it back or ingest"):
+        with pytest.raises(
+            IngestedFileUnreadable, match="has changed since it was ingested: put the file back or ingest"
+        ):
             content(video)
 
 
@@ -236,7 +238,7 @@ def test_a_video_below_a_root(root: Path, tmp_path: Path, clip: bytes, monkeypat
     with pytest.raises(IngestedFileUnreadable, match="has changed since it was ingested"):
         content(video)
     (tmp_path / "elsewhere" / "a.avi").unlink()
-    with pytest.raises(IngestedFileUnreadable, match="no such file below the media root: put it back or ingest"):
+    with pytest.raises(IngestedFileUnreadable, match="no such file below the media root: put the file back or ingest"):
         content(video)
     monkeypatch.delenv("REELSIEVE_MEDIA_ROOTS")
     with pytest.raises(IngestedFileUnreadable, match=r"no media root .*REELSIEVE_MEDIA_ROOTS$"):

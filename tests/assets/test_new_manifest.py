@@ -110,7 +110,7 @@ def test_a_table_with_any_separator(tmp_path: Path, clip: bytes, name: str, sepa
     made = create_manifest(put(tmp_path, {"a.mp4": clip, name: text.getvalue()}) / name)
     assert texts(made) == {"a__m1": "A ball; it rolls, then\tstops | there.", "a__m2": "A ball."}
     assert rows(made, "captions")[0]["note; of, mine"] == "x"
-    assert left_out(made) == {"a video without a file in the folder": 1, "a row whose caption has no text": 1}
+    assert left_out(made) == {"a row whose video file is not in the folder": 1, "a row whose caption has no text": 1}
     assert any("separated by semicolons" in guess for guess in made.findings.guesses) == (separator == ";")
 
 
@@ -138,10 +138,10 @@ def test_tables_of_a_folder_and_names_wherever_the_files_lie(tmp_path: Path, cli
     ]  # fmt: skip
     counts = left_out(made)
     assert counts["a video without a caption in a table"] == 2
-    assert counts["a video whose name fits several files"] == 1
-    assert counts["a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS"] == 2
-    assert counts["a table without columns of videos and captions"] == 1
-    assert counts["a row that cannot be read (json_invalid)"] == 1
+    assert counts["a row whose video name fits several files: write the file's path"] == 1
+    assert counts["a row whose video is outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS"] == 2
+    assert counts["a table without a column of videos or without one of captions"] == 1
+    assert counts["a row that cannot be read (json_invalid): The line is not valid JSON."] == 1
     assert "secret" not in json.dumps(made.findings.list_left_out())
 
 
@@ -190,14 +190,15 @@ def test_the_first_kind_of_caption_files_counts_and_json_adds_fields(tmp_path: P
     assert [row.get("fps") for row in rows(made, "captions")] == [3, None, 4, None, None]
     assert rows(made, "captions")[-1]["url"] == "https://x.org/d.mp4"
     # The subtitles and the older caption of a, and the blank text of b.
-    less = "a caption in a file that counts less: .txt counts before .json, .vtt and .srt"
+    less = "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)"
     assert left_out(made) == {less: 2, "a caption file without a caption": 1}
 
 
 def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
     put(tmp_path, {"t.csv": "which,said\nv1,A cat.\n"})
     with pytest.raises(
-        NoManifest, match=r"no column is known to hold the videos\. It has 'which', 'said': .*--video-column"
+        NoManifest,
+        match=r"no column was recognised as the one of videos: choose one of 'which', 'said'.*--video-column",
     ):
         create_manifest(tmp_path)
     with pytest.raises(NoManifest, match="--caption-column"):
@@ -285,11 +286,11 @@ def test_webdataset_shards(tmp_path: Path, clip: bytes, engine: Engine) -> None:
         "videos/more/s-001/000.mp4", "videos/s-000/000.mp4", "videos/s-000/001.mp4"
     }  # fmt: skip
     assert left_out(made) == {
-        "a member that could hold code, and is not read": 1,
+        "a file in a shard that was not read, since its format can hold code": 1,
         "a video without a caption": 1,
         "a caption without a video": 2,
-        "a video whose name leads out of the folder or cannot be written": 1,
-        "a caption in a file that counts less: .txt counts before .json, .vtt and .srt": 1,
+        "a video whose name leads out of the folder or cannot be a file's name": 1,
+        "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)": 1,
     }
     assert ingest_folder(engine, made.folder, "mine").rejected == 0
 
@@ -308,7 +309,7 @@ def test_a_link_in_a_shard_is_left_out(tmp_path: Path, clip: bytes) -> None:
         link = tarfile.TarInfo("1.mp4")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    assert left_out(create_manifest(tmp_path)) == {"a member of a shard that is not a regular file": 1}
+    assert left_out(create_manifest(tmp_path)) == {"an entry of a shard that is not a regular file": 1}
 
 
 def test_what_an_earlier_try_extracted_is_taken_and_never_overwritten(tmp_path: Path, clip: bytes) -> None:
@@ -400,7 +401,7 @@ def test_links_to_folders_are_not_followed_and_named(tmp_path: Path, clip: bytes
     data = put(tmp_path / "disk", {"a.mp4": clip, "a.txt": "A ball."})
     folder = put(tmp_path / "in", {"t.csv": "video,caption\nclips/a.mp4,A ball.\n"})
     (folder / "clips").symlink_to(data)
-    sentence = "a link to a folder, which is not followed: give the folder itself"
+    sentence = "a link to a folder, which is not followed: put the folder itself there"
     assert left_out(create_manifest(folder, is_trial=True)) == {sentence: 1}
     (folder / "t.csv").unlink()
     with pytest.raises(NoManifest, match=rf"no tar shards.*{sentence} \(1, such as clips\)"):

@@ -460,8 +460,11 @@ def test_a_video_that_is_gone_is_named_and_others_are_shown(engine: Engine, tmp_
     files["gone"].unlink()
     write_clip(files["changed"], n_frames=5)
     made = report_on(engine, dataset, tmp_path / "out")
-    assert "No frames: the file cannot be shown: no such file or directory: put it back" in made.text
-    assert "No frames: the file cannot be shown: the file has changed since it was ingested: put it back" in made.text
+    assert "No frames: the file cannot be shown: no such file or directory: put the file back" in made.text
+    assert (
+        "No frames: the file cannot be shown: the file has changed since it was ingested: put the file back"
+        in made.text
+    )
     pictures = [attrs for tag, attrs in made.tags if tag == "img"]
     assert [attrs["alt"] for attrs in pictures] == [f"Frame at {time} s" for time in ("0.0", "0.2", "0.5", "0.8")]
     assert str(tmp_path) not in made.html

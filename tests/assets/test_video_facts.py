@@ -146,7 +146,7 @@ def test_a_file_that_is_gone_fails_and_is_tried_again(engine: Engine, clips: Dat
     assert measure(engine, clips) == 3
     with engine.connect() as connection:
         failed = connection.execute(sa.text("SELECT status, error FROM video_fact WHERE status <> 'ok'")).all()
-    assert [(row.status, "put it back or ingest" in row.error) for row in failed] == [("failed", True)]
+    assert [(row.status, "put the file back or ingest" in row.error) for row in failed] == [("failed", True)]
     assert shown(engine, "motion")["slow"] == (None,)
     os.rename(folder / "elsewhere.mp4", folder / "slow.mp4")
     assert measure(engine, clips) == 1

@@ -26,7 +26,7 @@ from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
 RENAMED = "error: dataset 'd' was renamed to 'e' meanwhile: use the new name; all stored data is kept\n"
-DROPPED = "error: dataset 'd' was dropped meanwhile: to have it again, reelsieve ingest FOLDER --dataset d\n"
+DROPPED = "error: dataset 'd' was dropped meanwhile: to store it again, run reelsieve ingest FOLDER --dataset d\n"
 
 
 @pytest.fixture(scope="module")

@@ -199,7 +199,7 @@ def test_what_is_broken_is_named_and_the_rest_is_done(folder: Path) -> None:
     write_clip(mixed / "silent.avi")
     done = run("try", "mixed")
     for why, which in {
-        "a caption in a file that counts less: .txt counts before .json, .vtt and .srt": "english.json",
+        "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)": "english.json",
         "a video without a caption file": "silent.avi",
         "a file that is neither video, caption file, table nor tar shard": "sound.wav",
         f"a file that ingest would refuse (file_missing): {CODES['file_missing']}": "gone.mp4",

@@ -108,7 +108,7 @@ def test_the_demo_encoder_judges_no_other_clip(tmp_path: Path) -> None:
         (lambda: rs.vcs(TOLD, TOLD, vcs_chunk_size=0), "vcs_chunk_size: input should be greater than or equal to 1"),
         (lambda: rs.vcs(TOLD, TOLD, text_encoder="/no/such"), "model '/no/such'"),
         (lambda: rs.ecs([{"dimension": "any"}], TOLD), "keypoint 1: field 'text' is missing"),
-        (lambda: rs.ecs(KEYPOINTS, {"text": TOLD, "segments": [{"start_s": 3.0, "end_s": 1.0}]}), "end it later"),
+        (lambda: rs.ecs(KEYPOINTS, {"text": TOLD, "segments": [{"start_s": 3.0, "end_s": 1.0}]}), "give a later end"),
         (lambda: rs.evqa("gone.mp4", TOLD), "video: there is no file 'gone.mp4'"),
         (lambda: rs.evqa(None, TOLD).reason, None),  # type: ignore[arg-type]
         (lambda: rs.evqa(__file__, TOLD), "video: "),
