@@ -352,7 +352,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "Rate captions of 7 more videos: a conclusion needs 10.",
                 "reelsieve rate bad --aspect coverage",
                 "good coverage: no threshold, since 15 rated samples of 3 videos have a score, and a threshold needs "
-                "20 of 10 videos.",
+                "20 samples of 10 videos.",
             ],
         ),
         (
