@@ -114,7 +114,7 @@ def _answer_trust(
     }
     sentences += [f"For {join_names(aspects)} {why}." for why, aspects in group_names(lacking).items()]
     if any(aspect.synthetic for aspect in trust.aspects):
-        sentences.append("The ratings behind this answer were made by a program, not by people.")
+        sentences.append("Ratings are by a program, not people.")
     if first:
         return ReportAnswer("good", headline, tuple(sentences))
     if any(_list_metrics_behind_simple(aspect) for aspect in trust.aspects):
@@ -248,8 +248,7 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
         aspects = join_names([format_aspect(conclusion.aspect) for conclusion in good[name]])
         command = f"reelsieve select --dataset {dataset} --by {name} --keep {PROPOSED_SHARE}"
         yield NextStep(
-            f"Select the best {format_percent(PROPOSED_SHARE)} by {labels[name]}, which orders captions by {aspects} "
-            "as people do.",
+            f"Select the best {format_percent(PROPOSED_SHARE)} by {labels[name]}, which orders captions by {aspects}.",
             command,
         )
     elif behind := [(aspect, name) for aspect in trust.aspects for name in _list_metrics_behind_simple(aspect)]:

@@ -136,7 +136,7 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, 
         )
     if wide:
         how = f"{does}, but how well is open: rate more videos."
-        return Conclusion("open", how, "orders alike, how well is open")
+        return Conclusion("open", how, "open: how well")
     return _conclude_with_baseline(does, comparison)
 
 

@@ -101,7 +101,7 @@ def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int],
     assert aspect["verdicts"]["evqa"] == {
         "level": "against",
         "sentence": "EVQA goes against coverage: better captions score lower.",
-        "short": "against people's order",
+        "short": "against people",
     }
     assert "EVQA is only compared on the 48 of 60 rated samples that it has a value for" in made.text
     for verdict in aspect["verdicts"].values():

@@ -127,13 +127,13 @@ def same(
             same(number(-0.3)),
             "against",
             "ECS goes against coverage: better captions score lower.",
-            "against people's order",
+            "against people",
         ),
         (
             same(number(0.5, 0.1, 0.8)),
             "open",
             "ECS orders captions by coverage, but how well is open: rate more videos.",
-            "orders alike, how well is open",
+            "open: how well",
         ),
         (
             same(number(0.6), n_videos=3),
