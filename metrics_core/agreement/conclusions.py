@@ -131,9 +131,7 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, 
             "open", f"Whether {does} is open: with so many comparisons, such a result may be chance.", why
         )
     if coefficient.high < 0:
-        return Conclusion(
-            "against", f"{metric} goes against {aspect}: better {things} score lower.", "against people's order"
-        )
+        return Conclusion("against", f"{metric} goes against {aspect}: better {things} score lower.", "against people")
     if wide:
         how = f"{does}, but how well is open: rate more videos."
         return Conclusion("open", how, "open: how well")
