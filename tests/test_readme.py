@@ -115,7 +115,7 @@ def test_the_page_of_the_demo_answers_first_and_is_short(demo: Done, newcomer: P
                 assert last["y"] + last["height"] <= height
     assert cut == []
     answers = json.loads((folder / "report.json").read_text(encoding="utf-8"))["answers"]
-    assert "By ratings of a program, not of people." in answers["trust"]["sentences"]
+    assert "Ratings are by a program, not people." in answers["trust"]["sentences"]
     (selection,) = [step["command"] for step in answers["steps"] if "select" in (step["command"] or "")]
     preview = run_command(*shlex.split(selection)[1:], "--preview")
     assert preview.returncode == 0, preview.stderr

@@ -150,10 +150,10 @@ def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str
     for scorer in (first_scorer, second_scorer):
         scored = list_scored_datasets(connection, scorer.scorer_id)
         if dataset.name not in scored:
-            elsewhere = f", only {', '.join(scored)}" if scored else ""
+            elsewhere = f", only on {', '.join(scored)}" if scored else ""
             raise NothingToCompare(
-                f"{scorer.name} has no score on {dataset.name}{elsewhere}: with its settings, run reelsieve score "
-                f"--dataset {dataset.name} --metric {scorer.metric}"
+                f"{scorer.name} has no score on {dataset.name}{elsewhere}: set its models and parameters, and run "
+                f"reelsieve score --dataset {dataset.name} --metric {scorer.metric}"
             )
     return first_scorer, second_scorer
 

@@ -126,14 +126,15 @@ def explain_comparison(comparison: Comparison) -> list[str]:
     for side, value in zip((comparison.first, comparison.second), comparison.constant, strict=True):
         if value is not None and comparison.scores.n > 1:
             sentences.append(
-                f"{side.scorer.name} gives all {comparison.scores.n} samples the value {value:g}, so it orders nothing"
+                f"{side.scorer.name} gives all {comparison.scores.n} samples the value {value:g}, so it cannot order "
+                "them"
             )
     if comparison.scores.n == 1:
         sentences.append("only one sample has values of both scorers: a correlation needs two")
     elif comparison.scores.n_videos == 1:
-        sentences.append("all samples belong to one video: intervals need several videos")
+        sentences.append("there are no intervals, since all samples belong to one video")
     if not comparison.n_judged:
-        sentences.append("no sample has ratings or labels, which would show which scorer is closer to people")
+        sentences.append("which scorer is closer to people is unknown, since no sample has ratings or labels")
     sentences += [_explain_people(result, comparison) for result in comparison.people]
     return sentences + [_explain_choices(result, comparison) for result in comparison.choices]
 
@@ -171,10 +172,14 @@ def _explain_people(result: PeopleComparison, comparison: Comparison) -> str:
     n = f"{result.n} sample{'' if result.n == 1 else 's'}"
     if result.n < 2:
         return (
-            f"{result.aspect}: too few samples to compare, {result.n} with ratings and both values; rate more samples"
+            f"{result.aspect}: too few samples to compare, {result.n} with ratings and values of both scorers; rate "
+            "more samples"
         )
     if tau[0] is None and tau[1] is None:
-        return f"{result.aspect}: nothing can be compared, since the ratings of {n}, or both scorers, are constant"
+        return (
+            f"{result.aspect}: nothing can be compared, since the ratings of {n} are all equal, or both scorers "
+            "are constant"
+        )
     if tau[0] is None or tau[1] is None:
         constant = names[0] if tau[0] is None else names[1]
         return f"{result.aspect}: {constant} has the same value for {n}, so it cannot order them"

@@ -68,7 +68,9 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
     standing = _compute_standing(judged, aspect, pairs)
     if standing is None or not judged.metric_values:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."
-        unscored = f"No caption that people judged has a score: reelsieve score --dataset {dataset.name} makes some."
+        unscored = (
+            f"No caption that people judged has a score: reelsieve score --dataset {dataset.name} computes scores."
+        )
         return Progress(pairs, (), (nobody if standing is None else unscored, *repeats), False)
     labels = {name: load_metric_label(connection, name) for name in judged.metric_values}
     rows = [
@@ -101,18 +103,21 @@ def _list_numbers(estimate: Estimate) -> tuple[float | None, float | None, float
 def _explain_race(race: Lead | None, labels: Mapping[str, str], pairs: bool) -> Iterator[str]:
     """Yield which of the two best is closer to people, or how many more ratings it takes to know."""
     if race is None:
-        yield "Which metric is closer to people is open: there are no two numbers to compare yet."
+        yield "Which metric is closer to people is open: there are not yet two numbers to compare."
         return
     first, second = (labels.get(name, name) for name in (race.first, race.second))
     thing, format_size = ("answer", _format_points) if pairs else ("caption", format_number)
     interval = race.difference
     if interval.value is None or interval.low is None or interval.high is None:
-        yield f"Whether {first} or {second} is closer to people is open without an interval: rate other videos."
+        yield (
+            f"Whether {first} or {second} is closer to people is open, since their difference has no interval: rate "
+            "captions of other videos."
+        )
         return
     size = f"{format_size(interval.value)}, 95 % interval {format_size(interval.low)} to {format_size(interval.high)}"
     if race.state == "few videos":
         more = format_count(FEWEST_VIDEOS - race.n_videos, "more video")
-        yield f"{'Compare' if pairs else 'Rate'} captions of {more} first: below {FEWEST_VIDEOS} nothing is claimed."
+        yield f"{'Compare' if pairs else 'Rate'} captions of {more} first: a conclusion needs {FEWEST_VIDEOS}."
     elif race.state == "apart":
         yield f"This is enough: {first} is closer to people than {second} by more than chance ({size})."
     elif race.state == "alike":

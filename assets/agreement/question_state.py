@@ -62,7 +62,7 @@ class QuestionState:
         if self.n_other:
             were = "rating was" if self.n_other == 1 else "ratings were"
             sentence += (
-                f"; {self.n_other} more {were} drawn when scores or captions were different, and count once drawn again"
+                f"; {self.n_other} more {were} drawn before scores or captions changed, and only count if drawn again"
             )
         return sentence
 

@@ -135,7 +135,7 @@ def _find_scorer_id(connection: Connection, dataset: Dataset, name: str) -> int 
         return None
     scorers = list_scorers(connection)
     if name in SIMPLE_SCORES and not any(other.metric == name for other in scorers):
-        raise BadQuestion(f"{dataset.name} has no {name} yet: run {_format_score_command(dataset, name)}")
+        raise BadQuestion(f"{dataset.name} has no scores of {name} yet: run {_format_score_command(dataset, name)}")
     try:
         scorer = require_named_scorer(scorers, name)
     except UnknownScorer as error:
@@ -170,7 +170,9 @@ def draw_for_question(connection: Connection, dataset: Dataset, question: Settle
         both = (values, _load_values(connection, dataset, question.second, captions))
         shares = compute_metric_draw_shares(*both)
     if not (shares > 0).any():
-        raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} needs: score it first")
+        raise BadQuestion(
+            f"no caption of {dataset.name} has the scores that {question.text} needs: run reelsieve score first"
+        )
     units, keys = np.arange(shares.size), compute_draw_keys(shares, captions.chances)
     return QuestionDraw(question, captions, units, shares, keys, both, float(shares[shares > 0].min()))
 

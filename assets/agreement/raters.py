@@ -40,7 +40,7 @@ def _explain_far_rater(name: str, check: RaterCheck) -> str:
     interval = f"{format_number(coefficient.low)} to {format_number(coefficient.high)}"
     return (
         f"{name} is far from the other raters: τ-b with their mean is {format_number(coefficient.value)} ({interval}), "
-        f"while one of them has {format_number(check.ceiling_without_rater)} with the rest."
+        f"while another rater has {format_number(check.ceiling_without_rater)} on average with the mean of the rest."
     )
 
 
@@ -91,6 +91,6 @@ def _explain_pattern(pattern: AnswerPattern, rater: str, aspect: str, pairs: boo
     how = f"are all {cycle[0]}" if len(cycle) == 1 else f"repeat {', '.join(cycle)}"
     of_all = f" of {pattern.n_answers:,}" if pattern.n < pattern.n_answers else ""
     return (
-        f"{rater} gave {pattern.n:,}{of_all} answers in a row that {how} ({aspect}): hardly by chance, so check them "
-        "before you use them."
+        f"{rater} gave {pattern.n:,}{of_all} answers in a row that {how} ({aspect}): this is hardly chance, so check "
+        "them before you use them."
     )

@@ -114,11 +114,11 @@ def _answer_trust(
     }
     sentences += [f"For {join_names(aspects)} {why}." for why, aspects in group_names(lacking).items()]
     if any(aspect.synthetic for aspect in trust.aspects):
-        sentences.append("By ratings of a program, not of people.")
+        sentences.append("Ratings are by a program, not people.")
     if first:
         return ReportAnswer("good", headline, tuple(sentences))
     if any(_list_metrics_behind_simple(aspect) for aspect in trust.aspects):
-        return ReportAnswer("middle", "None beats a simple score", tuple(sentences))
+        return ReportAnswer("middle", "No metric beats a simple score", tuple(sentences))
     return ReportAnswer("bad", "None yet", tuple(sentences))
 
 
@@ -157,14 +157,14 @@ def _list_steps(
     if any(not metric.is_imported for metric in stale):
         yield NextStep("Compute stale scores again.", f"reelsieve score --dataset {dataset}")
     if imported := [metric.label for metric in stale if metric.is_imported]:
-        yield NextStep(f"Import stale scores again by rs.import_scores: {join_names(imported)}.")
+        yield NextStep(f"Import stale scores again with rs.import_scores: {join_names(imported)}.")
     if any(metric.n_defined for metric in metrics):
         yield from _propose_ratings(dataset, trust)
         yield from _propose_selection(dataset, trust, labels)
     else:
         yield NextStep("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
     if data.synthetic_ratings:
-        yield NextStep("These ratings are made by a program: begin with your own videos.", "reelsieve try FOLDER")
+        yield NextStep("These ratings were made by a program: start with your own videos.", "reelsieve try FOLDER")
     missing = {
         metric.label: why for metric in metrics if not metric.n_defined and (why := _find_commonest_reason(metric))
     }
@@ -186,7 +186,7 @@ def _list_first_steps(dataset: str, described: DatasetFacts | None, plan: Plan) 
     if proposed := described.proposed:
         keep = f"--by words --choose random --seed 1 --keep 1 --where {shlex.quote(proposed.condition)}"
         those = format_portion(proposed.n, described.n_captions, "caption", "that meets", "that meet")
-        yield NextStep(f"Freeze the {those} a condition on facts.", f"reelsieve select --dataset {dataset} {keep}")
+        yield NextStep(f"Select the {those} a condition on facts.", f"reelsieve select --dataset {dataset} {keep}")
     if plan.needs and not plan.metrics:
         yield NextStep("To score with a metric, add what it needs: docs/first-dataset.md shows how.")
 
@@ -218,7 +218,9 @@ def _propose_ratings(dataset: str, trust: TrustSummary) -> Iterator[NextStep]:
     levels = {conclusion.level for aspect in trust.aspects for conclusion in aspect.verdicts.values()}
     if not trust.aspects:
         who = f"Let two people rate captions of at least {FEWEST_VIDEOS} videos"
-        yield NextStep(f"{who}, in a browser or as `ratings` of the manifest, to learn which metric to trust.", command)
+        yield NextStep(
+            f"{who}, in a browser or as table `ratings` of the manifest, to learn which metric to trust.", command
+        )
     elif levels and n_videos < FEWEST_VIDEOS:
         yield NextStep(
             f"Rate captions of {format_count(FEWEST_VIDEOS - n_videos, 'more video')}: a conclusion needs "
@@ -246,7 +248,7 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
         aspects = join_names([format_aspect(conclusion.aspect) for conclusion in good[name]])
         command = f"reelsieve select --dataset {dataset} --by {name} --keep {PROPOSED_SHARE}"
         yield NextStep(
-            f"Freeze the best {format_percent(PROPOSED_SHARE)} by {labels[name]}, which orders captions by {aspects}.",
+            f"Select the best {format_percent(PROPOSED_SHARE)} by {labels[name]}, which orders captions by {aspects}.",
             command,
         )
     elif behind := [(aspect, name) for aspect in trust.aspects for name in _list_metrics_behind_simple(aspect)]:
@@ -258,7 +260,9 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
         for aspect in trust.aspects
         for conclusion in aspect.verdicts.values()
     ):
-        none = "Do not select by a score yet: none orders captions as people do. Set a stronger model, and score again."
+        none = (
+            "Do not select by a score yet: no metric orders captions as people do. Set a stronger model, score again."
+        )
         yield NextStep(none, "reelsieve config")
 
 

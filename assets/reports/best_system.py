@@ -113,7 +113,7 @@ def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -
     if len(clear) == 1:
         ((system, aspects),) = clear.items()
         means = f" ({_format_two_highest_means(rated, aspects[0])})" if len(aspects) == 1 else ""
-        sentence = f"Best{among} by {_format_judgements(trust, aspects)}{means}, more than chance{rest}."
+        sentence = f"Best{among} by {_format_judgements(trust, aspects)}{means}, by more than chance{rest}."
         return ReportAnswer("middle" if among else "good", system, (sentence,))
     sentences = [
         f"{system} is best{among} by {_format_judgements(trust, aspects)}." for system, aspects in clear.items()
@@ -148,10 +148,10 @@ def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
     who = _format_judgements(trust, rated.columns)
     judged = [system for system in rated.systems if any(mean.n for mean in rated.means[system].values())]
     if len(judged) == 1:
-        return f"By {who} nothing can be compared: {judged[0]} is the only judged system."
+        return f"Systems cannot be compared by {who}: {judged[0]} is the only judged system."
     if few := explain_too_few_videos(rated.n_videos):
-        return f"By {who} it is open: {few}."
-    return f"By {who} no system clearly leads."
+        return f"Which system is best by {who} is open: {few}."
+    return f"No system clearly leads by {who}."
 
 
 def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
@@ -161,7 +161,7 @@ def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: M
     the answer stays open. leaders: by metric.
     """
     if not leaders:
-        return ReportAnswer("open", "Open", ("No metric has scores of two systems.",))
+        return ReportAnswer("open", "Open", ("No systems can be compared: no metric has scores of two systems.",))
     orders = [(name, conclusion.order) for item in trust.aspects for name, conclusion in item.order_verdicts.items()]
     alike, against = ({name for name, order in orders if order == order_name} for order_name in ("alike", "against"))
     trusted = {
@@ -171,7 +171,7 @@ def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: M
         if conclusion.level in BETTER_THAN_SIMPLE
     }
     tiers: tuple[tuple[set[str], TrafficLight, str], ...] = (
-        (alike - against, "good", ", more than chance"),
+        (alike - against, "good", ", by more than chance"),
         (trusted - against, "middle", ", trusted for captions only"),
     )
     for names, light, why in tiers:
@@ -187,9 +187,9 @@ def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: M
             )
     winners = _list_winners(leaders, labels)
     if not winners:
-        return ReportAnswer("open", "Open", ("No metric has a lead of a system that is more than chance.",))
+        return ReportAnswer("open", "Open", ("No system leads by more than chance in the scores of any metric.",))
     led = "; ".join(f"{system} is best by {join_names(by)}" for system, by in winners.items())
-    why = "people do not confirm" if trust.aspects else "nobody compared with people here"
+    why = "people do not confirm" if trust.aspects else "no ratings or labels confirm"
     return ReportAnswer("open", "Open", (f"{led}, which {why}.",))
 
 

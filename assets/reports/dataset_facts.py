@@ -27,32 +27,32 @@ from metrics_core.selection.duplicates import drop_near_duplicates, find_origina
 
 # The facts with a histogram, and the meaning of their numbers.
 HISTOGRAM_FACTS: Mapping[str, str] = {
-    "motion": "picture heights a second",
-    "frame_change": "grey levels in 0.2 s",
+    "motion": "in picture heights per second",
+    "frame_change": "mean change of the picture in 0.2 s, in grey levels of 0 to 255",
     "static_share": "share of the time without motion",
     "sharpness": "variance of the Laplacian",
     "brightness": "mean luma, 0 to 1",
-    "contrast": "deviation of the luma, 0 to 1",
+    "contrast": "standard deviation of the luma, 0 to 1",
     "cuts": "hard cuts inside the video",
     "letterbox": "share of the picture under black bars",
-    "words": "words of the caption",
-    "words_per_second": "words for each second of video",
-    "repetition": "share of word triples that were there before",
+    "words": "number of words of the caption",
+    "words_per_second": "words per second of video",
+    "repetition": "share of three-word sequences that occur earlier in the caption",
     "boilerplate": "share of sentences with a stock phrase",
 }
 # Unusual videos or captions: a condition of the filter language, and the words for one of them and for several.
 _NOTABLE: tuple[tuple[FactSubject, str, str, str], ...] = (
-    ("video", "static_share >= 0.9", "is still", "are still"),
+    ("video", "static_share >= 0.9", "hardly moves", "hardly move"),
     ("video", "black_share >= 0.1", "has black frames", "have black frames"),
     ("video", "brightness < 0.15", "is dark", "are dark"),
     ("video", "letterbox >= 0.1", "has black bars", "have black bars"),
-    ("video", "cuts >= 1", "has a cut inside", "have cuts inside"),
+    ("video", "cuts >= 1", "has a hard cut", "have hard cuts"),
     ("video", "has_sound = false", "has no sound track", "have no sound track"),
     ("caption", "words < 5", "has fewer than five words", "have fewer than five words"),
     ("caption", "repetition >= 0.1", "repeats itself", "repeat themselves"),
     ("caption", "boilerplate > 0", "has a stock phrase", "have stock phrases"),
 )
-_LANGUAGE = ("is not in the language of most, {}", "are not in the language of most, {}")
+_LANGUAGE = ("is not in {}, the commonest language", "are not in {}, the commonest language")
 # Conditions that leave out videos and captions that are rarely useful for training, the simplest first.
 _CONDITIONS = (
     "words >= 5",
@@ -101,10 +101,11 @@ def _list_notable(
     n_same, keys = list_repeated_texts(connection, MOST_NAMED)
     if n_same:
         yield NotableFact(
-            _format_notable(n_same, n["caption"], "caption", "", "have the text of another one", keys), "dedupe: 1"
+            _format_notable(n_same, n["caption"], "caption", "", "have the same text as another caption", keys),
+            "dedupe: 1",
         )
     if copies:
-        has, have = "is a copy of another one, or nearly", "are copies of others, or nearly"
+        has, have = "is a copy or near-copy of another video", "are copies or near-copies of other videos"
         pairs = [f"{copy.key} of {copy.original}" for copy in copies[:MOST_NAMED]]
         yield NotableFact(
             _format_notable(len(copies), n["video"], "video", has, have, pairs), f"dedupe_videos: {ALIKE}"

@@ -183,7 +183,7 @@ def list_notices(
         yield f"{explain_old_ratings(n_old)}."
     for metric in metrics:
         for name, remedy in metric.stand_ins.items():
-            yield f"{format_metric_name(metric.name)} was made with the {name}; {remedy}."
+            yield f"Scores of {format_metric_name(metric.name)} were made with the {name}; {remedy}."
         if n := metric.n_stale:
             scores, are, them = ("score", "is", "it") if n == 1 else ("scores", "are", "them")
             remedy = (
@@ -194,12 +194,12 @@ def list_notices(
             yield f"{n} {scores} of {metric.label} {are} stale and left out: {remedy}."
     if data.counts["references"] and judged.samples and COMMON_WORDS not in judged.baselines:
         yield (
-            "No metric is compared with the words in common with references, which are not scored yet: run reelsieve "
+            "No metric is compared with the simple score words in common, which is not computed yet: run reelsieve "
             f"facts --dataset {dataset}."
         )
     if judged.n_others:
         others = format_count(judged.n_others, "question-answer pair")
-        yield f"Agreement is that of captions only; people also judged {others}."
+        yield f"Agreement is computed for captions only; people also judged {others}."
 
 
 @contextmanager

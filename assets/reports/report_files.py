@@ -78,7 +78,9 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
             with open_partial_file(folder / name) as file:
                 file.write(content.encode())
     except OSError as error:
-        raise ReportError(f"{folder}: the report cannot be written ({error.strerror}): make room there") from error
+        raise ReportError(
+            f"{folder}: the report cannot be written ({error.strerror}): fix this, or name another folder"
+        ) from error
     return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, report.answers)
 
 

@@ -307,8 +307,8 @@ def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, StoredAgr
     )
     return (
         f"{label} ties so many pairs that ties should count: if small differences are ties, it orders or ties "
-        f"{format_percent(metric_row.value)}{interval} of the pairs as people do{others}. What a small difference is "
-        "was chosen on the other half of the videos."
+        f"{format_percent(metric_row.value)}{interval} of the pairs as people do{others}. The largest "
+        "difference that counts as a tie was chosen on the other half of the videos."
     )
 
 
@@ -321,8 +321,8 @@ def _explain_rater_difference(label: str, same: BaselineComparison) -> str:
     size = f"{format_number(difference.value)}, {format_number(difference.low)} to {format_number(difference.high)}"
     tau, rater_tau = format_number(metric_coefficient.value), format_number(rater_coefficient.value)
     return (
-        f"With the mean of all raters but one, {label} has τ-b {tau} and the rater left out {rater_tau} (difference "
-        f"{size})."
+        f"Compared with the mean of all raters but one, {label} has τ-b {tau}, and the rater who is left out has "
+        f"{rater_tau} (difference {size})."
     )
 
 

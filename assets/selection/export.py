@@ -72,9 +72,7 @@ def export_selection(
     its complete shards stay in a folder `PATH.partial`, and the next call continues there.
     """
     chosen_form, target = choose_format(path, form), require_export_target(path, form, replace=replace)
-    stays = (
-        f"what is complete stays in {target.name}{PARTIAL_SUFFIX}" if chosen_form is ExportFormat.WEB_DATASET else ""
-    )
+    stays = f"complete shards stay in {target.name}{PARTIAL_SUFFIX}" if chosen_form is ExportFormat.WEB_DATASET else ""
     try:
         remove_abandoned(target.parent)
         if chosen_form is ExportFormat.WEB_DATASET:

@@ -88,8 +88,9 @@ def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = ""
     """
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
-    remedy = f"{stays}: mend that and run the same command again" if stays else "mend that or give another name"
-    return SelectionError(f"{shown}: cannot be written ({reason}): {remedy}")
+    kept = f"; {stays}" if stays else ""
+    remedy = "remove the cause, and run the same command again" if stays else "remove the cause, or give another name"
+    return SelectionError(f"{shown}: cannot be written ({reason}){kept}: {remedy}")
 
 
 def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
@@ -100,7 +101,7 @@ def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
     if stat.S_ISREG(status.st_mode):
         kind = "it exists"
     else:
-        kind = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no regular file"
+        kind = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is not a regular file"
     raise SelectionError(f"{path}: cannot export to it, because {kind}: move it away, or give another name")
 
 

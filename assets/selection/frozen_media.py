@@ -73,10 +73,12 @@ class MediaRows:
             with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:
                 yield file
                 if file.digest.hexdigest() != row["content_sha256"]:
-                    raise IngestedFileUnreadable("it is not the file that was frozen: restore that one")
+                    raise IngestedFileUnreadable(
+                        "it has changed since the selection was made: restore the original file"
+                    )
         except IngestedFileUnreadable as error:
             described_row = f"row {row['rank']}, sample {row['sample']!r}, video {row['video']!r}"
-            raise MediaGone(f"{described_row}: its file cannot be read: {error}") from None
+            raise MediaGone(f"{described_row}: its file cannot be exported: {error}") from None
 
     def _batches(self) -> Iterator[Batch]:
         """Yield the rows in batches, and load the present state of their videos."""

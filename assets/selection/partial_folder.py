@@ -54,7 +54,7 @@ def _check_ours(folder: Path) -> None:
     """Raise SelectionError for a folder that no export made."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     if _MARK not in names and names - {_LOCK, _NEW_MARK}:
-        raise SelectionError(f"{folder} exists, but is no part of an export: move it, or give another name")
+        raise SelectionError(f"{folder} exists, but no export made it: move it, or give the export another name")
 
 
 def _check_same(folder: Path, export: Mapping[str, Any], *, resumable: bool) -> None:
@@ -64,7 +64,7 @@ def _check_same(folder: Path, export: Mapping[str, Any], *, resumable: bool) -> 
         return
     found_export = json.loads(mark.read_text())
     if found_export != export and (resumable or found_export["format"] != export["format"]):
-        raise SelectionError(f"{folder} has a part of another export: remove it, or give another name")
+        raise SelectionError(f"{folder} has a part of another export: remove it, or give this export another name")
 
 
 @contextmanager

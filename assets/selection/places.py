@@ -37,7 +37,11 @@ def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
     for name, quota in recipe.quotas.items():
         if name != REST_QUOTA and name not in sizes:
             meant = find_similar_name(name, sizes)
-            hint = f", did you mean {meant!r}?" if meant else f": there are {', '.join(map(repr, list(sizes)[:20]))}"
+            hint = (
+                f", did you mean {meant!r}?"
+                if meant
+                else f": eligible samples have {', '.join(map(repr, list(sizes)[:20]))}"
+            )
             raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
         if name != REST_QUOTA and quota > sizes[name]:
             raise SelectionError(

@@ -35,7 +35,7 @@ def read_recipe(path: Path) -> Recipe:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
-        raise SelectionError(f"{path}{place}: not YAML: a recipe has lines such as by: vcs") from error
+        raise SelectionError(f"{path}{place}: the recipe is not YAML: write lines such as by: vcs") from error
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -64,6 +64,6 @@ class _PlainLoader(yaml.SafeLoader):
                     f"line {key.start_mark.line + 1}: a recipe has no merge keys (<<): write the values out"
                 )
             if name in seen:
-                raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} is there twice: remove one")
+                raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} is given twice: remove one")
             seen.add(name)
         return super().construct_mapping(node, deep)

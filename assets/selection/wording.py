@@ -36,11 +36,11 @@ def explain_thresholds(cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
     >>> cut = {"objective": "keep 0.5", "at_least": 0.0, "low": None, "high": None, "n": 1800, "n_kept": 1800}
     >>> list(explain_thresholds({"vcs_short": cut}))
-    ["'keep 0.5' of vcs_short is a value of at least 0, which keeps 1,800 of 1,800 scores (100 %)"]
+    ["threshold 'keep 0.5' of vcs_short is a value of at least 0, which keeps 1,800 of 1,800 scores (100 %)"]
     """
     for metric, threshold in cuts.items():
         interval = "" if threshold["low"] is None else f" ({threshold['low']:.4g} to {threshold['high']:.4g})"
         n, n_kept = threshold["n"], threshold["n_kept"]
         kept = f"{n_kept:,} of {format_count(n, 'score')} ({format_percent(n_kept / n)})"
         least = f"at least {threshold['at_least']:.4g}{interval}"
-        yield f"{threshold['objective']!r} of {metric} is a value of {least}, which keeps {kept}"
+        yield f"threshold {threshold['objective']!r} of {metric} is a value of {least}, which keeps {kept}"

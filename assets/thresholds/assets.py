@@ -85,7 +85,7 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 def _explain_shifted_shards(shifted: Sequence[tuple[str, GroupShift]], n_shards: int) -> str:
     """Return a sentence on the scores that differ between a shard and all others, the farthest first."""
     if not shifted:
-        return "In all shards, scores are distributed as in the rest."
+        return "In every shard, scores are distributed as in the others."
     farthest = sorted(shifted, key=lambda item: -abs(item[1].delta))
     named = ", ".join(f"{name} in shard {shift.group} (Cliff's delta {shift.delta:.2f})" for name, shift in farthest)
     n = len({shift.group for _, shift in shifted})
@@ -186,7 +186,17 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
 
 def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str) -> str:
     """Return a markdown table of one metric's thresholds by ratings, and a sentence on every aspect."""
-    header = ["threshold", "at least", "low", "high", "n", "good", "good that stay", "others that stay", "elsewhere"]
+    header = [
+        "threshold",
+        "at least",
+        "low",
+        "high",
+        "n",
+        "good",
+        "good that stay",
+        "others that stay",
+        "difference on held-out videos",
+    ]
     rows = [
         [
             rating_threshold.objective,

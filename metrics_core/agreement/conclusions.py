@@ -127,9 +127,11 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, 
         return more if wide else Conclusion("nothing", nothing, "no better than chance")
     if coefficient.p is None or coefficient.p > MAX_P_VALUE:
         why = "open: may be chance"
-        return Conclusion("open", f"Whether {does} is open: of so many comparisons, one like it may be chance.", why)
+        return Conclusion(
+            "open", f"Whether {does} is open: with so many comparisons, such a result may be chance.", why
+        )
     if coefficient.high < 0:
-        return Conclusion("against", f"{metric} goes against {aspect}: better {things} score lower.", "the wrong way")
+        return Conclusion("against", f"{metric} goes against {aspect}: better {things} score lower.", "against people")
     if wide:
         how = f"{does}, but how well is open: rate more videos."
         return Conclusion("open", how, "open: how well")
@@ -150,7 +152,7 @@ def _conclude_with_baseline(does: str, comparison: BaselineComparison) -> Conclu
     above: TrustLevel = "ceiling" if rater_words in (BETTER, ALIKE) else "above baseline"
     like_rater = "like one more rater" if above == "ceiling" else None
     if comparison.strongest_baseline is None or more is None or more.value is None:
-        return Conclusion(above, f"{does}{rater_words}.", like_rater or "orders alike")
+        return Conclusion(above, f"{does}{rater_words}.", like_rater or "orders as people do")
     baseline = comparison.strongest_baseline.name
     if more.p is None or more.p > MAX_P_VALUE:
         words = f"not clearly better than {baseline}, a simple score"
@@ -194,13 +196,13 @@ def explain_system_order(coefficient: Coefficient, n_videos: int) -> OrderConclu
     >>> explain_system_order(Coefficient("ECS", 1.0, 0.9, 1.0, 6, 0.003), 30).words
     'ranks the 6 systems as people do'
     >>> explain_system_order(Coefficient("ECS", 1.0, 1.0, 1.0, 4), 30).words
-    'ranks 4 systems, too few for a claim: even the very same order has p 0.083'
+    "ranks 4 systems, too few for a claim: even the same order as people's has p 0.083"
     """
     n = coefficient.n
     if n < 2:
         return OrderConclusion("open", f"ranks no systems: {'only one has' if n else 'none has'} scores and ratings")
     if n < FEWEST_SYSTEMS:
-        least = f"even the very same order has p {kendall_p_value(1.0, n):.2g}"
+        least = f"even the same order as people's has p {kendall_p_value(1.0, n):.2g}"
         return OrderConclusion("open", f"ranks {n} systems, too few for a claim: {least}")
     if coefficient.value is None or coefficient.low is None or coefficient.high is None or coefficient.p is None:
         return OrderConclusion(
@@ -221,7 +223,7 @@ def _explain_open_order(value: float, low: float, high: float, p: float, n: int,
         return "such an order may be chance"
     if low <= 0 <= high:
         return "rate more videos"
-    return "of so many comparisons, one like it may be chance" if p > MAX_P_VALUE else None
+    return "with so many comparisons, such a result may be chance" if p > MAX_P_VALUE else None
 
 
 def find_least_tau(n: int) -> float | None:
@@ -241,13 +243,13 @@ def explain_few_systems(n: int) -> str | None:
     systems on.
 
     >>> explain_few_systems(6)
-    'Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.'
+    "With 6 systems, a τ-b below 0.87 may be chance; the same order as people's has p 0.0028."
     """
-    same = f"the very same order has p {kendall_p_value(1.0, n):.2g}"
+    same = f"the same order as people's has p {kendall_p_value(1.0, n):.2g}"
     if n < FEWEST_SYSTEMS:
         return f"{n} systems are too few to show whether a metric ranks them as people do: {same}."
     if n < MANY_SYSTEMS:
-        return f"Of {n} systems, τ-b below {find_least_tau(n):.2f} may be chance; {same}."
+        return f"With {n} systems, a τ-b below {find_least_tau(n):.2f} may be chance; {same}."
     return None
 
 

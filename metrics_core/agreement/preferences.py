@@ -54,9 +54,12 @@ class Preferences:
         sides = [np.asarray(side, dtype=np.int64).reshape(-1) for side in (first, second, better)]
         sides += [number_groups(raters), number_groups(videos)]
         if len({side.size for side in sides}) > 1:
-            raise ValueError(f"there are {[side.size for side in sides]} entries: give as many of each as answers.")
+            raise ValueError(
+                f"first, second, better, raters and videos have {[side.size for side in sides]} entries: give as many "
+                "of each as answers."
+            )
         if sides[2].size and np.abs(sides[2]).max() > 1:
-            raise ValueError("an answer is none of -1, 0 and 1: say which caption is better, or neither.")
+            raise ValueError("an answer is not -1, 0 or 1: give which caption is better, or 0 for neither.")
         return cls(*sides)
 
     def filter_rows(self, rows: BoolArray) -> Preferences:

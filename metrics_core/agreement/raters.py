@@ -87,7 +87,7 @@ def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerCon
     answers, answers_again = (np.asarray(side, dtype=np.float64) for side in (first, again))
     if answers.ndim != 1 or answers.shape != answers_again.shape:
         raise ValueError(
-            f"the answers have shapes {answers.shape} and {answers_again.shape}: give two answers for every thing."
+            f"the answers have shapes {answers.shape} and {answers_again.shape}: give two answers for every item."
         )
     n, n_equal = answers.size, int((answers == answers_again).sum())
     mean = float(np.abs(answers - answers_again).mean()) if n else None

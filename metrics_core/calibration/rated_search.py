@@ -62,7 +62,7 @@ def calibrate_rated_threshold(
     >>> threshold.at_least, threshold.n_good, threshold.youden, threshold.held_out.value
     (0.7, 12, 1.0, 1.0)
     >>> calibrate_rated_threshold(scores, ratings, range(20), least_rating=6).reason
-    'no rating is at least 6: name a lower one'
+    'no rating is at least 6: set a lower least rating'
     """
     threshold = find_rated_threshold(scores, ratings, videos, least_rating=least_rating)
     if threshold.status != "ok":
@@ -162,14 +162,14 @@ def _explain_undefined(scores: FloatArray, least: float, n: int, n_good: int, n_
     """Return the result without a threshold where no search is possible; None where it is."""
     counts = (least, n, n_good, n_videos)
     if n < FEWEST_SAMPLES or n_videos < FEWEST_VIDEOS:
-        needed = f"a threshold needs {FEWEST_SAMPLES} of {FEWEST_VIDEOS} videos"
+        needed = f"a threshold needs {FEWEST_SAMPLES} samples of {FEWEST_VIDEOS} videos"
         samples, videos = f"{n} rated sample{'' if n == 1 else 's'}", f"{n_videos} video{'' if n_videos == 1 else 's'}"
         has = f"{samples} of {videos} {'has' if n == 1 else 'have'} a score, and {needed}"
         return RatedThreshold("few_ratings", has if n else f"no rated sample has a score, and {needed}", *counts)
     if n_good == n:
-        return RatedThreshold("all_good", f"every rating is at least {least:g}: name a higher one", *counts)
+        return RatedThreshold("all_good", f"every rating is at least {least:g}: set a higher least rating", *counts)
     if n_good == 0:
-        return RatedThreshold("none_good", f"no rating is at least {least:g}: name a lower one", *counts)
+        return RatedThreshold("none_good", f"no rating is at least {least:g}: set a lower least rating", *counts)
     if scores.min() == scores.max():
         return RatedThreshold(
             "constant_scores", f"all {n} scores are {scores[0]:g}: no threshold separates them", *counts

@@ -103,9 +103,11 @@ def explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ..
         sentences.append(f"All {counts.n} scores are {labelled.scores[0]:g}: no threshold can tell these labels apart.")
     rate = counts.n_predicted / counts.n
     if not FEW <= rate <= MANY:
-        sentence = f"The threshold says yes to {rate:.1%} of the labels, and {counts.prevalence:.1%} of them are yes"
+        sentence = (
+            f"The threshold predicts yes for {rate:.1%} of the labels, while {counts.prevalence:.1%} of them are yes"
+        )
         if counts.f1 is not None and counts.all_positive_f1 is not None:
-            sentence += f": F1 is {counts.f1:.3f}, and {counts.all_positive_f1:.3f} for always saying yes"
+            sentence += f": F1 is {counts.f1:.3f}, and {counts.all_positive_f1:.3f} for always predicting yes"
         sentences.append(f"{sentence}.")
     return tuple(sentences)
 
@@ -182,7 +184,8 @@ def choose_own_or_pooled(
     n, n_positive = labelled.labels.size, labelled.n_positive
     status = find_objective_status(parameters.objective, n_positive, n) if n_positive else "no_positive"
     if n < min_labels:
-        why = f"there are {n} label(s), fewer than {min_labels}"
+        labels = "label" if n == 1 else "labels"
+        why = f"the dimension has {n} {labels}, fewer than {min_labels}"
     elif status != "ok":
         why = REASONS[status]
     else:

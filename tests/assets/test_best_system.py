@@ -16,7 +16,7 @@ from metrics_core.intervals import ClusterMean
 
 LABEL = {"vcs": "VCS", "ecs": "ECS"}
 NO_TRUST = TrustSummary((), 0, {})
-FIVE = "Of 5 systems, τ-b below 1.00 may be chance; the very same order has p 0.017."
+FIVE = "With 5 systems, a τ-b below 1.00 may be chance; the same order as people's has p 0.017."
 
 
 def table(
@@ -84,7 +84,7 @@ def test_people_come_before_a_metric_that_says_otherwise() -> None:
     found = answer_best_system(trust(aspect(orders={"vcs": OPEN})), [SCORED], [RATED], LABEL)
     assert (found.light, found.headline) == ("good", "a")
     assert found.sentences == (
-        "Best by 90 ratings of people (4.70 against 4.00), more than chance.",
+        "Best by 90 ratings of people (4.70 against 4.00), by more than chance.",
         "By VCS b is best.",
         "VCS (τ-b 0.60) is not shown to rank the 5 systems as people do: such an order may be chance.",
         FIVE,
@@ -93,7 +93,7 @@ def test_people_come_before_a_metric_that_says_otherwise() -> None:
 
 def test_ratings_of_a_program_are_named_as_such() -> None:
     found = answer_best_system(trust(aspect(synthetic=True)), [], [RATED], LABEL)
-    assert found.sentences == ("Best by 90 synthetic ratings (4.70 against 4.00), more than chance.",)
+    assert found.sentences == ("Best by 90 synthetic ratings (4.70 against 4.00), by more than chance.",)
 
 
 def test_several_metrics_stand_in_one_sentence_and_one_against_people_is_named() -> None:
@@ -115,7 +115,7 @@ def test_many_metrics_and_aspects_without_a_claim_are_one_sentence() -> None:
     aspects = trust(aspect("accuracy", orders=orders), aspect("style", orders=orders))
     found = answer_best_system(aspects, [SCORED], [rated], LABEL)
     assert found.sentences == (
-        "By 180 ratings of people no system clearly leads.",
+        "No system clearly leads by 180 ratings of people.",
         "b is best by VCS, which people do not confirm.",
         "No metric is shown to rank systems as people do.",
         FIVE,
@@ -141,14 +141,14 @@ def test_an_aspect_without_a_clear_lead_takes_nothing_from_a_clear_one() -> None
     rated = table({"accuracy": [4.7, 4.0], LABELS_ASPECT: [0.5, 0.6]}, {"accuracy": 0.001, LABELS_ASPECT: 0.5})
     found = answer_best_system(trust(aspect("accuracy"), aspect(LABELS_ASPECT)), [], [rated], LABEL)
     assert (found.headline, found.sentences[0]) == (
-        "a", "Best by 90 ratings of people for accuracy (4.70 against 4.00), more than chance."
+        "a", "Best by 90 ratings of people for accuracy (4.70 against 4.00), by more than chance."
     )  # fmt: skip
 
 
 def test_labels_are_no_ratings() -> None:
     rated = table({LABELS_ASPECT: [0.9, 0.6]}, {LABELS_ASPECT: 0.001})
     found = answer_best_system(trust(aspect(LABELS_ASPECT)), [], [rated], LABEL)
-    assert found.sentences == ("Best by labelled coverage (0.90 against 0.60), more than chance.",)
+    assert found.sentences == ("Best by labelled coverage (0.90 against 0.60), by more than chance.",)
 
 
 def test_systems_without_a_rating_are_counted() -> None:
@@ -157,7 +157,7 @@ def test_systems_without_a_rating_are_counted() -> None:
     )
     assert (found.light, found.headline) == ("middle", "a")
     assert found.sentences[0] == (
-        "Best of the 2 rated systems by 90 ratings of people (4.70 against 4.00), more than chance; "
+        "Best of the 2 rated systems by 90 ratings of people (4.70 against 4.00), by more than chance; "
         "3 more have no rating."
     )
 
@@ -166,8 +166,8 @@ def test_where_people_leave_it_open_a_metric_that_ranks_systems_as_they_do_answe
     found = answer_best_system(trust(aspect(orders={"vcs": ALIKE})), [SCORED], [CLOSE], LABEL)
     assert (found.light, found.headline) == ("good", "b")
     assert found.sentences == (
-        "By 90 ratings of people no system clearly leads.",
-        "Best by VCS, more than chance.",
+        "No system clearly leads by 90 ratings of people.",
+        "Best by VCS, by more than chance.",
         "VCS (τ-b 1.00) ranks the 5 systems as people do.",
         FIVE,
     )
@@ -200,15 +200,18 @@ def test_a_metric_against_people_is_not_trusted_for_systems_whatever_it_knows_of
 def test_few_videos_and_one_rated_system_leave_it_open() -> None:
     few = table({"overall": [4.7, 4.0]}, {"overall": 1e-9}, n_videos=9)
     found = answer_best_system(trust(aspect()), [], [few], LABEL)
-    assert (found.light, found.sentences[0]) == ("open", "By 90 ratings of people it is open: 9 videos, 10 needed.")
+    assert (found.light, found.sentences[0]) == (
+        "open",
+        "Which system is best by 90 ratings of people is open: 9 videos, 10 needed.",
+    )
     one = table({"overall": [4.7, None]}, {"overall": 1e-9})
     found = answer_best_system(trust(aspect()), [SCORED], [one], LABEL)
-    assert found.sentences[0] == "By 90 ratings of people nothing can be compared: a is the only judged system."
+    assert found.sentences[0] == "Systems cannot be compared by 90 ratings of people: a is the only judged system."
 
 
 def test_without_people_metrics_name_a_system_as_an_open_question() -> None:
     found = answer_best_system(NO_TRUST, [SCORED], [], LABEL)
     assert (found.light, found.headline) == ("open", "Open")
-    assert found.sentences == ("b is best by VCS, which nobody compared with people here.",)
+    assert found.sentences == ("b is best by VCS, which no ratings or labels confirm.",)
     assert answer_best_system(NO_TRUST, [], [], LABEL).headline == "Open"
     assert answer_best_system(NO_TRUST, [table({"vcs": [0.5]}, {})], [], LABEL).headline == "Nothing to compare"

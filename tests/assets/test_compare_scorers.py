@@ -239,7 +239,7 @@ def test_a_difference_is_chance_or_more(
 
 def test_without_ratings_it_says_so(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
     assert explain_comparison(compared(engine, clips, pair)) == [
-        "no sample has ratings or labels, which would show which scorer is closer to people"
+        "which scorer is closer to people is unknown, since no sample has ratings or labels"
     ]
 
 
@@ -257,7 +257,7 @@ def test_constant_ratings_order_nothing(
     found = compared(engine, clips, pair)
     assert found.people[0].p is None
     assert explain_comparison(found) == [
-        "quality: nothing can be compared, since the ratings of 8 samples, or both scorers, are constant"
+        "quality: nothing can be compared, since the ratings of 8 samples are all equal, or both scorers are constant"
     ]
 
 
@@ -268,7 +268,7 @@ def test_a_constant_scorer_orders_nothing(engine: Engine, clips: Dataset, sample
     found = compared(engine, clips, (first, second))
     assert {each.value for each in found.scores.correlations.values()} == {None}
     assert explain_comparison(found) == [
-        f"vcs@{first} gives all 8 samples the value 0.5, so it orders nothing",
+        f"vcs@{first} gives all 8 samples the value 0.5, so it cannot order them",
         f"quality: vcs@{first} has the same value for 8 samples, so it cannot order them",
     ]
 
@@ -282,7 +282,7 @@ def test_ratings_of_samples_that_failed_compare_nothing(
     found = compared(engine, clips, pair)
     assert (found.people[0].n, found.people[0].n_raters, found.people[0].p) == (0, 0, None)
     assert explain_comparison(found)[0].startswith(
-        "quality: too few samples to compare, 0 with ratings and both values"
+        "quality: too few samples to compare, 0 with ratings and values of both scorers"
     )
 
 
@@ -295,7 +295,7 @@ def test_one_video_has_no_test(engine: Engine, clips: Dataset) -> None:
     found = compared(engine, clips, (first, second))
     assert found.scores.correlations["pearson"].low is None
     said = explain_comparison(found)
-    assert said[0] == "all samples belong to one video: intervals need several videos"
+    assert said[0] == "there are no intervals, since all samples belong to one video"
     assert said[1].startswith("quality: which is closer to people is open: 1 video, 10 needed")
 
 
@@ -315,8 +315,8 @@ def test_another_dataset(engine: Engine, pair: tuple[int, int]) -> None:
     with pytest.raises(NothingToCompare) as caught:
         compare_scorers(engine, make_dataset(engine, "other"), "vcs", f"vcs@{pair[0]}", 1)
     assert str(caught.value) == (
-        f"vcs@{pair[1]} has no score on other, only clips: with its settings, run reelsieve score --dataset other "
-        "--metric vcs"
+        f"vcs@{pair[1]} has no score on other, only on clips: set its models and parameters, and run "
+        "reelsieve score --dataset other --metric vcs"
     )
 
 
@@ -341,5 +341,5 @@ def test_one_common_sample(engine: Engine, clips: Dataset, samples: list[int]) -
 
 def test_a_scorer_that_scored_nothing(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
     unused = register(engine, version="3")
-    with pytest.raises(NothingToCompare, match=f"vcs@{unused} has no score on clips: with its settings, run"):
+    with pytest.raises(NothingToCompare, match=f"vcs@{unused} has no score on clips: set its models and parameters"):
         compare_scorers(engine, clips, "vcs", f"vcs@{unused}", 1)

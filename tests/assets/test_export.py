@@ -156,8 +156,8 @@ def test_a_name_may_be_as_long_as_the_file_system_allows(
     ("name", "says"),
     [
         ("folder.parquet", "it is a folder"),
-        ("device.parquet", "it is no regular file"),
-        ("fifo.jsonl", "it is no regular file"),
+        ("device.parquet", "it is not a regular file"),
+        ("fifo.jsonl", "it is not a regular file"),
         ("missing/best.jsonl", "no such folder"),
         ("file.jsonl/best.jsonl", "no such folder"),
         ("best.txt", "cannot export to .txt: use .parquet, .jsonl or .csv, or name a --format"),

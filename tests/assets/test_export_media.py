@@ -101,9 +101,9 @@ def test_what_is_complete_stays_and_the_same_command_goes_on(engine: Engine, cli
         with pytest.raises(SelectionError) as caught:
             write(engine, clips, tmp_path / "wds")
         assert str(caught.value) == (
-            "row 8, sample 's.7/x', video 'v7': its file cannot be read: no such file or directory: put the file back "
-            "or ingest the folder of video v7 again; what is complete stays in wds.partial, and the same command "
-            "continues from there"
+            "row 8, sample 's.7/x', video 'v7': its file cannot be exported: no such file or directory: put the file back "
+            "or ingest the folder of video v7 again; complete shards stay in wds.partial, and the same command continues "
+            "from there"
         )
         assert not (tmp_path / "wds").exists()
         before = states(tmp_path / "wds.partial")
@@ -176,7 +176,9 @@ def test_a_shard_that_is_not_complete_is_written_anew(engine: Engine, clips: Cli
 def test_a_full_disk_is_one_sentence_and_the_same_command_goes_on(engine: Engine, clips: Clips, tmp_path: Path) -> None:
     with files_of_at_most(30_000), pytest.raises(SelectionError, match="File too large") as caught:
         write(engine, clips, tmp_path / "wds")
-    assert str(caught.value).endswith("what is complete stays in wds.partial: mend that and run the same command again")
+    assert str(caught.value).endswith(
+        "; complete shards stay in wds.partial: remove the cause, and run the same command again"
+    )
     assert not (tmp_path / "wds").exists()
     check_whole(write(engine, clips, tmp_path / "wds"))
 
@@ -244,7 +246,7 @@ def test_the_half_of_another_export_is_not_touched(engine: Engine, clips: Clips,
             export_selection(engine, selection_id, tmp_path / "wds", form)
     (tmp_path / "mine.partial").mkdir()
     (tmp_path / "mine.partial" / "notes.txt").write_text("mine")
-    with pytest.raises(SelectionError, match=r"mine.partial exists, but is no part of an export: move it, or give"):
+    with pytest.raises(SelectionError, match=r"mine.partial exists, but no export made it: move it, or give"):
         write(engine, clips, tmp_path / "mine")
     assert states(tmp_path / "wds.partial") == before
     assert (tmp_path / "mine.partial" / "notes.txt").read_text() == "mine"

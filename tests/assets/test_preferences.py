@@ -163,5 +163,5 @@ def test_without_scores_the_page_says_what_makes_some(module_engine: Engine) -> 
     with module_engine.connect() as connection:
         found = compute_progress(connection, dataset, "fun", "r0", pairs=False)
     assert found.sentences == (
-        "No caption that people judged has a score: reelsieve score --dataset unscored makes some.",
+        "No caption that people judged has a score: reelsieve score --dataset unscored computes scores.",
     )

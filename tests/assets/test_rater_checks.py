@@ -82,7 +82,7 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     assert left_out in made.text
     assert far in made.text
     (beside,) = aspect["beside_rater"]
-    assert beside.startswith("With the mean of all raters but one, VCS has τ-b ")
+    assert beside.startswith("Compared with the mean of all raters but one, VCS has τ-b ")
     assert beside in made.text
     with module_engine.connect() as connection:
         judged = load_judged_samples(connection, rated, ["vcs"])
@@ -114,7 +114,7 @@ def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_a
         f"{100 * rows['vcs']['value']:.0f} %, {100 * rows['vcs']['low']:.0f} % to {100 * rows['vcs']['high']:.0f} % of"
     )
     assert f"majority {100 * rows['majority']['value']:.0f} %" in many
-    assert many.endswith("What a small difference is was chosen on the other half of the videos.")
+    assert many.endswith("The largest difference that counts as a tie was chosen on the other half of the videos.")
     assert shares in made.text
     assert many in made.text
 

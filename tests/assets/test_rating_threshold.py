@@ -244,7 +244,7 @@ def test_stale_scores_do_not_count_and_too_few_ratings_give_no_number(
     assert stored(engine) == []
     assert text.replace("\\", "") == (
         "- good coverage: no threshold, since 16 rated samples of 6 videos have a score, "
-        "and a threshold needs 20 of 10 videos."
+        "and a threshold needs 20 samples of 10 videos."
     )
 
 

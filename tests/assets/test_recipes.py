@@ -238,7 +238,7 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
         ),
         (
             {"per": "system", "quotas": {"x": 1}},
-            "has system 'x', for which there is a quota: there are 'brief', 'long'",
+            "has system 'x', for which there is a quota: eligible samples have 'brief', 'long'",
         ),
         (
             {"at_least": {"vcs": 2.0}},
@@ -443,15 +443,15 @@ def test_a_recipe_without_a_size_is_answered_by_what_each_share_keeps(module_eng
     [
         ("by: vcs\nkep: 1", "recipe.yaml: the recipe has no field 'kep', did you mean 'keep'?"),
         ("- vcs", "recipe.yaml: a recipe is a mapping of fields to values"),
-        ("by: [vcs", r"recipe.yaml, line 1: not YAML"),
+        ("by: [vcs", r"recipe.yaml, line 1: the recipe is not YAML"),
         ("by: vcs\nwhere: !!python/object/apply:os.system [ls]", "recipe.yaml: line 2: a recipe has no anchors"),
         ("count: !!int ''", "recipe.yaml: line 1: a recipe has no anchors, aliases or tags: write the value out"),
         ("by: vcs\n<<: {keep: 0.5}", r"recipe.yaml: line 2: a recipe has no merge keys \(<<\): write the values out"),
         ("at_least: {<<: [{vcs: 0.1}, {ecs: 0.1}]}", "recipe.yaml: line 1: a recipe has no merge keys"),
         ("by: &a [vcs]\nbands: *a", "recipe.yaml: line 1: a recipe has no anchors"),
-        ("by: " + "[" * 3000, "recipe.yaml: not YAML"),
-        ("keep: 0.5\nby: vcs\nkeep: 0.1", "recipe.yaml: line 3: 'keep' is there twice: remove one"),
-        ("per: system\nquotas: {brief: 1, 'brief': 5}", "recipe.yaml: line 2: 'brief' is there twice"),
+        ("by: " + "[" * 3000, "recipe.yaml: the recipe is not YAML"),
+        ("keep: 0.5\nby: vcs\nkeep: 0.1", "recipe.yaml: line 3: 'keep' is given twice: remove one"),
+        ("per: system\nquotas: {brief: 1, 'brief': 5}", "recipe.yaml: line 2: 'brief' is given twice"),
         (
             "per: extra_Year\nquotas: {2001: 5}",
             "quotas is '{2001: 5}': give a whole number .* by stratum, names in",
@@ -462,7 +462,7 @@ def test_a_recipe_without_a_size_is_answered_by_what_each_share_keeps(module_eng
         ("by: {vcs: 1.0e+308, ecs: 1.0e+308}", "recipe.yaml: the recipe's by is .* weights from 1e-6 to 1e6"),
         ("by: [vcs, vcs]", "recipe.yaml: the recipe's by is .*: give a metric, or several"),
         ("count: 0x" + "f" * 5000, "the recipe's count is 'a number of thousands of digits': give a whole number"),
-        ("\0", "recipe.yaml: not YAML"),
+        ("\0", "recipe.yaml: the recipe is not YAML"),
         ("", "recipe.yaml: a recipe is a mapping"),
     ],
 )

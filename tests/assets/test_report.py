@@ -101,7 +101,7 @@ def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int],
     assert aspect["verdicts"]["evqa"] == {
         "level": "against",
         "sentence": "EVQA goes against coverage: better captions score lower.",
-        "short": "the wrong way",
+        "short": "against people",
     }
     assert "EVQA is only compared on the 48 of 60 rated samples that it has a value for" in made.text
     for verdict in aspect["verdicts"].values():
@@ -118,10 +118,10 @@ def test_the_page_begins_with_answers_that_follow_from_the_verdicts(
     assert (answers["trust"]["light"], answers["trust"]["headline"]) == ("good", "VCS for coverage")
     assert (answers["best"]["light"], answers["best"]["headline"]) == ("good", "alpha")
     assert answers["best"]["sentences"] == [
-        "By 120 ratings of people no system clearly leads.",
-        "Best by VCS, more than chance.",
+        "No system clearly leads by 120 ratings of people.",
+        "Best by VCS, by more than chance.",
         "VCS (τ-b 1.00) ranks the 5 systems as people do.",
-        "Of 5 systems, τ-b below 1.00 may be chance; the very same order has p 0.017.",
+        "With 5 systems, a τ-b below 1.00 may be chance; the same order as people's has p 0.017.",
     ]
     assert [step["command"] for step in answers["steps"]] == ["reelsieve select --dataset full --by vcs --keep 0.25"]
     shown = [
@@ -338,7 +338,10 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             ],
         ),
         (one_system, ["only alone has values", "since only one system was rated"]),
-        (four_systems, ["VCS (τ-b 0.00) ranks 4 systems, too few for a claim: even the very same order has p 0.083."]),
+        (
+            four_systems,
+            ["VCS (τ-b 0.00) ranks 4 systems, too few for a claim: even the same order as people's has p 0.083."],
+        ),
         (one_video, ["only samples of one video were rated", "by coverage is open: 1 video, 10 needed."]),
         (
             few_videos,
@@ -349,7 +352,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "Rate captions of 7 more videos: a conclusion needs 10.",
                 "reelsieve rate bad --aspect coverage",
                 "good coverage: no threshold, since 15 rated samples of 3 videos have a score, and a threshold needs "
-                "20 of 10 videos.",
+                "20 samples of 10 videos.",
             ],
         ),
         (
@@ -378,7 +381,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             ],
         ),
         (old_ratings, ["6 ratings do not count, since their texts have changed"]),
-        (synthetic, ["The ratings are synthetic: made by a program, not by people.", "begin with your own videos"]),
+        (synthetic, ["The ratings are synthetic: made by a program, not by people.", "start with your own videos"]),
     ],
 )
 def test_the_page_says_what_is_missing_and_why(engine: Engine, tmp_path: Path, fill: Fill, said: list[str]) -> None:
@@ -405,7 +408,7 @@ def test_four_systems_get_no_claim(engine: Engine, tmp_path: Path) -> None:
     dataset = make_dataset(engine, "four")
     four_systems(engine, dataset)
     (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
-    assert aspect["orders"][0].endswith("ranks 4 systems, too few for a claim: even the very same order has p 0.083.")
+    assert aspect["orders"][0].endswith("too few for a claim: even the same order as people's has p 0.083.")
 
 
 def test_the_references_that_decided_come_first(engine: Engine, tmp_path: Path) -> None:
@@ -416,8 +419,9 @@ def test_the_references_that_decided_come_first(engine: Engine, tmp_path: Path) 
         add_reference(engine, dataset, video_id, f"r{number}", f"story number {number}")
     set_scores(engine, {add_sample(engine, dataset, video_id, "c", "a dog runs"): 1.0})
     made = report_on(engine, dataset, tmp_path, vcs=Explanation(["why"], [], reference="r7"))
-    shown = re.findall(r"3 of 9 references|VCS counts this one:|story number \d", made.text)
-    assert shown == ["3 of 9 references", "VCS counts this one:", *(f"story number {i}" for i in (7, 0, 1))]
+    shown = re.findall(r"3 of 9 references|This reference decided the score of VCS:|story number \d", made.text)
+    stories = [f"story number {i}" for i in (7, 0, 1)]
+    assert shown == ["3 of 9 references", "This reference decided the score of VCS:", *stories]
 
 
 def test_nothing_in_a_dataset_is_markup(engine: Engine, tmp_path: Path) -> None:

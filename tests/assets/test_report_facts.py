@@ -81,15 +81,15 @@ def test_each_fact_has_its_ends_its_median_and_all_its_values_in_bins(page: Made
 def test_what_stands_out_is_counted_and_named_with_its_condition(page: MadeReport) -> None:
     notable = {each["condition"]: each["sentence"] for each in page.numbers["described"]["notable"]}
     assert notable == {
-        "static_share >= 0.9": "2 of 4 videos are still: v0, v3.",
+        "static_share >= 0.9": "2 of 4 videos hardly move: v0, v3.",
         "brightness < 0.15": "1 of 4 videos is dark: v1.",
-        "cuts >= 1": "1 of 4 videos has a cut inside: v1.",
+        "cuts >= 1": "1 of 4 videos has a hard cut: v1.",
         "has_sound = false": "1 of 4 videos has no sound track: v2.",
         "words < 5": "1 of 5 captions has fewer than five words: c4.",
         "boilerplate > 0": "1 of 5 captions has a stock phrase: c2.",
-        "language <> 'en'": "1 of 5 captions is not in the language of most, en: c3.",
-        "dedupe: 1": "2 of 5 captions have the text of another one: c0, c1.",
-        "dedupe_videos: 0.6": "1 of 4 videos is a copy of another one, or nearly: v1 of v0.",
+        "language <> 'en'": "1 of 5 captions is not in en, the commonest language: c3.",
+        "dedupe: 1": "2 of 5 captions have the same text as another caption: c0, c1.",
+        "dedupe_videos: 0.6": "1 of 4 videos is a copy or near-copy of another video: v1 of v0.",
     }
     for sentence in notable.values():
         assert sentence in page.text
@@ -133,7 +133,7 @@ def proposals(made: MadeReport) -> list[tuple[str, str]]:
 def test_the_proposed_condition_takes_as_many_as_the_page_says(page: MadeReport, module_engine: Engine) -> None:
     ((sentence, command),) = proposals(page)
     # c4 is short, c2 has a stock phrase. Clips that stand still have three of the five captions: too many.
-    assert sentence == "Freeze the 3 of 5 captions that meet a condition on facts."
+    assert sentence == "Select the 3 of 5 captions that meet a condition on facts."
     assert "--where 'words >= 5 and boilerplate = 0'" in command
     with module_engine.connect() as connection:
         dataset = find_dataset(connection, "facts")
@@ -169,7 +169,7 @@ def test_no_condition_is_proposed_that_takes_nothing_or_all(
         assert not found
         return
     ((sentence, command),) = found
-    assert sentence == "Freeze the 2 of 4 captions that meet a condition on facts."
+    assert sentence == "Select the 2 of 4 captions that meet a condition on facts."
     assert f"--where '{condition}'" in command
     assert selected(engine, dataset, command) == 2
 
@@ -191,7 +191,7 @@ def test_scores_put_the_facts_below_the_answers(engine: Engine, tmp_path: Path) 
         ids = connection.scalars(sa.select(schema.sample.c.sample_id)).all()
     set_scores(engine, {sample_id: place / 5 for place, sample_id in enumerate(ids)})
     made = report_on(engine, dataset, tmp_path)
-    shown = [made.text.index(found) for found in ("Which system is best?", "2 of 4 videos are still", "Samples to")]
+    shown = [made.text.index(found) for found in ("Which system is best?", "2 of 4 videos hardly move", "Samples to")]
     assert shown == sorted(shown)
     assert set(made.numbers["groups"]) == {"best", "worst", "metrics", "people"}
     assert made.numbers["groups"]["best"][0]["facts"]["words"] > 0

@@ -104,9 +104,9 @@ def test_people_say_first_which_system_is_best(made: MadeReport) -> None:
     best = made.numbers["answers"]["best"]
     assert (best["light"], best["headline"]) == ("good", "candidate_1")
     assert best["sentences"] == [
-        "Best by 1,080 ratings of people (4.76 against 4.12), more than chance.",
+        "Best by 1,080 ratings of people (4.76 against 4.12), by more than chance.",
         "VCS_short (τ-b 1.00) ranks the 6 systems as people do.",
-        "Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.",
+        "With 6 systems, a τ-b below 0.87 may be chance; the same order as people's has p 0.0028.",
     ]
     assert made.numbers["people"][0]["leads"]["overall"] < 1e-4
     assert "nothing shows to agree" not in made.text
@@ -116,7 +116,7 @@ def test_people_say_first_which_system_is_best(made: MadeReport) -> None:
 def test_captions_are_judged_by_their_own_evidence(made: MadeReport) -> None:
     trust = made.numbers["answers"]["trust"]
     assert "Which metric to trust for captions?" in made.text
-    assert (trust["light"], trust["headline"]) == ("middle", "None beats a simple score")
+    assert (trust["light"], trust["headline"]) == ("middle", "No metric beats a simple score")
     assert trust["sentences"] == ["For overall VCS_short is better than chance, but worse than words in common."]
     (aspect,) = made.numbers["trust"]["aspects"]
     assert aspect["verdicts"]["vcs_short"] == {
@@ -214,7 +214,7 @@ def test_more_references_make_a_metric_agree_better(real: list[dict[str, Any]]) 
         assert numbers["answers"]["best"]["headline"] == "candidate_1"
         assert (
             numbers["answers"]["best"]["sentences"][0]
-            == "Best by 5,400 ratings of people (4.74 against 4.07), more than chance."
+            == "Best by 5,400 ratings of people (4.74 against 4.07), by more than chance."
         )
     assert counts == [1, 3, 9]
     assert taus[0] + 0.05 < taus[1] < taus[2] - 0.02

@@ -118,7 +118,7 @@ def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: En
     again = drawn(engine, clips, "evqa:vcs")
     found = state(engine, clips, again)
     assert found.n_other > 0
-    assert f"{found.n_other} more ratings were drawn when scores" in found.explain()
+    assert f"{found.n_other} more ratings were drawn before scores" in found.explain()
     rate_drawn(engine, clips, again, 5)
     later = state(engine, clips, again)
     assert later.answer is not None
@@ -148,7 +148,7 @@ def test_an_old_draw_serves_while_it_is_made_anew(engine: Engine, clips: Dataset
 def test_of_nothing_nothing_is_drawn(engine: Engine, clips: Dataset) -> None:
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE score SET value = NULL, status = 'undefined', error = 'it is too short'"))
-    with pytest.raises(BadQuestion, match="no caption of clips has the values"):
+    with pytest.raises(BadQuestion, match="no caption of clips has the scores"):
         drawn(engine, clips, "evqa:vcs")
     with engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM sample"))
@@ -216,7 +216,7 @@ NO_QUESTIONS = {
     "vcs:nothing": "'nothing' is neither a simple score",
     "vcs:0.5:0.5": "is no question",
     "vcs:0.5:inf": "is no question",
-    "vcs:cosine": "clips has no cosine yet: run reelsieve score --dataset clips --metric cosine",
+    "vcs:cosine": "clips has no scores of cosine yet: run reelsieve score --dataset clips --metric cosine",
     "vcs:7:8:9": "is no question",
 }
 

@@ -93,7 +93,7 @@ def test_the_asset_stores_all_cutoffs_and_says_which_shard_is_other(
     (check,) = result.get_asset_check_evaluations()
     assert (check.check_name, check.passed, check.severity) == (ALIKE_CHECK, is_alike, dg.AssetCheckSeverity.WARN)
     if is_alike:
-        assert check.description == "In all shards, scores are distributed as in the rest."
+        assert check.description == "In every shard, scores are distributed as in the others."
     else:
         beginning = (
             f"3 of {N_SHARDS} shards differ from the rest in scores: vcs in shard 1 (Cliff's delta 0.93), vcs in "

@@ -98,7 +98,7 @@ def same(
             "ECS orders captions by coverage better than chance, but worse than words in common, a simple score.",
             "worse than a simple score",
         ),
-        (same(number(0.4), None, None), "above baseline", "ECS orders captions by coverage.", "orders alike"),
+        (same(number(0.4), None, None), "above baseline", "ECS orders captions by coverage.", "orders as people do"),
         (
             same(number(0.03)),
             "nothing",
@@ -120,14 +120,14 @@ def same(
         (
             same(number(0.3, p=0.06)),
             "open",
-            "Whether ECS orders captions by coverage is open: of so many comparisons, one like it may be chance.",
+            "Whether ECS orders captions by coverage is open: with so many comparisons, such a result may be chance.",
             "open: may be chance",
         ),
         (
             same(number(-0.3)),
             "against",
             "ECS goes against coverage: better captions score lower.",
-            "the wrong way",
+            "against people",
         ),
         (
             same(number(0.5, 0.1, 0.8)),
@@ -208,12 +208,12 @@ def test_the_claims_of_a_page_are_one_family(own: list[float], leads: list[float
 
 @pytest.mark.parametrize(("n", "p"), [(2, "1"), (3, "0.33"), (4, "0.083")])
 def test_of_fewer_than_five_systems_nothing_is_claimed(n: int, p: str) -> None:
-    words = f"ranks {n} systems, too few for a claim: even the very same order has p {p}"
+    words = f"ranks {n} systems, too few for a claim: even the same order as people's has p {p}"
     assert explain_system_order(Coefficient("x", 1.0, 1.0, 1.0, n), 30) == OrderConclusion("open", words)
 
 
 NOT_SHOWN = "is not shown to rank the {} systems as people do: {}"
-COMPARISONS = "of so many comparisons, one like it may be chance"
+COMPARISONS = "with so many comparisons, such a result may be chance"
 
 
 @pytest.mark.parametrize(
@@ -275,9 +275,9 @@ def test_the_least_order_that_is_more_than_chance_is_that_of_all_orders(n: int) 
 
 
 def test_few_systems_show_little_and_many_need_no_note() -> None:
-    four = "4 systems are too few to show whether a metric ranks them as people do: the very same order has p 0.083."
-    assert explain_few_systems(4) == four
-    little = "Of {} systems, τ-b below {} may be chance; the very same order has p {}."
+    four = "4 systems are too few to show whether a metric ranks them as people do"
+    assert explain_few_systems(4) == f"{four}: the same order as people's has p 0.083."
+    little = "With {} systems, a τ-b below {} may be chance; the same order as people's has p {}."
     assert explain_few_systems(5) == little.format(5, "1.00", "0.017")
     assert explain_few_systems(7) == little.format(7, "0.71", "0.0004")
     assert explain_few_systems(8) is None

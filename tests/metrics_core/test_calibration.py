@@ -222,11 +222,11 @@ def test_doubtful_thresholds_are_warned_of() -> None:
         found = find_best_threshold([0.5] * 4, [True, False, False, False])
     assert len(caught) == 1
     always = (
-        "The threshold says yes to 100.0% of the labels, and 25.0% of them are yes: "
-        "F1 is 0.400, and 0.400 for always saying yes."
+        "The threshold predicts yes for 100.0% of the labels, while 25.0% of them are yes: "
+        "F1 is 0.400, and 0.400 for always predicting yes."
     )
     assert found.warnings == (CONSTANT, always)
-    with pytest.warns(CalibrationWarning, match=r"says yes to 4\.0% of the labels") as caught:
+    with pytest.warns(CalibrationWarning, match=r"predicts yes for 4\.0% of the labels") as caught:
         found = find_best_threshold(np.arange(25) / 25, [False] * 24 + [True])
     assert len(caught) == len(found.warnings) == 1
 
@@ -397,8 +397,8 @@ def test_thresholds_by_dimension() -> None:
 
     applies = "The threshold of all dimensions together applies, because"
     reasons = {
-        "camera": f"{applies} there are 19 label(s), fewer than 20.",
-        "lighting": f"{applies} there are 0 label(s), fewer than 20.",
+        "camera": f"{applies} the dimension has 19 labels, fewer than 20.",
+        "lighting": f"{applies} the dimension has 0 labels, fewer than 20.",
         "speech": f"{applies} no label says yes.",
     }
     for name, reason in reasons.items():

@@ -196,7 +196,7 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     assert "thresholds for the best f1, with their 95 % intervals" in text
     assert "on the labels of the other videos" in text
     said = " ".join(done.stderr.split())
-    assert "segment_detail: The threshold of all dimensions together applies, because there are 12 label(s)" in said
+    assert "segment_detail: The threshold of all dimensions together applies, because the dimension has 12" in said
     report = newest_report()
     for row in report["thresholds"]:
         assert f"{row['f1']:.4f} {row['low']:.3f} – {row['high']:.3f} all" in text

@@ -267,7 +267,7 @@ def test_a_threshold_that_a_recipe_names_is_made_where_there_is_none(run: Run, s
     best = read_json(run("select", "-d", "cli", "--by", "vcs", "--keep", "0.5", "--json"))
     named = read_json(run("select", "-d", "cli", "--by", "vcs", "--at-least", "vcs=keep 0.5", "--json"))
     assert (named["n"], named["cutoff"]) == (best["n"], best["cutoff"])
-    told = "'keep 0.5' of vcs is a value of at least {0:.4g}, which keeps {1} of {2} scores"
+    told = "threshold 'keep 0.5' of vcs is a value of at least {0:.4g}, which keeps {1} of {2} scores"
     (cut,) = named["cuts"].values()
     told = told.format(cut["at_least"], cut["n_kept"], cut["n"])
     assert told in run("selections", "show", str(named["selection_id"])).stdout

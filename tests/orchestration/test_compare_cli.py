@@ -100,7 +100,7 @@ def test_two_metrics_and_a_limit() -> None:
         (("vcs", "vcs", "-d", "clips"), 1, "are the same scorer"),
         (("vcs", "bleu", "-d", "clips"), 1, "there is no scorer 'bleu': name one of"),
         (("vcs", "evqa", "-d", "clips"), 1, "there is no scorer 'evqa'"),
-        (("vcs", "vcs_short", "-d", "unscored"), 1, "has no score on unscored, only clips"),
+        (("vcs", "vcs_short", "-d", "unscored"), 1, "has no score on unscored, only on clips"),
         (("vcs", "vcs_short", "-d", "gone"), 1, "there is no dataset 'gone'"),
         (("vcs", "vcs_short", "-d", "clips", "--limit", "0"), 2, "limit"),
     ],
