@@ -101,9 +101,9 @@ def test_what_is_complete_stays_and_the_same_command_goes_on(engine: Engine, cli
         with pytest.raises(SelectionError) as caught:
             write(engine, clips, tmp_path / "wds")
         assert str(caught.value) == (
-            "row 8, sample 's.7/x', video 'v7': its file cannot be exported: no such file or directory: put the file back "
-            "or ingest the folder of video v7 again; complete shards stay in wds.partial, and the same command continues "
-            "from there"
+            "row 8, sample 's.7/x', video 'v7': its file cannot be exported: no such file or directory: put the file "
+            "back or ingest the folder of video v7 again; complete shards stay in wds.partial, and the same command "
+            "continues from there"
         )
         assert not (tmp_path / "wds").exists()
         before = states(tmp_path / "wds.partial")
