@@ -196,13 +196,13 @@ def explain_system_order(coefficient: Coefficient, n_videos: int) -> OrderConclu
     >>> explain_system_order(Coefficient("ECS", 1.0, 0.9, 1.0, 6, 0.003), 30).words
     'ranks the 6 systems as people do'
     >>> explain_system_order(Coefficient("ECS", 1.0, 1.0, 1.0, 4), 30).words
-    "ranks 4 systems, too few for a claim: even the same order as people's has p 0.083"
+    "ranks 4 systems, too few for a claim: even people's own order has p 0.083"
     """
     n = coefficient.n
     if n < 2:
         return OrderConclusion("open", f"ranks no systems: {'only one has' if n else 'none has'} scores and ratings")
     if n < FEWEST_SYSTEMS:
-        least = f"even the same order as people's has p {kendall_p_value(1.0, n):.2g}"
+        least = f"even people's own order has p {kendall_p_value(1.0, n):.2g}"
         return OrderConclusion("open", f"ranks {n} systems, too few for a claim: {least}")
     if coefficient.value is None or coefficient.low is None or coefficient.high is None or coefficient.p is None:
         return OrderConclusion(
@@ -243,9 +243,9 @@ def explain_few_systems(n: int) -> str | None:
     systems on.
 
     >>> explain_few_systems(6)
-    "With 6 systems, a τ-b below 0.87 may be chance; the same order as people's has p 0.0028."
+    "With 6 systems, a τ-b below 0.87 may be chance; people's own order has p 0.0028."
     """
-    same = f"the same order as people's has p {kendall_p_value(1.0, n):.2g}"
+    same = f"people's own order has p {kendall_p_value(1.0, n):.2g}"
     if n < FEWEST_SYSTEMS:
         return f"{n} systems are too few to show whether a metric ranks them as people do: {same}."
     if n < MANY_SYSTEMS:

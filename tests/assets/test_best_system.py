@@ -16,7 +16,7 @@ from metrics_core.intervals import ClusterMean
 
 LABEL = {"vcs": "VCS", "ecs": "ECS"}
 NO_TRUST = TrustSummary((), 0, {})
-FIVE = "With 5 systems, a τ-b below 1.00 may be chance; the same order as people's has p 0.017."
+FIVE = "With 5 systems, a τ-b below 1.00 may be chance; people's own order has p 0.017."
 
 
 def table(

@@ -121,7 +121,7 @@ def test_the_page_begins_with_answers_that_follow_from_the_verdicts(
         "No system clearly leads by 120 ratings of people.",
         "Best by VCS, by more than chance.",
         "VCS (τ-b 1.00) ranks the 5 systems as people do.",
-        "With 5 systems, a τ-b below 1.00 may be chance; the same order as people's has p 0.017.",
+        "With 5 systems, a τ-b below 1.00 may be chance; people's own order has p 0.017.",
     ]
     assert [step["command"] for step in answers["steps"]] == ["reelsieve select --dataset full --by vcs --keep 0.25"]
     shown = [
@@ -340,7 +340,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
         (one_system, ["only alone has values", "since only one system was rated"]),
         (
             four_systems,
-            ["VCS (τ-b 0.00) ranks 4 systems, too few for a claim: even the same order as people's has p 0.083."],
+            ["VCS (τ-b 0.00) ranks 4 systems, too few for a claim: even people's own order has p 0.083."],
         ),
         (one_video, ["only samples of one video were rated", "by coverage is open: 1 video, 10 needed."]),
         (
@@ -408,7 +408,7 @@ def test_four_systems_get_no_claim(engine: Engine, tmp_path: Path) -> None:
     dataset = make_dataset(engine, "four")
     four_systems(engine, dataset)
     (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
-    assert aspect["orders"][0].endswith("too few for a claim: even the same order as people's has p 0.083.")
+    assert aspect["orders"][0].endswith("too few for a claim: even people's own order has p 0.083.")
 
 
 def test_the_references_that_decided_come_first(engine: Engine, tmp_path: Path) -> None:

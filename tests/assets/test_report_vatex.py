@@ -106,7 +106,7 @@ def test_people_say_first_which_system_is_best(made: MadeReport) -> None:
     assert best["sentences"] == [
         "Best by 1,080 ratings of people (4.76 against 4.12), by more than chance.",
         "VCS_short (τ-b 1.00) ranks the 6 systems as people do.",
-        "With 6 systems, a τ-b below 0.87 may be chance; the same order as people's has p 0.0028.",
+        "With 6 systems, a τ-b below 0.87 may be chance; people's own order has p 0.0028.",
     ]
     assert made.numbers["people"][0]["leads"]["overall"] < 1e-4
     assert "nothing shows to agree" not in made.text

@@ -208,7 +208,7 @@ def test_the_claims_of_a_page_are_one_family(own: list[float], leads: list[float
 
 @pytest.mark.parametrize(("n", "p"), [(2, "1"), (3, "0.33"), (4, "0.083")])
 def test_of_fewer_than_five_systems_nothing_is_claimed(n: int, p: str) -> None:
-    words = f"ranks {n} systems, too few for a claim: even the same order as people's has p {p}"
+    words = f"ranks {n} systems, too few for a claim: even people's own order has p {p}"
     assert explain_system_order(Coefficient("x", 1.0, 1.0, 1.0, n), 30) == OrderConclusion("open", words)
 
 
@@ -276,8 +276,8 @@ def test_the_least_order_that_is_more_than_chance_is_that_of_all_orders(n: int) 
 
 def test_few_systems_show_little_and_many_need_no_note() -> None:
     four = "4 systems are too few to show whether a metric ranks them as people do"
-    assert explain_few_systems(4) == f"{four}: the same order as people's has p 0.083."
-    little = "With {} systems, a τ-b below {} may be chance; the same order as people's has p {}."
+    assert explain_few_systems(4) == f"{four}: people's own order has p 0.083."
+    little = "With {} systems, a τ-b below {} may be chance; people's own order has p {}."
     assert explain_few_systems(5) == little.format(5, "1.00", "0.017")
     assert explain_few_systems(7) == little.format(7, "0.71", "0.0004")
     assert explain_few_systems(8) is None

@@ -125,7 +125,7 @@ def test_the_page_shows_what_stands_out_and_the_extremes(tried: Done) -> None:
     page = Path(next(line for line in tried.stdout.splitlines() if line.startswith("page: ")).removeprefix("page: "))
     html = page.read_text(encoding="utf-8")
     assert "What is unusual?" in html
-    assert "2 of 10 videos have cuts inside: arm_wrestling, coloured_eggs." in html
+    assert "2 of 10 videos have hard cuts: arm_wrestling, coloured_eggs." in html
     assert "cuts &gt;= 1" in html
     assert html.count('class="bins"') >= 8
     assert html.count("data:image/jpeg") >= 20
