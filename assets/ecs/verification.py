@@ -24,8 +24,8 @@ class MissingTimes(ValueError):
 class KeypointVerification:
     """The rules by which keypoints are verified in captions, with the verifier model and the sentence splitter.
     n_sentences: the number of sentences to verify a keypoint with, None for all. mode: "sodam" to align parts of
-    captions by time, a flat mode to take captions as a whole, or "auto". default_threshold: the threshold of dimensions
-    without a calibrated one.
+    captions by time, "flat_micro" or "flat_macro" to take captions as a whole, or "auto". default_threshold:
+    the threshold of dimensions without a calibrated one.
 
     split_sentences: returns the sentences of a text, and keeps the result.
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from assets.reports.text import format_count, format_percent
 from assets.trial.arms import COPY, NOISE_SHARE, NOISY
 from assets.trial.trial import ArmResult, Trial
-from metrics_core.trial import Difference
+from metrics_core.trial import ArmDifference
 
 
 def explain_trial(trial: Trial) -> list[str]:
@@ -62,17 +62,17 @@ def _explain_terms(trial: Trial) -> list[str]:
     return texts
 
 
-def _format_size(difference: Difference) -> str:
+def _format_size(difference: ArmDifference) -> str:
     """How large a difference is, whichever sign it has, with its interval."""
     low, high = sorted((abs(difference.low), abs(difference.high)))
     return f"{abs(difference.value):.3f} ({low:.3f} to {high:.3f})"
 
 
-def _format_difference(difference: Difference) -> str:
+def _format_difference(difference: ArmDifference) -> str:
     return f"{difference.value:.3f} ({difference.low:.3f} to {difference.high:.3f})"
 
 
-def _format_needed(difference: Difference | None) -> str:
+def _format_needed(difference: ArmDifference | None) -> str:
     if difference is None or not difference.n_more_videos:
         return ""
     return f"; about {format_count(difference.n_more_videos, 'more test video')} would decide it"

@@ -31,7 +31,7 @@ from db.selection.trial_rows import (
 )
 from metrics_core.arrays import FloatArray
 from metrics_core.trial import (
-    Difference,
+    ArmDifference,
     StudentSettings,
     TrainingPairs,
     compare_arms,
@@ -63,16 +63,15 @@ class ArmResult:
     recall_at_1: float | None = None
     recall_at_5: float | None = None
     seconds: float | None = None
-    difference: Difference | None = None
+    difference: ArmDifference | None = None
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of a trial of one selection: its arms, the selection first and the two controls last, and its terms.
-
-    video_side: what the vectors of videos are made of, "frames" or "references". detectable: the least difference that
-    the trial finds in 80 % of cases. n_changed: rows whose text differs from the sample's present one; they train with
-    the frozen text.
+    """The result of a trial of one selection. arms: the selection first, the two controls last. chance: the mean
+    reciprocal rank of a random order. detectable: the least difference that the trial finds in 80 % of cases, None
+    without a random arm. video_side: what the vectors of videos are made of, "frames" or "references". n_changed: rows
+    whose text differs from the sample's present one; they train with the frozen text.
     """
 
     selection_id: int
@@ -248,7 +247,7 @@ def _train_once(arm: Arm, vectors: TrialVectors, seed: int, settings: StudentSet
 def _build_results(arms: Sequence[Arm], trained: Mapping[str, _TrainedArm]) -> list[ArmResult]:
     """The results of all arms in their order, with the difference of the first to every other one."""
     first, *others = arms
-    differences: dict[str, Difference] = {}
+    differences: dict[str, ArmDifference] = {}
     if first.name in trained:
         compared = {arm.name: trained[arm.name].reciprocal_rank for arm in others if arm.name in trained}
         differences = compare_arms(trained[first.name].reciprocal_rank, compared)

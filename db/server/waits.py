@@ -74,8 +74,9 @@ class LockWatch:
         self._looks: dict[tuple[int, int], int] = {}
 
     def run(self, url: URL, ended: threading.Event, pause_s: float = PAUSE_S) -> None:
-        """Look for waits every `pause_s` seconds until the event `ended` is set. It opens a connection of its own, and
-        another one after an error of the server; such errors are not raised.
+        """Report waits every `pause_s` seconds until the event `ended` is set, and end read-only sessions that block
+        others for long, both as `report_waits` does. Opens a connection of its own, and another one after an error of
+        the server; such errors are not raised.
         """
         connection: psycopg.Connection[Any] | None = None
         while not ended.wait(pause_s):

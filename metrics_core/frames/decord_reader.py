@@ -79,7 +79,7 @@ def _check_agreement(path: Path, timeline: Timeline, n_decord: int) -> None:
         raise FrameReadError(path, f"decord counts {n_decord} frames, but the stream shows {n_frames}")
     if timeline.n_missing_packets:
         packets = "1 packet" if timeline.n_missing_packets == 1 else f"{timeline.n_missing_packets} packets"
-        raise FrameReadError(path, f"{packets} cannot be read, so decord could miscount")
+        raise FrameReadError(path, f"{packets} cannot be read, so decord could miscount: another reader has to read it")
     if not timeline.has_closed_groups:
         raise FrameReadError(path, "it has open groups of pictures, in which decord miscounts")
     if timeline.bits_per_component > 8:

@@ -23,7 +23,7 @@ Conclusion = Literal["better", "worse", "no difference", "open"]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ArmDifference:
     """By how much an arm is above another one in the mean over seeds and test videos, and what follows from it.
 
     low, high: the limits of the 95 % interval. p: two-sided, corrected for the other comparisons by Holm's steps.
@@ -38,7 +38,7 @@ class Difference:
     n_more_videos: int = 0
 
 
-def compare_arms(arm: FloatArray, others: Mapping[str, FloatArray]) -> dict[str, Difference]:
+def compare_arms(arm: FloatArray, others: Mapping[str, FloatArray]) -> dict[str, ArmDifference]:
     """Compare an arm with every other one, by the other arm's name.
 
     arm, others: a measure such as the reciprocal rank by seed and test video (seeds, videos), of the same seeds and
@@ -71,7 +71,7 @@ def compute_detectable_difference(random_arm: FloatArray) -> float:
     return float(stdtrit(freedom, 1 - LEVEL / 2) + stdtrit(freedom, POWER)) * error
 
 
-def _estimate(arm: FloatArray, other: FloatArray) -> Difference:
+def _estimate(arm: FloatArray, other: FloatArray) -> ArmDifference:
     from scipy.special import stdtr, stdtrit
 
     if arm.shape != other.shape:
@@ -80,9 +80,9 @@ def _estimate(arm: FloatArray, other: FloatArray) -> Difference:
     mean = float((arm - other).mean())
     error, freedom = _compute_error(arm - other)
     if error == 0:
-        return Difference(mean, mean, mean, 1.0 if mean == 0 else 0.0)
+        return ArmDifference(mean, mean, mean, 1.0 if mean == 0 else 0.0)
     half = float(stdtrit(freedom, 1 - LEVEL / 2)) * error
-    return Difference(mean, mean - half, mean + half, 2 * float(stdtr(freedom, -abs(mean) / error)))
+    return ArmDifference(mean, mean - half, mean + half, 2 * float(stdtr(freedom, -abs(mean) / error)))
 
 
 def _require_sizes(arm: FloatArray) -> None:
@@ -115,7 +115,7 @@ def _compute_error(differences: FloatArray) -> tuple[float, float]:
     return math.sqrt(variance), float(variance**2 / (squares**2 / freedoms).sum())
 
 
-def _conclude(difference: Difference, n_videos: int) -> Difference:
+def _conclude(difference: ArmDifference, n_videos: int) -> ArmDifference:
     """The difference with its conclusion: above or below 0 after correction, negligible, or open."""
     low, high = difference.low, difference.high
     if difference.p < LEVEL and (low > 0 or high < 0):

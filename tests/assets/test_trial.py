@@ -13,7 +13,7 @@ from assets.trial.trial import ArmResult, Trial
 from assets.trial.vectors import build_trial_vectors, find_frozen_positions
 from db.selection.recipes import SelectionError
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
-from metrics_core.trial import Difference, StudentSettings, is_test_video
+from metrics_core.trial import ArmDifference, StudentSettings, is_test_video
 from metrics_core.trial.comparison import Conclusion
 
 N = 120
@@ -101,7 +101,7 @@ def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Tr
     arms = [ArmResult("selection 3", 200, "ok", mrr=0.5)]
     for name, (value, low, high, conclusion, more) in given.items():
         if name != "noise":
-            difference = Difference(value, low, high, 0.01, conclusion, more)
+            difference = ArmDifference(value, low, high, 0.01, conclusion, more)
             arms.append(ArmResult(name, 200, "ok", mrr=0.4, difference=difference))
     return Trial(3, "clips", 400, 100, 0, 1, "references", 5, 0.05, 0.04, StudentSettings(), tuple(arms))
 
