@@ -335,7 +335,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_tried_again(bench: Bench) -
     bench.run(scorer)
     row = bench.scores(scorer)["short"]
     assert row.status == "failed"
-    assert "changed since it was ingested" in row.error
+    assert "changed while it was read" in row.error
 
 
 def rewrite(path: Path) -> None:

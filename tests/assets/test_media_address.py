@@ -133,12 +133,12 @@ def test_nothing_of_a_secret_reaches_the_database(engine: Engine, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "value", "wrong"),
     [
-        ("MEDIA_ROOTS", "clips=/mnt", "it is no JSON"),
+        ("MEDIA_ROOTS", "clips=/mnt", "it is not valid JSON"),
         ("MEDIA_ROOTS", '{"Clips": "/mnt"}', "the name 'Clips'"),
         ("MEDIA_ROOTS", '{"clips": "mnt"}', "neither an absolute path nor a URL"),
         ("MEDIA_ROOTS", '{"clips": "s3://key:hunter2@bucket"}', "user or a password"),
         ("MEDIA_ROOTS", '{"clips": "file:///mnt"}', "cannot be used"),
-        ("MEDIA_PRIVATE_NETWORKS", "10.0.0.0/8", "it is no JSON"),
+        ("MEDIA_PRIVATE_NETWORKS", "10.0.0.0/8", "it is not valid JSON"),
         ("MEDIA_PRIVATE_NETWORKS", '["10.0.0.1/8"]', "not usable"),
         ("MEDIA_CACHE_GB", "0", "greater than 0"),
     ],

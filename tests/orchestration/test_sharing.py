@@ -190,4 +190,4 @@ def test_the_command_takes_the_shards_that_are_named() -> None:
     assert row["pending"] > 0
     missing = run_command(*command, "--shard", "3")
     assert missing.returncode == 1
-    assert "dataset shared has no shard 3: it has 0 to 2" in missing.stderr
+    assert "dataset shared has no shard 3: its shards are 0 to 2" in missing.stderr

@@ -348,7 +348,7 @@ def test_what_a_living_server_refuses_is_told_in_its_own_words(finished: Home) -
             connection.execute("SELECT pg_sleep(60)")
     reason = "canceling statement due to statement timeout"
     assert explain_user_error(caught.value) == (
-        f"the database refused: {reason}; fix that and run the same command again"
+        f"the database refused a statement: {reason}; fix that and run the same command again"
     )
 
 
