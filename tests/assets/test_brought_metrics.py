@@ -60,8 +60,8 @@ def test_good_metrics_are_loaded_in_order() -> None:
         ("class broken(LetterScorer):\n    inputs = ()", "has inputs that are no list of at least one Input"),
         (
             "class broken(LetterScorer):\n    inputs = (TEXT, TEXT)",
-            "has inputs that cannot be used: the inputs of a score are ['text', 'text']: give at least one, and no name "
-            "twice",
+            "has inputs that cannot be used: the inputs of a score are ['text', 'text']: give at least one, and no "
+            "name twice",
         ),
         ("class broken(LetterScorer):\n    rests_on = (int,)", "has an item in rests_on that is no subclass of Source"),
         ("class broken(LetterScorer):\n    rests_on = 5", "raises TypeError"),

@@ -225,7 +225,7 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     shown = run("selections", "show", str(frozen["selection_id"])).stdout
     assert f"{frozen['n']} of {frozen['n_eligible']} samples" in shown
     assert [
-        f"# without a value of {metric}, in the whole dataset: "
+        f"# samples without a value of {metric}, in the whole dataset: "
         f"{', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}\n" in shown
         for metric, counts in frozen["unjudged"].items()
     ] == [True] * len(frozen["unjudged"])
