@@ -45,7 +45,8 @@ def _explain_arm(name: str, arm: ArmResult) -> str:
     if difference.conclusion == "no difference":
         largest = max(abs(difference.low), abs(difference.high))
         return f"{name} and {other}: no difference above {largest:.3f}."
-    return f"{name} or {other}: open, {_format_difference(difference)}{_format_needed(difference)}."
+    needed = _format_needed(difference) or "; with so many arms it may be chance"
+    return f"{name} or {other}: open, {_format_difference(difference)}{needed}."
 
 
 def _explain_terms(trial: Trial) -> list[str]:

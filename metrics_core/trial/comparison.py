@@ -27,7 +27,8 @@ class ArmDifference:
     """By how much an arm is above another one in the mean over seeds and test videos, and what follows from it.
 
     low, high: the limits of the 95 % interval. p: two-sided, corrected for the other comparisons by Holm's steps.
-    n_more_videos: how many more test videos an open comparison would take; 0 for the others.
+    n_more_videos: how many more test videos an open comparison would take; 0 for the
+    others, and where only the correction leaves it open.
     """
 
     value: float
@@ -122,6 +123,8 @@ def _conclude(difference: ArmDifference, n_videos: int) -> ArmDifference:
         return replace(difference, conclusion="better" if difference.value > 0 else "worse")
     if max(abs(low), abs(high)) <= NEGLIGIBLE:
         return replace(difference, conclusion="no difference")
+    if low > 0 or high < 0:
+        return difference
     # The interval shrinks with the root of the videos, until it excludes 0 or what is not negligible.
     aim = max(abs(difference.value), NEGLIGIBLE - abs(difference.value), NEGLIGIBLE / 3)
     factor = ((high - low) / 2 / aim) ** 2

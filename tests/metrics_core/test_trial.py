@@ -176,6 +176,11 @@ def test_an_open_comparison_names_the_videos_that_it_needs() -> None:
     found = compare_arms(arm, {"other": np.zeros((5, 60))})["other"]
     assert found.conclusion == "open"
     assert found.n_more_videos > 0
+    likely = 0.03 + draw_differences(np.random.default_rng(3), 0.0, 0.0, 0.2)
+    null = np.zeros_like(likely)
+    alone = compare_arms(likely, {"other": null})["other"]
+    among = compare_arms(likely, {str(i): null for i in range(200)})["0"]
+    assert (alone.conclusion, among.conclusion, among.n_more_videos) == ("better", "open", 0)
     assert compare_arms(np.ones((5, 9)), {"other": np.ones((5, 9))})["other"].conclusion == "no difference"
     with pytest.raises(ValueError, match="give \\(seeds, videos\\) of both"):
         compare_arms(arm, {"other": arm[:, 1:]})
