@@ -25,6 +25,13 @@ class Done:
     stderr: str
 
 
+def run_successfully(*arguments: str, **variables: str) -> Done:
+    """Run `reelsieve ARGUMENTS` as `run_command` does, and fail with its error unless it ends with exit code 0."""
+    done = run_command(*arguments, **variables)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def run_command(*arguments: str, **variables: str) -> Done:
     """Run `reelsieve ARGUMENTS`; with further environment variables, as in a process of its own."""
     if variables:

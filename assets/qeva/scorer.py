@@ -17,8 +17,8 @@ from assets.sources.base import Evidence, Source
 from db.evidence.qeva import GOOD_STATUSES
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
 from db.scores.pending import PendingSample
-from metrics_core.qeva import AnswerOutcome as AnswerOutcome
 from metrics_core.qeva import (
+    AnswerOutcome,
     DimensionScore,
     FilterMark,
     QevaScore,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import RefusalCounts, find_scorer_id, format_refusals
 from assets.scores.run import score_without_database
-from assets.sources.base import BATCH_SIZE, NeedsDatabase
+from assets.sources.base import BATCH_SIZE, LineWriter, NeedsDatabase
 from assets.stress.records import LookAlikes, ShownRewrite, StressedKind, StressResult
 from db.evidence.frames import make_video_loader
 from db.manifest.datasets import Dataset
@@ -30,7 +30,6 @@ from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, Rewrit
 MAX_SEARCHED_FOR_LOOKS = 10_000
 """So many drawn captions are searched for texts that look like rewrites."""
 BEST_SHARE = 1 / 8
-LineWriter = Callable[[str], None]
 
 
 class NothingToStress(ValueError):

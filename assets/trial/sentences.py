@@ -66,11 +66,15 @@ def _explain_terms(trial: Trial) -> list[str]:
 def _format_size(difference: ArmDifference) -> str:
     """How large a difference is, whichever sign it has, with its interval."""
     low, high = sorted((abs(difference.low), abs(difference.high)))
-    return f"{abs(difference.value):.3f} ({low:.3f} to {high:.3f})"
+    return _format_interval(abs(difference.value), low, high)
 
 
 def _format_difference(difference: ArmDifference) -> str:
-    return f"{difference.value:.3f} ({difference.low:.3f} to {difference.high:.3f})"
+    return _format_interval(difference.value, difference.low, difference.high)
+
+
+def _format_interval(value: float, low: float, high: float) -> str:
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
 def _format_needed(difference: ArmDifference | None) -> str:

@@ -12,12 +12,13 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from assets.reports.text import format_count
 from assets.scores.base import Scorer
-from assets.sources.base import LineWriter
+from assets.sources.base import BATCH_SIZE, LineWriter
 from assets.sources.frames import SampledFrames
 from assets.trial.arms import RANDOM, Arm, build_arms, build_controls, build_fixed_arm
 from assets.trial.vectors import TrialVectors, build_trial_vectors, find_frozen_positions
 from db.evidence.frames import load_frames
 from db.manifest.datasets import Dataset, find_dataset
+from db.scores.pending import split_ids
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
 from db.selection.stored_selections import require_selection
 from db.selection.trial_rows import (
@@ -51,8 +52,7 @@ class ArmResult:
     """The result of one arm. status: "ok", or "too_few_rows" with the reason, and no measures.
 
     n: its rows. mrr, recall_at_1, recall_at_5: means over seeds, test videos and both directions. seconds: for all
-    seeds.
-    difference: by how much the selection is above this arm; None for the selection itself.
+    seeds. difference: by how much the selection is above this arm; None for the selection itself.
     """
 
     name: str
@@ -109,7 +109,6 @@ def run_trial(
     others: Sequence[int],
     tell: LineWriter,
     n_seeds: int = N_SEEDS,
-    settings: StudentSettings | None = None,
 ) -> Trial:
     """Train students on a selection and on the arms that it is compared with, and return what they reached.
 
@@ -118,7 +117,7 @@ def run_trial(
     Raises SelectionError for an unknown selection, one of a dropped or another dataset or of question-answer pairs, and
     where fewer than 50 test videos have a clean text.
     """
-    given = settings or StudentSettings()
+    settings = StudentSettings()
     with engine.connect() as connection:
         selection = require_selection(connection, selection_id)
         dataset = _require_dataset(connection, selection)
@@ -143,7 +142,7 @@ def run_trial(
         *build_arms(captions, vectors.training, chosen, ratings, more),
         *build_controls(captions, chosen),
     ]
-    results = _train_arms(arms, vectors, n_seeds, given, tell)
+    results = _train_arms(arms, vectors, n_seeds, settings, tell)
     random = results.get(RANDOM)
     n_test = len(vectors.test_videos)
     return Trial(
@@ -157,7 +156,7 @@ def run_trial(
         n_seeds=n_seeds,
         chance=compute_chance(n_test),
         detectable=None if random is None else compute_detectable_difference(random.reciprocal_rank),
-        settings=given,
+        settings=settings,
         arms=tuple(_build_results(arms, results)),
     )
 
@@ -203,7 +202,7 @@ def _require_test_videos(dataset: str, vectors: TrialVectors) -> None:
 
 def _use_frozen_texts(captions: TrialCaptions, frozen: Sequence[FrozenCaption]) -> tuple[TrialCaptions, int]:
     """The captions with the texts that a selection froze, and how many of these are others than now."""
-    texts, position = list(captions.texts), {number: i for i, number in enumerate(captions.sample_ids.tolist())}
+    texts, position = list(captions.texts), captions.positions
     changed = [row for row in frozen if row.sample_id in position and texts[position[row.sample_id]] != row.text]
     for row in changed:
         texts[position[row.sample_id]] = row.text
@@ -212,8 +211,12 @@ def _use_frozen_texts(captions: TrialCaptions, frozen: Sequence[FrozenCaption]) 
 
 def _load_frame_vectors(engine: Engine, model_id: int, videos: Sequence[TrialVideo]) -> dict[int, Vectors]:
     """The mean over time of the frames' vectors, by the id of every video that has stored frames."""
-    frames = load_frames(engine, model_id, [video.video_id for video in videos])
-    return {number: stored.features.mean(axis=0) for number, stored in frames.items() if len(stored.features)}
+    means: dict[int, Vectors] = {}
+    # The frames of a large dataset do not fit into memory, their means do.
+    for ids in split_ids([video.video_id for video in videos], BATCH_SIZE):
+        frames = load_frames(engine, model_id, ids)
+        means |= {number: stored.features.mean(axis=0) for number, stored in frames.items() if len(stored.features)}
+    return means
 
 
 def _train_arms(

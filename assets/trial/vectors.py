@@ -92,8 +92,7 @@ def build_trial_vectors(
 def find_frozen_positions(vectors: TrialVectors, captions: TrialCaptions, frozen: Sequence[FrozenCaption]) -> IntArray:
     """Find the positions (n,) of a selection's training captions, in order; rows whose sample is gone are left out."""
     training = set(vectors.training.tolist())
-    position = {sample_id: place for place, sample_id in enumerate(captions.sample_ids.tolist())}
-    found = [position[row.sample_id] for row in frozen if row.sample_id in position]
+    found = [captions.positions[row.sample_id] for row in frozen if row.sample_id in captions.positions]
     return np.array(sorted(place for place in found if place in training), dtype=np.int64)
 
 

@@ -11,8 +11,8 @@ from db.schema.columns import METADATA, id_column, parent_column, text_column, t
 
 
 def _threshold(name: str, own_columns: Sequence[sa.schema.SchemaItem], *unique: str) -> sa.Table:
-    """Return a table of thresholds within a dataset or a shard. own: columns and checks; unique: columns of its unique
-    key.
+    """Return a table of thresholds within a dataset or a shard. own_columns: columns and checks; unique: columns of its
+    unique key.
     """
     return sa.Table(
         name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,11 @@ class TrialCaptions:
     texts: Sequence[str]
     strata: Sequence[str]
     values: Mapping[str, npt.NDArray[np.float64]]
+
+    @cached_property
+    def positions(self) -> dict[int, int]:
+        """The position of every caption in the arrays, by sample id."""
+        return {sample_id: position for position, sample_id in enumerate(self.sample_ids.tolist())}
 
 
 class TrialVideo(NamedTuple):

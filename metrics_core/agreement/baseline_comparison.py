@@ -12,9 +12,10 @@ from metrics_core.agreement.groupings import compute_pooled
 from metrics_core.agreement.inputs import AgreementInputs
 from metrics_core.agreement.raters import RaterAndOthers, compute_mean_ratings, list_ceiling_raters
 from metrics_core.agreement.row import CHANCE, KENDALL, ONE_RATER, AgreementRow
-from metrics_core.arrays import BoolArray
+from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.intervals import (
     LEVEL,
+    Estimate,
     JackknifeStatistics,
     average_over_raters,
     jackknife_estimate,
@@ -244,14 +245,7 @@ def _format_own_items(metric: str) -> str:
 def _build_coefficient(name: str, statistics: JackknifeStatistics, level: float) -> Coefficient:
     value, jackknife_values = statistics.values[KENDALL], statistics.jackknife_values[KENDALL]
     estimate = jackknife_estimate(value, jackknife_values, level)
-    return Coefficient(
-        name,
-        estimate.value,
-        estimate.low,
-        estimate.high,
-        statistics.n[KENDALL],
-        jackknife_p_value(value, jackknife_values),
-    )
+    return _add_p_value(name, estimate, statistics.n[KENDALL], jackknife_values)
 
 
 def _subtract(
@@ -262,14 +256,12 @@ def _subtract(
     if value is None:
         return None
     estimate = jackknife_estimate(value, jackknife_values, level, (-2.0, 2.0))
-    return Coefficient(
-        name,
-        estimate.value,
-        estimate.low,
-        estimate.high,
-        statistics.n[KENDALL],
-        jackknife_p_value(value, jackknife_values),
-    )
+    return _add_p_value(name, estimate, statistics.n[KENDALL], jackknife_values)
+
+
+def _add_p_value(name: str, estimate: Estimate, n: int, jackknife_values: FloatArray) -> Coefficient:
+    p = jackknife_p_value(estimate.value, jackknife_values)
+    return Coefficient(name, estimate.value, estimate.low, estimate.high, n, p)
 
 
 def is_baseline_row(row: AgreementRow) -> bool:

@@ -27,8 +27,8 @@ class ArmDifference:
     """By how much an arm is above another one in the mean over seeds and test videos, and what follows from it.
 
     low, high: the limits of the 95 % interval. p: two-sided, corrected for the other comparisons by Holm's steps.
-    n_more_videos: how many more test videos an open comparison would take; 0 for the
-    others, and where only the correction leaves it open.
+    n_more_videos: how many more test videos an open comparison would take; 0 for the others, and where only the
+    correction leaves it open.
     """
 
     value: float

@@ -30,7 +30,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two scorers on the same samples: print how similar their scores are, and which is closer to people."""
-    from assets.agreement.compare import compare_scorers as compare_scorers
+    from assets.agreement.compare import compare_scorers
     from assets.agreement.question_state import explain_questions
     from assets.datasets import require_dataset
 

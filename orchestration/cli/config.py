@@ -98,14 +98,14 @@ def _trust_home(home: Path) -> None:
 
 
 def _trust_file(path: Path) -> None:
-    from assets.trusted_files import trust_file as add
+    from assets.trusted_files import trust_file
     from orchestration.settings.files import read_settings_file
 
     # The file may be a link, which is found by its own name.
     folder = path.expanduser().parent.resolve()
     file = read_settings_file(folder / path.name)
     allowed = file.list_values_needing_trust()
-    add(file.path, file.content)
+    trust_file(file.path, file.content)
     console.print(f"trusted until it changes: {file.path}", markup=False, soft_wrap=True)
     for key, value in allowed.items():
         console.print(f"it sets {key} = {json.dumps(value, default=str)}", markup=False, soft_wrap=True)

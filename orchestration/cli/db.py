@@ -105,11 +105,11 @@ def dump(
 ) -> None:
     """Write a back-up of both databases, the curation database and Dagster's, into a new folder."""
     from db.schema.migrate import REVISION
-    from db.server.backup import write_backup as write
+    from db.server.backup import write_backup
 
     url = installation.engine.url
     with show_progress() as tell:
-        written = write(url, folder, REVISION, tell)
+        written = write_backup(url, folder, REVISION, tell)
     if as_json:
         print_json({"path": str(written)})
     else:
@@ -129,11 +129,13 @@ def restore(
     """
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import REVISION
-    from db.server.restore import restore_backup as fill
+    from db.server.restore import restore_backup
     from orchestration.installation import create_dagster_tables
 
     with show_progress() as tell:
-        left_out = fill(installation.database_url, folder, METRIC_INPUTS, SOURCE_TABLES, create_dagster_tables, tell)
+        left_out = restore_backup(
+            installation.database_url, folder, METRIC_INPUTS, SOURCE_TABLES, create_dagster_tables, tell
+        )
     if left_out is None:
         print_error("note: this back-up was restored here before, so nothing was restored now; data stored since stays")
     elif left_out:

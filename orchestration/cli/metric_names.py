@@ -26,10 +26,10 @@ def choose_dataset_metrics(installation: Installation, dataset: Dataset, chosen:
     dataset, imported ones included. Raises UsageError for a name that is neither a metric of the dataset nor a simple
     score.
     """
-    from db.scores.sample_scores import list_dataset_metrics as metrics_of
+    from db.scores.sample_scores import list_dataset_metrics
 
     with installation.engine.connect() as connection:
-        return _check_metric_names(metrics_of(connection, dataset), chosen, f" in dataset {dataset.name!r}")
+        return _check_metric_names(list_dataset_metrics(connection, dataset), chosen, f" in dataset {dataset.name!r}")
 
 
 def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, place: str = "") -> list[str]:

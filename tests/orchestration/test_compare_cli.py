@@ -17,7 +17,7 @@ from db.schema import rating
 from metrics_core.agreement import Estimate
 from orchestration.cli.compare import format_short_estimate
 from orchestration.installation import get_installation
-from tests.command_line import Done, run_command
+from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
 
@@ -31,10 +31,10 @@ def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
             value = 1 + (place * 7 + len(rater) * place) % 5
             rows.append({"caption_id": caption["caption_id"], "rater": rater, "aspect": "overall", "value": value})
     (installation.manifest / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    succeeds("ingest", str(installation.manifest), "--dataset", "clips")
-    succeeds("score", "--dataset", "clips", "--metric", "vcs", "--metric", "vcs_short")
-    succeeds("score", "--dataset", "clips", "--metric", "vcs", REELSIEVE_VCS_LCT="2")
-    succeeds("ingest", str(unscored(tmp_path_factory.mktemp("unscored"))), "--dataset", "unscored")
+    run_successfully("ingest", str(installation.manifest), "--dataset", "clips")
+    run_successfully("score", "--dataset", "clips", "--metric", "vcs", "--metric", "vcs_short")
+    run_successfully("score", "--dataset", "clips", "--metric", "vcs", REELSIEVE_VCS_LCT="2")
+    run_successfully("ingest", str(unscored(tmp_path_factory.mktemp("unscored"))), "--dataset", "unscored")
 
 
 def unscored(folder: Path) -> Path:
@@ -44,14 +44,8 @@ def unscored(folder: Path) -> Path:
     return folder
 
 
-def succeeds(*arguments: str, **variables: str) -> Done:
-    done = run_command(*arguments, **variables)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 def compare(*arguments: str) -> dict[str, Any]:
-    found = json.loads(succeeds("compare", *arguments, "--dataset", "clips", "--json").stdout)
+    found = json.loads(run_successfully("compare", *arguments, "--dataset", "clips", "--json").stdout)
     assert isinstance(found, dict)
     return found
 
@@ -59,7 +53,7 @@ def compare(*arguments: str) -> dict[str, Any]:
 def names() -> tuple[str, str]:
     """The retired and the active scorer of VCS."""
     query = "SELECT metric || '@' || scorer_id AS name FROM scorer WHERE metric = 'vcs' ORDER BY status = 'active'"
-    rows = json.loads(succeeds("sql", query, "--json").stdout)
+    rows = json.loads(run_successfully("sql", query, "--json").stdout)
     retired, active = (row["name"] for row in rows)
     return retired, active
 
@@ -74,7 +68,7 @@ def test_two_settings_of_one_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["n"] + found["n_left_out"] == 36
     assert {each["aspect"] for each in found["people"]} == {"overall", "coverage (labels)"}
     assert found["mean_difference"]["low"] <= found["mean_difference"]["value"] <= found["mean_difference"]["high"]
-    shown = succeeds("compare", retired, "vcs", "--dataset", "clips").stdout
+    shown = run_successfully("compare", retired, "vcs", "--dataset", "clips").stdout
     assert max(len(line) for line in shown.splitlines()) <= 80
     for wanted in ("lct", "Kendall's tau-b", "mean of B - A", "overall", "2 raters", f"{found['n']} samples"):
         assert wanted in shown
@@ -89,7 +83,7 @@ def test_two_metrics_and_a_limit() -> None:
     assert [len(found[side]) for side in ("up", "down")] == [1, 1]
     assert found["up"][0]["move"] > 0 > found["down"][0]["move"]
     assert found["b"]["without"] == {"too_short": 12}
-    shown = succeeds("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
+    shown = run_successfully("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
     assert "B has no value for 12 samples (12 too_short)" in shown
 
 
@@ -142,7 +136,7 @@ def test_ratings_drawn_for_a_question_are_told_apart() -> None:
             assert store_rating(connection, ann, item.sample_id, item.text_sha256, value, extra)
     (sentence,) = compare("vcs_short", "vcs")["drawn"]
     assert sentence.startswith("drawn, vcs:cosine: open")
-    shown = succeeds("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
+    shown = run_successfully("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
     assert f"drawn for a question: {sentence}" in " ".join(shown.split())
     with get_installation().engine.begin() as connection:
         connection.execute(sa.delete(rating).where(rating.c.aspect == "drawn"))

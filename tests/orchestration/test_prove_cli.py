@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import Done, run_command
+from tests.assets.manifests import write_lines
+from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
 pytestmark = pytest.mark.slow
@@ -39,31 +40,21 @@ def proved(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
             of = video if number < 2 else (video + 17 * number) % N_VIDEOS
             text = describe(of, ("One", "This", "One", "This")[number])
             captions.append(build_caption(f"{key}_c{number}", key, "candidate", text) | {"system": f"s{number}"})
-    write_rows(folder / "videos.jsonl", [{"video_id": f"video_{video}"} for video in range(N_VIDEOS)])
-    write_rows(folder / "captions.jsonl", captions)
-    succeeds("ingest", str(folder), "--dataset", "clips")
-    succeeds("score", "--dataset", "clips", "--metric", "words_in_common")
-    succeeds("select", "--dataset", "clips", "--by", "words_in_common", "--keep", "0.4", "--ties", "random")
-    succeeds("select", "--dataset", "clips", "--by", "words_in_common", "--count", "20", "--ties", "random")
+    write_lines(folder / "videos.jsonl", [{"video_id": f"video_{video}"} for video in range(N_VIDEOS)])
+    write_lines(folder / "captions.jsonl", captions)
+    run_successfully("ingest", str(folder), "--dataset", "clips")
+    run_successfully("score", "--dataset", "clips", "--metric", "words_in_common")
+    run_successfully("select", "--dataset", "clips", "--by", "words_in_common", "--keep", "0.4", "--ties", "random")
+    run_successfully("select", "--dataset", "clips", "--by", "words_in_common", "--count", "20", "--ties", "random")
 
 
 def build_caption(key: str, video: str, role: str, text: str) -> dict[str, Any]:
     return {"caption_id": key, "video_id": video, "role": role, "text": text}
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def succeeds(*arguments: str) -> Done:
-    done = run_command(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 @pytest.mark.usefixtures("proved")
 def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
-    found = json.loads(succeeds("prove", "1", "--json").stdout)
+    found = json.loads(run_successfully("prove", "1", "--json").stdout)
     arms = {arm["name"]: arm for arm in found["arms"]}
     assert (found["dataset"], found["video_side"], found["n_seeds"]) == ("clips", "references", 5)
     assert found["n_train_videos"] + found["n_test_videos"] == N_VIDEOS
@@ -81,7 +72,7 @@ def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
 
 @pytest.mark.usefixtures("proved")
 def test_what_cannot_be_tried_is_one_sentence() -> None:
-    few = json.loads(succeeds("prove", "2", "--json").stdout)
+    few = json.loads(run_successfully("prove", "2", "--json").stdout)
     assert few["sentences"][0].startswith("Nothing is compared: selection 2 has ")
     assert few["arms"][0]["status"] == "too_few_rows"
     unknown = run_command("prove", "99")
@@ -90,18 +81,20 @@ def test_what_cannot_be_tried_is_one_sentence() -> None:
 
 @pytest.mark.usefixtures("proved")
 def test_a_dataset_with_few_videos_or_dropped_is_refused(tmp_path: Path) -> None:
-    write_rows(tmp_path / "videos.jsonl", [{"video_id": f"v{i}"} for i in range(40)])
+    write_lines(tmp_path / "videos.jsonl", [{"video_id": f"v{i}"} for i in range(40)])
     rows = [build_caption(f"r{i}_{n}", f"v{i}", "reference", f"Text {i} and {n}.") for i in range(40) for n in range(2)]
     rows += [build_caption(f"c{i}", f"v{i}", "candidate", f"Text {i}.") | {"system": "s"} for i in range(40)]
-    write_rows(tmp_path / "captions.jsonl", rows)
-    succeeds("ingest", str(tmp_path), "--dataset", "small")
-    succeeds("score", "--dataset", "small", "--metric", "words_in_common")
-    shown = succeeds("select", "--dataset", "small", "--by", "words_in_common", "--keep", "0.5", "--ties", "random")
+    write_lines(tmp_path / "captions.jsonl", rows)
+    run_successfully("ingest", str(tmp_path), "--dataset", "small")
+    run_successfully("score", "--dataset", "small", "--metric", "words_in_common")
+    shown = run_successfully(
+        "select", "--dataset", "small", "--by", "words_in_common", "--keep", "0.5", "--ties", "random"
+    )
     number = shown.stdout.split()[1].rstrip(":")
     refused = run_command("prove", number)
     assert refused.returncode == 1
     assert "a trial needs 50" in refused.stderr
     other = run_command("prove", "1", "--beside", number)
     assert "is of dataset small, not of clips" in other.stderr
-    succeeds("drop", "small", "--yes")
+    run_successfully("drop", "small", "--yes")
     assert "its dataset small was dropped" in run_command("prove", number).stderr

@@ -7,15 +7,15 @@ import json
 import pytest
 
 from metrics_core.stress.rewrites import REWRITE_KINDS
-from tests.command_line import Done, run_command
+from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
 
 @pytest.fixture(scope="module")
 def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A dataset `clips` scored by two metrics, one without scores, and one whose only sample is a question."""
-    succeeds("ingest", str(installation.manifest), "--dataset", "clips")
-    succeeds("score", "--dataset", "clips", "--metric", "vcs_short", "--metric", "words_in_common")
+    run_successfully("ingest", str(installation.manifest), "--dataset", "clips")
+    run_successfully("score", "--dataset", "clips", "--metric", "vcs_short", "--metric", "words_in_common")
     unscored, questions = tmp_path_factory.mktemp("unscored"), tmp_path_factory.mktemp("questions")
     for folder in (unscored, questions):
         (folder / "videos.jsonl").write_text('{"video_id": "v"}\n')
@@ -24,20 +24,14 @@ def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     (unscored / "captions.jsonl").write_text(json.dumps(caption) + "\n")
     (questions / "captions.jsonl").write_text(json.dumps({**caption, "role": "reference"}) + "\n")
     (questions / "qa.jsonl").write_text(json.dumps(pair) + "\n")
-    succeeds("ingest", str(unscored), "--dataset", "unscored")
-    succeeds("ingest", str(questions), "--dataset", "questions")
-
-
-def succeeds(*arguments: str) -> Done:
-    done = run_command(*arguments)
-    assert done.returncode == 0, done.stderr
-    return done
+    run_successfully("ingest", str(unscored), "--dataset", "unscored")
+    run_successfully("ingest", str(questions), "--dataset", "questions")
 
 
 @pytest.mark.usefixtures("scored")
 def test_the_answer_comes_first_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    done = succeeds("stress", "vcs_short", "--dataset", "clips", "--draw", "12", "--show", "1")
+    done = run_successfully("stress", "vcs_short", "--dataset", "clips", "--draw", "12", "--show", "1")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("vcs_short gains from ")
     assert " of 7 kinds of rewrites that add no truth, and does not lose by " in lines[0]
@@ -52,7 +46,7 @@ def test_the_answer_comes_first_and_fits(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("scored")
 def test_json_holds_all_numbers() -> None:
     arguments = ("stress", "words_in_common", "--dataset", "clips", "--json", "--show", "2", "--seed", "5")
-    found = json.loads(succeeds(*arguments).stdout)
+    found = json.loads(run_successfully(*arguments).stdout)
     assert (found["metric"], found["dataset"], found["seed"], found["n_captions"]) == (
         "words_in_common",
         "clips",
@@ -64,7 +58,7 @@ def test_json_holds_all_numbers() -> None:
     assert kinds["reference_words"]["change"]["value"] > 0
     assert kinds["swapped_names"]["n_not_applicable"] == 36
     assert len({shown["sample"] for shown in found["shown"]}) == 2
-    assert found == json.loads(succeeds(*arguments).stdout)
+    assert found == json.loads(run_successfully(*arguments).stdout)
 
 
 @pytest.mark.usefixtures("scored")
@@ -88,7 +82,7 @@ def test_what_cannot_be_stressed_is_one_sentence(arguments: tuple[str, ...], cod
 
 @pytest.mark.usefixtures("scored")
 def test_a_metric_without_a_model_says_why() -> None:
-    succeeds("score", "--dataset", "clips", "--metric", "evqa")
+    run_successfully("score", "--dataset", "clips", "--metric", "evqa")
     done = run_command("stress", "evqa", "--dataset", "clips")
     assert done.returncode == 1
     assert "evqa has no value for any caption of clips: no " in " ".join(done.stderr.split())
