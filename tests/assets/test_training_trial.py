@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,6 +83,11 @@ def test_held_out_videos_and_their_copies_train_nothing() -> None:
     places = vectors.video_places[vectors.training]
     assert places.min() >= 0
     assert set(places.tolist()).isdisjoint(vectors.test_videos.tolist())
+    copied = int(vectors.training[0])
+    texts = list(captions.texts)
+    texts[copied] = first_test.references[1]
+    without = build_trial_vectors(replace(captions, texts=texts), videos, None)
+    assert set(vectors.training.tolist()) - set(without.training.tolist()) == {copied}
     frozen = [FrozenCaption(1000 + i, f"v{i // 2}", "caption", "x") for i in (0, 1, 2, 239)]
     found = find_frozen_positions(vectors, captions, [*frozen, FrozenCaption(5, "gone", "caption", "x")])
     assert set(found.tolist()) <= {0, 1, 2, 239}
