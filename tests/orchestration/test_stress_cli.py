@@ -1,4 +1,4 @@
-"""`reelsieve stress` as a user meets it: the answer first, JSON, rewrites to look at, and what cannot be stressed."""
+"""`reelsieve stress` as a user meets it: the answer first, JSON, what is stored, and what cannot be stressed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ def test_the_answer_comes_first_and_fits(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("COLUMNS", "80")
     done = run_successfully("stress", "vcs_short", "--dataset", "clips", "--draw", "12", "--show", "1")
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("vcs_short gains from ")
-    assert " of 7 kinds of rewrites that add no truth, and does not lose by " in lines[0]
+    assert lines[0] == "vcs_short shows no hole, but all kinds of rewrites are open: 12 captions of 8 videos"
     table = lines.index("") + 1
     assert max(len(line) for line in lines[table : table + 14]) <= 80
     assert [line.split()[0] for line in lines[table + 1 : table + 14]] == [kind.name for kind in REWRITE_KINDS]
@@ -53,12 +52,25 @@ def test_json_holds_all_numbers() -> None:
         5,
         36,
     )
-    assert [kind["name"] for kind in found["kinds"]] == [kind.name for kind in REWRITE_KINDS]
-    kinds = {kind["name"]: kind for kind in found["kinds"]}
-    assert kinds["reference_words"]["change"]["value"] > 0
-    assert kinds["swapped_names"]["n_not_applicable"] == 36
+    assert [effect["rewrite"] for effect in found["effects"]] == [kind.name for kind in REWRITE_KINDS]
+    effects = {effect["rewrite"]: effect for effect in found["effects"]}
+    assert effects["reference_words"]["change"] > effects["reference_words"]["low"] > 0
+    assert effects["swapped_names"]["n_not_applicable"] == 36
     assert len({shown["sample"] for shown in found["shown"]}) == 2
     assert found == json.loads(run_successfully(*arguments).stdout)
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_newest_outcome_is_stored() -> None:
+    query = (
+        "SELECT seed, n_drawn, count(*) AS n_kinds FROM stress_result JOIN stress_effect USING (dataset_id, scorer_id) "
+        "JOIN scorer USING (scorer_id) JOIN dataset USING (dataset_id) "
+        "WHERE dataset.name = 'clips' AND metric = 'vcs_short' GROUP BY 1, 2"
+    )
+    for seed, n_drawn in ((3, 14), (4, 12)):
+        run_successfully("stress", "vcs_short", "-d", "clips", "--draw", str(n_drawn), "--seed", str(seed))
+        rows = json.loads(run_successfully("sql", query, "--json").stdout)
+        assert rows == [{"seed": seed, "n_drawn": n_drawn, "n_kinds": len(REWRITE_KINDS)}]
 
 
 @pytest.mark.usefixtures("scored")
