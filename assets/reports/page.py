@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from markupsafe import Markup
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
 from assets.reports.records import MetricPair, MetricSummary, ReferenceCount, Report, SystemTable
+from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS
 from assets.reports.text import (
     escape_for_page,
@@ -65,6 +67,10 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             sections=_list_sections(report),
             n_videos=lambda aspect: max(aspect.n_videos.values(), default=0),
             missing_scores=dict(_explain_missing_scores(report.metrics, report)),
+            stress_commands=[
+                f"reelsieve stress {metric} --dataset {shlex.quote(report.dataset)}"
+                for metric in list_unstressed(report.metrics, report.stresses)
+            ],
             leaders=lambda table: list_leaders(table, labels),
             people_leaders=list_people_leaders,
             references=lambda metric: _format_reference_counts(report, metric),
@@ -86,7 +92,7 @@ def _list_sections(report: Report) -> dict[str, str]:
     named = {
         "answers": ("Answers", True),
         "facts": ("Facts", report.described),
-        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side),
+        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side or report.stresses),
         "systems": ("Systems", report.systems or report.people),
         "samples": ("Samples", any(group.samples for group in report.groups)),
         "scores": ("Scores", report.spreads),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -61,7 +62,7 @@ def test_json_holds_all_numbers() -> None:
 
 
 @pytest.mark.usefixtures("scored")
-def test_the_newest_outcome_is_stored() -> None:
+def test_the_newest_outcome_is_stored_and_reported(tmp_path: Path) -> None:
     query = (
         "SELECT seed, n_drawn, count(*) AS n_kinds FROM stress_result JOIN stress_effect USING (dataset_id, scorer_id) "
         "JOIN scorer USING (scorer_id) JOIN dataset USING (dataset_id) "
@@ -71,6 +72,10 @@ def test_the_newest_outcome_is_stored() -> None:
         run_successfully("stress", "vcs_short", "-d", "clips", "--draw", str(n_drawn), "--seed", str(seed))
         rows = json.loads(run_successfully("sql", query, "--json").stdout)
         assert rows == [{"seed": seed, "n_drawn": n_drawn, "n_kinds": len(REWRITE_KINDS)}]
+    run_successfully("report", "--dataset", "clips", "--to", str(tmp_path))
+    (stressed,) = json.loads((tmp_path / "report.json").read_text())["stresses"]
+    assert (stressed["metric"], stressed["holes"], stressed["stress"]["seed"]) == ("vcs_short", [], 4)
+    assert stressed["summary"].startswith("VCS_short shows no hole, but all kinds of rewrites are open: 12 captions")
 
 
 @pytest.mark.usefixtures("scored")
