@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from assets.leases import format_dataset_lease_name
+from db.manifest.datasets import find_dataset
+from db.manifest.removal import drop_dataset
+from db.schema import stress_result
+from db.server.leases import Leases
 from metrics_core.stress.rewrites import REWRITE_KINDS
+from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
@@ -76,6 +86,64 @@ def test_the_newest_outcome_is_stored_and_reported(tmp_path: Path) -> None:
     (stressed,) = json.loads((tmp_path / "report.json").read_text())["stresses"]
     assert (stressed["metric"], stressed["holes"], stressed["stress"]["seed"]) == ("vcs_short", [], 4)
     assert stressed["summary"].startswith("VCS_short shows no hole, but all kinds of rewrites are open: 12 captions")
+
+
+@contextmanager
+def at_the_store(act: Callable[[], None]) -> Iterator[list[str]]:
+    """Do something right before an outcome is stored; yields the first statement of the store, once it was met."""
+    met: list[str] = []
+    engine = get_installation().engine
+
+    def meet(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "FOR NO KEY UPDATE" in statement and not met:
+            met.append(statement)
+            act()
+
+    sa.event.listen(engine, "before_cursor_execute", meet)
+    try:
+        yield met
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", meet)
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_dataset_is_held_until_the_outcome_is_stored() -> None:
+    free: list[bool] = []
+
+    def try_to_take() -> None:
+        with Leases(get_installation().engine.url) as other:
+            free.append(other.take_if_free(format_dataset_lease_name("clips")))
+
+    with at_the_store(try_to_take):
+        run_successfully("stress", "words_in_common", "-d", "clips", "--draw", "2")
+    try_to_take()
+    assert free == [False, True]
+
+
+@pytest.mark.usefixtures("scored")
+def test_of_a_dataset_that_somebody_drops_nothing_is_stored(installation: Installation) -> None:
+    """By SQL, which asks for no lease."""
+    engine = get_installation().engine
+
+    def drop() -> None:
+        with engine.begin() as connection:
+            found = find_dataset(connection, "doomed")
+            assert found is not None
+            drop_dataset(connection, found)
+
+    def count() -> int:
+        with engine.connect() as connection:
+            return connection.scalar(sa.select(sa.func.count()).select_from(stress_result)) or 0
+
+    run_successfully("ingest", str(installation.manifest), "--dataset", "doomed")
+    run_successfully("score", "--dataset", "doomed", "--metric", "words_in_common")
+    before = count()
+    with at_the_store(drop) as met:
+        done = run_command("stress", "words_in_common", "-d", "doomed", "--draw", "2")
+    assert met
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: dataset 'doomed' was dropped meanwhile" in done.stderr
+    assert count() == before
 
 
 @pytest.mark.usefixtures("scored")
