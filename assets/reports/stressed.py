@@ -1,4 +1,4 @@
-"""What a report shows of stressed metrics: which text without truth raises them, and which harm they overlook."""
+"""Stressed metrics in a report: which text without truth raises them, and which harm they overlook."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def load_metric_stresses(
     )
 
 
-def list_unstressed(report_metrics: Sequence[MetricSummary], stressed: Sequence[MetricStress]) -> list[str]:
+def list_unstressed(metrics: Sequence[MetricSummary], stressed: Sequence[MetricStress]) -> list[str]:
     """List the metrics that score captions and were not stressed, though `reelsieve stress` can do so: imported scores
     are left out, since nothing here can score a rewrite in the same way.
     """
     known = {stress.metric for stress in stressed}
     return [
         metric.name
-        for metric in report_metrics
+        for metric in metrics
         if metric.name not in known and metric.has_values("caption") and not metric.is_imported
     ]
 
