@@ -16,7 +16,7 @@ from db.schema import selection, selection_trial, trial_arm, trial_run
 
 @dataclass(frozen=True)
 class ArmResult:
-    """What the students of one arm of a trial reached.
+    """The result of one arm of a trial: what its students reached.
 
     n: number of training rows. status: "ok", or why there is no value, with the reason. share: the share of the
     captions, for an arm of the curve. value: the mean of the deciding measure over seeds and test videos; measures: the
@@ -82,7 +82,7 @@ class Trial:
 
 
 class TrainedRun(NamedTuple):
-    """What one trained model reached. status: "ok", or why there are no values, with the reason.
+    """The result of one trained model. status: "ok", or why there are no values, with the reason.
 
     measure: the name of the deciding measure; test_values: its value for every test video in order, or only one for all
     of them. measures: the means of all measures.
