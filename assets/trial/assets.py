@@ -16,7 +16,7 @@ from db.selection.stored_selections import list_selections
 
 
 class TrialConfig(dg.Config):
-    """What a trial tries; by default the newest selection of the dataset, without a curve."""
+    """The configuration of a trial; by default the newest selection of the dataset, without a curve."""
 
     selection: int | None = Field(default=None, description="number of the selection; by default the newest one")
     beside: list[int] = Field(default=[], description="further selections of the dataset")
