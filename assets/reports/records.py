@@ -18,6 +18,7 @@ from db.reports.values import Spread
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
 from db.scores.stress import Stress
+from db.selection.trials import Trial
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import Conclusion, OrderConclusion
 from metrics_core.calibration import RatedThreshold
@@ -362,7 +363,8 @@ class Report:
     number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
     and by ratings. stresses: of the metrics whose active scorer was stressed. pairs: correlations between metrics, on
     n_paired drawn captions. cuts, rating_cuts, label_cuts: thresholds by shares, ratings and labels. groups: the
-    samples that are shown. agreement: rows of table `agreement`.
+    samples that are shown. agreement: rows of table `agreement`. trials: the newest training
+    trial of every selection.
 
     The judged samples may have been loaded before that state.
     """
@@ -387,3 +389,4 @@ class Report:
     label_cuts: tuple[LabelThresholdRow, ...]
     groups: tuple[SampleGroup[ShownSample], ...]
     agreement: tuple[StoredAgreementRow, ...] = field(default=())
+    trials: tuple[Trial, ...] = field(default=())

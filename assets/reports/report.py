@@ -39,6 +39,7 @@ from db.manifest.datasets import Dataset
 from db.reports.agreement import list_answers
 from db.reports.values import create_reported_table
 from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
+from db.selection.trials import load_newest_trials
 from metrics_core.agreement.conclusions import correct_comparisons
 
 
@@ -147,6 +148,7 @@ def compute_report(
             label_cuts=load_label_threshold_rows(connection, dataset),
             groups=load_shown_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=stored.rows,
+            trials=load_newest_trials(connection, dataset.dataset_id),
         )
 
 
