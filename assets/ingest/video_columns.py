@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,32 @@ from assets.ingest.hygiene import format_value
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
-from assets.media.address import Address, AddressRefused, hide_address_credentials, is_address, parse_address
-from assets.media.errors import MediaUnavailable, UnavailableKind
+from assets.media.address import (
+    Address,
+    AddressRefused,
+    MemberAddress,
+    hide_address_credentials,
+    is_address,
+    is_member_address,
+    parse_address,
+    parse_member_address,
+)
+from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
 from assets.media.files import fetch_copy, is_same_object, resolve_address
+from assets.media.members import TarPlace, fetch_tar_state, hold_member, load_tar_index
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.settings import read_settings
 from metrics_core.frames import NotAVideo, probe_video
 
-PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag")
+PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")
 PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
 # Requests to stores that run at a time: an answer takes long, and little work of this machine.
 MAX_PARALLEL_REQUESTS = 8
 _CODES: Mapping[UnavailableKind, Code] = {
     "missing": "file_missing",
     "escape": "path_escape",
+    "unusable": "not_a_file",
     "trouble": "media_unavailable",
 }
 
@@ -37,7 +48,7 @@ def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, 
     New or changed files are read and probed, those at addresses in parallel. folder: that of the manifest. stored: the
     videos of the database by key, whose unchanged files are not read again.
     """
-    if not any(row.path is not None and is_address(row.path) for row in rows):
+    if not any(row.path is not None and _is_elsewhere(row.path) for row in rows):
         return [inspect_video(folder, row, stored.get(row.video_id)) for row in rows]
     with ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="media") as pool:
         return list(pool.map(lambda row: inspect_video(folder, row, stored.get(row.video_id)), rows))
@@ -49,15 +60,17 @@ def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
     it, or None.
 
     A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
-    etag. A file with other times or another place but the stored content is not probed again. A file that cannot be
-    read or contains no video is refused. A file that is damaged or cannot be decoded is kept with its status and error.
-    A row without a path has the status text_only.
+    etag, nor a member of a tar file with the stored times or etag. A file with other times or another place but the
+    stored content is not probed again. A file that cannot be read or contains no video is refused. A file that is
+    damaged or cannot be decoded is kept with its status and error. A row without a path has the status text_only.
     """
     if row.path is None:
         empty = dict.fromkeys((*PLACE_COLUMNS, *PROBED_COLUMNS))
         return {**empty, "duration_s": row.duration_s, "status": "text_only"}
     subject = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
     try:
+        if is_member_address(row.path):
+            return _inspect_member(folder, parse_member_address(row.path), stored)
         if is_address(row.path):
             return _inspect_address(parse_address(row.path), stored)
         path = resolve_inside(folder, row.path)
@@ -75,6 +88,48 @@ def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
         return Reject("file_missing", f"{subject}: {why}: make the file readable")
 
 
+def _is_elsewhere(path: str) -> bool:
+    """Return whether a store may have to be asked for a file, which takes long and little memory of this machine."""
+    return is_address(path[len("tar://") :] if is_member_address(path) else path)
+
+
+def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) -> dict[str, Any]:
+    settings = read_settings(MediaSettings)
+    if is_address(address.tar):
+        uri, place = str(address), resolve_address(parse_address(address.tar), settings)
+    else:
+        place = _resolve_tar(folder, address.tar, settings)
+        uri = str(MemberAddress(str(place), address.name))
+    now = fetch_tar_state(place, settings)
+    if stored is not None and stored.uri == uri and _is_same_tar(place, now, FileState.build_from_video_row(stored)):
+        return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
+    member = load_tar_index(place, now, settings).require_member(address.name)
+    with hold_member(place, member, settings) as copy:
+        if fetch_tar_state(place, settings) != now:
+            raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
+        columns = {"uri": uri, **asdict(replace(now, size_bytes=copy.size_bytes)), "member_offset": member.offset}
+        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.sha256:
+            return {**columns, **_copy_probed_columns(stored)}
+        return {**columns, **_probe_file(copy.path)}
+
+
+def _resolve_tar(folder: Path, tar: str, settings: MediaSettings) -> Path:
+    """Return the path of a tar file of this machine: in the manifest's folder, or by an absolute path there or below a
+    media root. Raises PathRejected.
+    """
+    roots = [folder, *(Path(place) for place in settings.media_roots.values() if not is_address(place))]
+    for root in map(Path.resolve, roots):
+        if tar.startswith(f"{root}/"):
+            return resolve_inside(root, tar.removeprefix(f"{root}/"))
+    return resolve_inside(folder, tar)
+
+
+def _is_same_tar(place: TarPlace, now: FileState, stored: FileState) -> bool:
+    """Return whether a tar file is unchanged; its own size is not stored."""
+    now = replace(now, size_bytes=stored.size_bytes)
+    return now == stored if isinstance(place, Path) else now.etag is not None and now.etag == stored.etag
+
+
 def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:
     settings = read_settings(MediaSettings)
     place = resolve_address(address, settings)
@@ -85,7 +140,7 @@ def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:
 
 def _inspect_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
     state = FileState.build_from_stat(path.stat())
-    place = {"uri": uri, **asdict(state)}
+    place = {"uri": uri, **asdict(state), "member_offset": None}
     if stored is not None and _is_known(uri, path, state, stored):
         return {**place, **_copy_probed_columns(stored)}
     return {**place, **_probe_file(path)}
@@ -107,7 +162,7 @@ def _inspect_object(uri: str, address: Address, stored: Any | None, settings: Me
     if stored is not None and stored.uri == uri and is_same_object(now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
     with fetch_copy(address, now, settings) as copy:
-        place = {"uri": uri, **asdict(FileState(copy.size_bytes, None, None, None, now.etag))}
+        place = {"uri": uri, **asdict(FileState(copy.size_bytes, None, None, None, now.etag)), "member_offset": None}
         if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.sha256:
             return {**place, **_copy_probed_columns(stored)}
         return {**place, **_probe_file(copy.path)}

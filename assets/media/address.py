@@ -1,4 +1,4 @@
-"""Addresses of video files outside the manifest's folder: `root://NAME/path` and URLs of stores."""
+"""Addresses of video files outside the manifest's folder: `root://NAME/path`, URLs of stores, members of tar files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _HOST_IS = {
     "http": "a server",
     "root": "a media root in small letters",
 }
+# A member may have any name; the first `.tar#` ends that of the tar file.
+_MEMBER = re.compile(r"tar://(.+?\.tar)#(.+)", re.DOTALL | re.IGNORECASE)
 # A user or password; a password may hold a slash, and a port is none.
 _USER = re.compile(r"://([^/?#]*@|[^/?#]*:(?![0-9]{1,5}/)[^?#]*@)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -55,6 +57,22 @@ class Address:
         return f"{self.scheme}://{self.host}/{self.path}"
 
 
+@dataclass(frozen=True, slots=True)
+class MemberAddress:
+    """The address of a file inside a tar file, as in "tar://TAR#NAME". `tar` is the path or address of the tar file,
+    and `name` that of the member in it.
+
+    >>> str(MemberAddress("s3://clips/000.tar", "a/0.mp4"))
+    'tar://s3://clips/000.tar#a/0.mp4'
+    """
+
+    tar: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"tar://{self.tar}#{self.name}"
+
+
 def is_address(text: str) -> bool:
     """Return whether the text begins like an address, with two or more characters before `://`, rather than being a
     path in the manifest's folder. An address may still be invalid.
@@ -86,6 +104,32 @@ def parse_address(text: str) -> Address:
     if not path or path.endswith("/") or _CONTROL.search(path):
         raise AddressRefused("it names no file")
     return Address(scheme, host.lower() if scheme in ("http", "https") else host, path)
+
+
+def is_member_address(text: str) -> bool:
+    """Return whether the text begins like the address of a file inside a tar file. It may still be invalid.
+
+    >>> is_member_address("tar://clips/000.tar#0.mp4"), is_member_address("clips/000.tar")
+    (True, False)
+    """
+    return text[:6].lower() == "tar://"
+
+
+def parse_member_address(text: str) -> MemberAddress:
+    """Parse the address of a file inside a tar file into the two names. The tar file's own address, if it has one, is
+    checked too. Raises AddressRefused where it may not be used, where the name of the tar file does not end in .tar,
+    and where no member is named.
+
+    >>> parse_member_address("tar://clips/000.tar#0.mp4")
+    MemberAddress(tar='clips/000.tar', name='0.mp4')
+    """
+    matched = _MEMBER.fullmatch(text)
+    if matched is None:
+        raise AddressRefused("write tar://FILE.tar#MEMBER, with the path or address of the tar file")
+    if _CONTROL.search(text):
+        raise AddressRefused("it names no file")
+    tar = matched[1]
+    return MemberAddress(str(parse_address(tar)) if is_address(tar) else tar, matched[2])
 
 
 def hide_address_credentials(address: str) -> str:

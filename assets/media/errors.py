@@ -7,8 +7,9 @@ from typing import Literal
 from assets.media.address import Address
 from assets.media.private_networks import find_refused_address, list_causes
 
-# missing: there is no such object; escape: it lies outside its root; trouble: nothing is known about it.
-UnavailableKind = Literal["missing", "escape", "trouble"]
+# missing: there is no such object; escape: it lies outside its root; unusable: it is there, and no file to be read;
+# trouble: nothing is known about it.
+UnavailableKind = Literal["missing", "escape", "unusable", "trouble"]
 
 # The extra that brings the driver, where its name is not the scheme.
 _EXTRAS = {"https": "http"}
@@ -24,7 +25,8 @@ CHANGED_MEANWHILE = "the file changed while it was read: run the same command ag
 
 class MediaUnavailable(Exception):
     """Raised when a video's file cannot be read; the message has reason and remedy. `kind` is `missing` for a file or
-    object that does not exist, `escape` for a path that leads out of its root, and `trouble` for anything else.
+    object that does not exist, `escape` for a path that leads out of its root, `unusable` for a member of a tar file
+    that cannot be read as a file, and `trouble` for anything else.
     """
 
     def __init__(self, kind: UnavailableKind, reason: str) -> None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from assets.file_state import FileState, IngestedFileChanged, require_ingested_file
-from assets.media.address import Address, is_address, parse_address
+from assets.media.address import (
+    Address,
+    MemberAddress,
+    is_address,
+    is_member_address,
+    parse_address,
+    parse_member_address,
+)
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
+from assets.media.members import MemoryFile, TarPlace, fetch_tar_state, hold_member, load_tar_index
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
+from assets.media.tar_index import Member
 from assets.settings import read_settings
 
 _CHANGED = "the file has changed since it was ingested"
@@ -62,9 +71,9 @@ def is_same_object(now: ObjectState, stored: FileState) -> bool:
 
 @contextmanager
 def hold_ingested_file(video: Any) -> Iterator[Path]:
-    """Yield the path of a video's file on this machine; a remote file is fetched where the media cache has no copy.
-    video: a row of table `video`. Raises IngestedFileUnreadable unless it is the file that was ingested; a local file
-    is checked again at the end of the block.
+    """Yield the path of a video's file on this machine; a remote file is fetched where the media cache has no copy, and
+    a member of a tar file is read into memory. video: a row of table `video`. Raises IngestedFileUnreadable unless it
+    is the file that was ingested; a local file is checked again at the end of the block.
 
     Raises:
         IngestedFileUnreadable: the file is gone, out of reach, or another one.
@@ -91,6 +100,10 @@ def _hold_file(video: Any) -> Iterator[Path]:
             yield path
         return
     settings = read_settings(MediaSettings)
+    if is_member_address(video.uri):
+        with _hold_ingested_member(parse_member_address(video.uri), video, content, settings) as copy:
+            yield copy.path
+        return
     place = resolve_address(parse_address(video.uri), settings)
     opened = (
         _hold_unchanged_file(place, stored, content)
@@ -127,6 +140,43 @@ def _hold_copy(address: Address, stored: FileState, content: bytes, settings: Me
         if copy.sha256 != content:
             raise IngestedFileChanged(_CHANGED)
         yield copy.path
+
+
+@contextmanager
+def _hold_ingested_member(
+    address: MemberAddress, video: Any, content: bytes, settings: MediaSettings
+) -> Iterator[MemoryFile]:
+    """Yield the member with the ingested content. A rewritten tar file may have it at another place."""
+    place = resolve_address(parse_address(address.tar), settings) if is_address(address.tar) else Path(address.tar)
+    with ExitStack() as stack:
+        try:
+            copy = _find_ingested_copy(place, video, content, settings, stack)
+            if copy is None:
+                state = fetch_tar_state(place, settings)
+                member = load_tar_index(place, state, settings).require_member(address.name)
+                copy = stack.enter_context(hold_member(place, member, settings))
+        except OSError as error:
+            raise IngestedFileChanged((error.strerror or str(error)).lower()) from error
+        if copy.sha256 != content:
+            raise IngestedFileChanged(_CHANGED)
+        yield copy
+
+
+def _find_ingested_copy(
+    place: TarPlace, video: Any, content: bytes, settings: MediaSettings, stack: ExitStack
+) -> MemoryFile | None:
+    """Return what lies where ingest read the member, held by the stack, if it is the content; else None."""
+    if video.member_offset is None:
+        return None
+    with ExitStack() as attempt:
+        try:
+            copy = attempt.enter_context(hold_member(place, Member(video.member_offset, video.size_bytes), settings))
+        except MediaUnavailable:
+            return None  # the tar file is shorter now, or out of reach, which its headers will show
+        if copy.sha256 != content:
+            return None
+        stack.push(attempt.pop_all())
+        return copy
 
 
 def _require_file_in_root(root: Path, relative: str) -> Path:

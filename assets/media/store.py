@@ -24,6 +24,11 @@ BLOCK_BYTES = 1 << 20
 # A fetch whose length nobody announced may never end.
 LONGEST_UNANNOUNCED_S = 3600.0
 _WEB = ("http", "https")
+_NO_RANGES = (
+    "the server sends only whole files, and a tar file is read in parts: put it on a server that knows ranges, or on "
+    "this machine"
+)
+_OTHER_BYTES = "the server sent other bytes than it was asked for: try again later, or put a copy on another server"
 T = TypeVar("T")
 
 
@@ -67,7 +72,20 @@ class ObjectStore:
         The time that `write` takes does not count.
         """
         ends = math.inf if size_bytes is not None else time.monotonic() + LONGEST_UNANNOUNCED_S
-        blocks = _read_blocks(self._open_file_system(address), address, size_bytes)
+        self._pass_blocks(address, _read_blocks(self._open_file_system(address), address, size_bytes), write, ends)
+
+    def fetch_range(self, address: Address, start: int, size_bytes: int, write: Callable[[bytes], object]) -> None:
+        """Fetch `size_bytes` bytes of the object from byte `start` on, and pass them to `write` in order, in blocks.
+        Raises MediaUnavailable, also for a store that is too slow, that ignores ranges, or that sends other bytes than
+        it was asked for; and the errors of `write`.
+        """
+        blocks = _read_range(self._open_file_system(address), address, start, size_bytes)
+        self._pass_blocks(address, blocks, write, math.inf)
+
+    def _pass_blocks(
+        self, address: Address, blocks: AsyncGenerator[bytes, None], write: Callable[[bytes], object], ends: float
+    ) -> None:
+        """Pass the blocks to `write`, with a limit of time for each MiB, and one for all: `ends`, on time.monotonic."""
         left, came = self._patience, 0
         try:
             while True:
@@ -112,6 +130,8 @@ class ObjectStore:
                 f"the server is too slow, since it took more than {self._patience:g} s to answer or to send a MiB: try "
                 "again later, or raise REELSIEVE_MEDIA_PATIENCE_S",
             ) from None
+        except MediaUnavailable:
+            raise
         except Exception as error:
             raise explain_store_error(address, error) from None
 
@@ -137,6 +157,39 @@ async def _read_blocks(system: Any, address: Address, size_bytes: int | None) ->
             block = await file.read(BLOCK_BYTES)
     finally:
         await file.close()
+
+
+async def _read_range(system: Any, address: Address, start: int, size_bytes: int) -> AsyncGenerator[bytes, None]:
+    """Yield `size_bytes` bytes of an object from byte `start` on; no more are read, whatever the server sends."""
+    end = start + size_bytes
+    if address.scheme not in _WEB:
+        for begin in range(start, end, BLOCK_BYTES):
+            stop = min(begin + BLOCK_BYTES, end)
+            block = await system._cat_file(_format_name(address), start=begin, end=stop)
+            if len(block) != stop - begin:
+                raise MediaUnavailable("trouble", _OTHER_BYTES)
+            yield block
+        return
+    from aiohttp import ClientResponseError
+
+    session = await system.set_session()
+    async with session.get(
+        system.encode_url(_format_name(address)), headers={"Range": f"bytes={start}-{end - 1}"}
+    ) as answer:
+        if answer.status == 200:
+            raise MediaUnavailable("trouble", _NO_RANGES)
+        if answer.status != 206:
+            raise ClientResponseError(answer.request_info, (), status=answer.status)
+        if not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-{end - 1}/"):
+            raise MediaUnavailable("trouble", _OTHER_BYTES)
+        n_read = 0
+        while block := await answer.content.read(BLOCK_BYTES):
+            n_read += len(block)
+            if n_read > size_bytes:
+                break
+            yield block
+        if n_read != size_bytes:
+            raise MediaUnavailable("trouble", _OTHER_BYTES)
 
 
 def _format_name(address: Address) -> str:

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from sqlalchemy.engine import Engine
 
-from assets.media.address import is_address
+from assets.media.address import MemberAddress, is_address, is_member_address, parse_member_address
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.selection.export_input import Batch, ExportInput, check_batches
 from assets.selection.formats.json_lines import build_row_objects
@@ -97,16 +97,23 @@ class MediaRows:
         """Return the frozen file as a row of table `video`, with its size and times if the dataset still has
         this file.
         """
-        address = row["media"]
-        uri = address if is_address(address) else os.path.join(self._source.media_root or "/", address)
+        uri = self._find_uri(row["media"])
         content = bytes.fromhex(row["content_sha256"])
         current = self._videos.get(row["video"])
         if current is not None and (current.uri, bytes(current.content_sha256 or b"")) == (uri, content):
             return current
         # The video is gone from the dataset, or has another file there: nothing but the content is known.
         size = None if is_address(uri) else _find_size(Path(uri))
-        unknown = dict.fromkeys(("mtime_ns", "ctime_ns", "inode", "etag"))
+        unknown = dict.fromkeys(("mtime_ns", "ctime_ns", "inode", "etag", "member_offset"))
         return SimpleNamespace(key=row["video"], uri=uri, content_sha256=content, size_bytes=size, **unknown)
+
+    def _find_uri(self, media: str) -> str:
+        """Return the path or address of a file as the database has it."""
+        root = self._source.media_root or "/"
+        if is_member_address(media):
+            member = parse_member_address(media)
+            return media if is_address(member.tar) else str(MemberAddress(os.path.join(root, member.tar), member.name))
+        return media if is_address(media) else os.path.join(root, media)
 
 
 @contextmanager

@@ -38,7 +38,8 @@ def make_empty_features() -> NDArray[np.float32]:
 class StoredVideo:
     """A video of table `video` with the state of its file at ingest. uri: path of the file or address in a store.
     mtime_ns, ctime_ns, inode: None for an object of a store, and the last two also for a video ingested before they
-    were stored. etag: None for a file. n_frames and duration_s are None where unknown.
+    were stored. etag: None for a file. member_offset: its place in a tar file, None for a file of its own. n_frames and
+    duration_s are None where unknown.
     """
 
     video_id: int
@@ -49,6 +50,7 @@ class StoredVideo:
     ctime_ns: int | None
     inode: int | None
     etag: str | None
+    member_offset: int | None
     content_sha256: bytes
     duration_s: float | None
     n_frames: int | None

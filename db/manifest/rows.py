@@ -13,7 +13,10 @@ from db.server.bulk import UpsertCounts, upsert, upsert_changed
 
 # The columns that decide whether a row changed, by table.
 _COMPARED = {
-    "video": ("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "etag", "status", "error"),
+    "video": (
+        *("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset"),
+        *("status", "error"),
+    ),
     "reference": ("row_sha256", "video_id"),
     "sample": ("row_sha256", "video_id", "shard"),
     "keypoint": ("row_sha256", "video_id"),

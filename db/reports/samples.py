@@ -79,8 +79,8 @@ def load_texts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, d
     """
     query = sa.text(
         "SELECT s.sample_id, s.key, s.kind, s.system, s.text, s.question, s.answer, v.video_id, v.key AS video, v.uri, "
-        "v.status, v.error, v.content_sha256, v.size_bytes, v.mtime_ns, v.ctime_ns, v.inode, v.etag, v.n_frames, "
-        "v.width, v.height, "
+        "v.status, v.error, v.content_sha256, v.size_bytes, v.mtime_ns, v.ctime_ns, v.inode, v.etag, v.member_offset, "
+        "v.n_frames, v.width, v.height, "
         '(SELECT array_agg(ARRAY[r.key, r.text] ORDER BY r.key COLLATE "C") FROM ('
         'SELECT text, min(key COLLATE "C") AS key FROM reference WHERE video_id = v.video_id GROUP BY text) r'
         ") AS references "
@@ -110,7 +110,7 @@ def find_video(connection: Connection, dataset_id: int, video_id: int) -> dict[s
     """
     query = sa.text(
         "SELECT video_id, key AS video, uri, status, error, content_sha256, size_bytes, mtime_ns, ctime_ns, inode, "
-        "etag, n_frames, width, height, duration_s, codec FROM video "
+        "etag, member_offset, n_frames, width, height, duration_s, codec FROM video "
         "WHERE dataset_id = :dataset_id AND video_id = :video_id"
     )
     row = connection.execute(query, {"dataset_id": dataset_id, "video_id": video_id}).mappings().one_or_none()

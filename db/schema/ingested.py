@@ -60,6 +60,7 @@ video = sa.Table(
     sa.Column("ctime_ns", sa.BigInteger, nullable=True),
     sa.Column("inode", sa.BigInteger, nullable=True),
     text_column("etag", nullable=True),
+    sa.Column("member_offset", sa.BigInteger, nullable=True),
     sa.Column("duration_s", sa.Double, nullable=True),
     sa.Column("fps", sa.Double, nullable=True),
     sa.Column("n_frames", sa.Integer, nullable=True),

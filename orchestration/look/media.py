@@ -53,7 +53,9 @@ class VideoFileResponse:
         guessed, _ = mimetypes.guess_type(PurePosixPath(video["uri"]).name)
         # A file that a manifest calls a video is never served as a page.
         kind = guessed if guessed and guessed.startswith("video/") else "video/mp4"
-        self._response = FileResponse(path, media_type=kind, headers=dict(headers))
+        # A member of a tar file is another file in memory for each request, with times of its own.
+        tag = f'"{bytes(video["content_sha256"]).hex()}"'
+        self._response = FileResponse(path, media_type=kind, headers={**headers, "ETag": tag})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the file, or the part of it that the request asks for. The local copy of a remote file is kept until

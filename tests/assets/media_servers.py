@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -139,12 +139,25 @@ def _environment(folder: Path, variables: Mapping[str, str]) -> Generator[None, 
 
 @dataclass(frozen=True)
 class Page:
-    """An answer: its body, status and headers. `announced` is the length that its header states."""
+    """An answer: its body, status and headers. `announced` is the length that its header states. A request for a range
+    gets the whole body ("ignored"), the range, another range ("shifted"), or the beginning of the range ("short").
+    """
 
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     announced: int | None = None
+    ranges: Literal["ignored", "honest", "shifted", "short"] = "ignored"
+
+    def answer(self, asked: str | None) -> Page:
+        """The answer to a request with this header `Range`."""
+        if asked is None or self.ranges == "ignored":
+            return self
+        first, last = map(int, asked.removeprefix("bytes=").split("-"))
+        shift = 1 if self.ranges == "shifted" else 0
+        body = self.body[first + shift : last + 1 + shift]
+        stated = {"Content-Range": f"bytes {first + shift}-{last + shift}/{len(self.body)}"}
+        return Page(body[: len(body) // 2] if self.ranges == "short" else body, 206, {**self.headers, **stated})
 
 
 @dataclass
@@ -167,7 +180,7 @@ def web_server() -> Generator[WebServer, None, None]:
         def do_GET(self) -> None:
             served.asked.append(f"{self.command} {self.path}")
             served.signed_in_by.add(self.headers["Authorization"])
-            page = served.pages.get(self.path, Page(status=404))
+            page = served.pages.get(self.path, Page(status=404)).answer(self.headers["Range"])
             self.send_response(page.status)
             for name, value in page.headers.items():
                 self.send_header(name, value)

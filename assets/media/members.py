@@ -1,0 +1,161 @@
+"""Members of tar files that lie anywhere: where a member's bytes are, and its bytes in memory, as a file.
+
+Nothing is unpacked or copied to a disk. Decoders, browsers and exports get the path of a file that only exists in
+memory, and open it like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import BinaryIO, cast
+
+from assets.file_state import FileState
+from assets.media.address import Address
+from assets.media.errors import MediaUnavailable
+from assets.media.settings import MediaSettings
+from assets.media.store import BLOCK_BYTES, ObjectStore
+from assets.media.tar_index import Member, TarIndex, read_tar_index
+
+# Bytes that are asked for where a header of a remote tar file is read: headers of small files lie close together.
+_HEADER_BLOCK = 1 << 16
+_SHORTER = "the tar file ends in the middle of the member: put the complete tar file there"
+_NO_SIZE = "the server does not give the size of the tar file: put it on another server, or on this machine"
+
+# Where a tar file is: on this machine, or in a store.
+TarPlace = Path | Address
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A file in memory during a block: the path by which every process of this machine's user opens it, the SHA-256 of
+    its content (32 bytes), and its size in bytes.
+    """
+
+    path: Path
+    sha256: bytes
+    size_bytes: int
+
+
+def fetch_tar_state(place: TarPlace, settings: MediaSettings) -> FileState:
+    """Return the present size, times and inode, or size and etag, of a tar file. Raises MediaUnavailable for an object
+    that cannot be asked for, or has no known size, and OSError for a file of this machine.
+    """
+    if isinstance(place, Path):
+        return FileState.build_from_stat(place.stat())
+    now = ObjectStore(settings).fetch_state(place)
+    if now.size_bytes is None:
+        raise MediaUnavailable("trouble", _NO_SIZE)
+    return FileState(now.size_bytes, None, None, None, now.etag)
+
+
+def load_tar_index(place: TarPlace, state: FileState, settings: MediaSettings) -> TarIndex:
+    """Return what a tar file holds. Its headers are read once for a state; the last 32 tar files are remembered. state:
+    the present one. Raises MediaUnavailable, and OSError for a file of this machine.
+    """
+    entry = _make_entry(place, state)
+    with entry.lock:
+        if entry.index is None:
+            entry.index = _read_index(place, state.size_bytes, settings)
+        return entry.index
+
+
+@contextmanager
+def hold_member(place: TarPlace, member: Member, settings: MediaSettings) -> Iterator[MemoryFile]:
+    """Read a member of a tar file into memory, and yield it as a file, which is gone after the block. Raises
+    MediaUnavailable where other bytes come than the member has, and OSError for a file of this machine.
+    """
+    digest = hashlib.sha256()
+    with _open_memory_file() as (path, file):
+
+        def write(block: bytes) -> None:
+            digest.update(block)
+            file.write(block)
+
+        if isinstance(place, Path):
+            _read_range(place, member, write)
+        else:
+            ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write)
+        file.flush()
+        yield MemoryFile(path, digest.digest(), member.size_bytes)
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: Lock = field(default_factory=Lock)
+    index: TarIndex | None = None
+
+
+@lru_cache(maxsize=32)
+def _make_entry(_place: TarPlace, _state: FileState) -> _Entry:
+    return _Entry()
+
+
+def _read_index(place: TarPlace, size_bytes: int, settings: MediaSettings) -> TarIndex:
+    if isinstance(place, Path):
+        with place.open("rb") as file:
+            return read_tar_index(file, size_bytes)
+    return read_tar_index(_RemoteFile(ObjectStore(settings), place, size_bytes), size_bytes)
+
+
+def _read_range(path: Path, member: Member, write: Callable[[bytes], object]) -> None:
+    left = member.size_bytes
+    with path.open("rb") as file:
+        file.seek(member.offset)
+        while left and (block := file.read(min(left, BLOCK_BYTES))):
+            write(block)
+            left -= len(block)
+    if left:
+        raise MediaUnavailable("unusable", _SHORTER)
+
+
+@contextmanager
+def _open_memory_file() -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield a new file without a name in any folder, and a path that leads to it."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("reelsieve"), "wb") as file:
+            # Of this process, since the decoding worker and others open it too.
+            yield Path(f"/proc/{os.getpid()}/fd/{file.fileno()}"), file
+        return
+    # Systems other than Linux have no such files.
+    with tempfile.NamedTemporaryFile() as named:
+        yield Path(named.name), cast(BinaryIO, named.file)
+
+
+class _RemoteFile:
+    """The object of a store as a file that is read at any place. It keeps the last block."""
+
+    def __init__(self, store: ObjectStore, address: Address, size_bytes: int) -> None:
+        self._store, self._address, self._size = store, address, size_bytes
+        self._place = self._begin = 0
+        self._block = b""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes, at most `size`; b"" at the end."""
+        size = min(size, self._size - self._place)
+        if size <= 0:
+            return b""
+        at = self._place - self._begin
+        if at < 0 or at + size > len(self._block):
+            parts: list[bytes] = []
+            wanted = min(max(size, _HEADER_BLOCK), self._size - self._place)
+            self._store.fetch_range(self._address, self._place, wanted, parts.append)
+            self._begin, self._block, at = self._place, b"".join(parts), 0
+        self._place += size
+        return self._block[at : at + size]
+
+    def seek(self, place: int, /) -> int:
+        """Go to a place, counted in bytes from the beginning, and return it."""
+        self._place = place
+        return place
+
+    def tell(self) -> int:
+        """Return the present place."""
+        return self._place

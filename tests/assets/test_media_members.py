@@ -1,0 +1,407 @@
+"""Videos inside tar files, on disk, at a web server and in S3: the same bytes as of a file, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assets.ingest.rejects import Code, Reject
+from assets.ingest.rows import VideoRow
+from assets.ingest.video_columns import inspect_video
+from assets.media import tar_index
+from assets.media.address import AddressRefused, MemberAddress, hide_address_credentials, parse_member_address
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.tar_index import Member, TarIndex, read_tar_index
+from metrics_core.frames import DecodingWorker
+from tests.assets.init_sources import shard
+from tests.assets.manifests import write_clip
+from tests.assets.media_servers import BUCKET, LOOPBACK, Page, S3Bucket, WebServer, s3_store, web_server
+
+Look = Callable[..., "SimpleNamespace | Reject"]
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """Three clips of five, six and seven frames."""
+    folder = tmp_path_factory.mktemp("clips")
+    return {f"{n}.avi": write_clip(folder / f"{n}.avi", n_frames=5 + n).read_bytes() for n in range(3)}
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory, clips: Mapping[str, bytes]) -> Path:
+    """A tar file of the clips, which captions precede."""
+    members = [
+        (name, content) for clip, data in clips.items() for name, content in ((f"{clip}.txt", "A."), (clip, data))
+    ]
+    return shard(tmp_path_factory.mktemp("packed") / "s.tar", members)
+
+
+def index_of(content: bytes) -> TarIndex:
+    return read_tar_index(io.BytesIO(content), len(content))
+
+
+def look(folder: Path, path: str, stored: SimpleNamespace | None = None) -> SimpleNamespace | Reject:
+    columns = inspect_video(folder, VideoRow(video_id="v", path=path), stored)
+    return columns if isinstance(columns, Reject) else SimpleNamespace(key="v", **columns)
+
+
+def ingested(folder: Path, path: str, stored: SimpleNamespace | None = None) -> SimpleNamespace:
+    video = look(folder, path, stored)
+    assert isinstance(video, SimpleNamespace), video
+    return video
+
+
+def content(video: SimpleNamespace) -> bytes:
+    with hold_ingested_file(video) as path:
+        return path.read_bytes()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=300),
+            st.binary(max_size=2000),
+        ),
+        max_size=8,
+        unique_by=lambda member: member[0].strip("/"),
+    ),
+    st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
+)
+def test_every_member_is_where_the_index_says(members: list[tuple[str, bytes]], form: int) -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=form) as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    whole = stream.getvalue()
+    stream.seek(0)
+    index = index_of(whole)
+    assert index.damage is None
+    with tarfile.open(fileobj=stream) as tar:
+        read = {info.name: tar.extractfile(info).read() for info in tar if info.isreg()}  # type: ignore[union-attr]
+    assert {name: whole[at : at + size] for name, (at, size) in index.members.items()} == read
+
+
+def test_members_that_cannot_be_read_are_named_with_the_reason() -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, kind in (("folder", tarfile.DIRTYPE), ("link", tarfile.SYMTYPE), ("pipe", tarfile.FIFOTYPE)):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "/etc/passwd"
+            tar.addfile(info)
+        for name, data in (("twice", b"1"), ("once", b"22"), ("twice", b"1")):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        sparse = tarfile.TarInfo("sparse")
+        sparse.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(1 << 40)}
+        tar.addfile(sparse)
+        huge = tarfile.TarInfo("huge")
+        huge.size = tar_index.MAX_MEMBER_BYTES + 1
+        tar.addfile(huge)
+    content = stream.getvalue()
+    index = read_tar_index(io.BytesIO(content), 1 << 40)
+    assert list(index.members) == ["once"]
+    assert {name: reason.split(":")[0] for name, reason in index.refused.items()} == {
+        "link": "the member is a link or a device",
+        "pipe": "the member is a link or a device",
+        "twice": "the tar file has several members of this name",
+        "sparse": "the member is a sparse file",
+        "huge": "the member is larger than 2 GiB",
+    }
+    assert index_of(content).refused["huge"].startswith("the tar file ends in the middle of the member")
+
+
+def headers_of(kind: bytes, size: int, times: int = 1) -> bytes:
+    info = tarfile.TarInfo("././@Header")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT) * times
+
+
+@pytest.mark.parametrize(
+    ("bad", "damage"),
+    [
+        (headers_of(tarfile.GNUTYPE_LONGNAME, 1 << 33), "a header of more than 1 MiB"),
+        (headers_of(tarfile.XHDTYPE, 1 << 33), "a header of more than 1 MiB"),
+        (headers_of(tarfile.XHDTYPE, 0, 5000), ""),
+        (b"\xff" * 512, "no header at byte 1,024"),
+        (b"\xff" * 100, "no header at byte 1,024"),
+    ],
+)
+def test_damage_costs_what_comes_after_it(bad: bytes, damage: str) -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        info = tarfile.TarInfo("good")
+        info.size = 4
+        tar.addfile(info, io.BytesIO(b"good"))
+    index = index_of(stream.getvalue()[:1024] + bad + stream.getvalue()[:1024])
+    assert index.members == {"good": Member(512, 4)}
+    assert index.damage is not None
+    assert damage in index.damage
+
+
+def test_a_header_that_states_a_huge_size_is_not_read() -> None:
+    class Watched(io.BytesIO):
+        most = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            self.most = max(self.most, size if size is not None and size >= 0 else 1 << 60)
+            return super().read(size)
+
+    for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK):
+        file = Watched(headers_of(kind, 1 << 40))
+        assert read_tar_index(file, 1 << 41).members == {}
+        assert file.most <= 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("tar://a/s.tar#0.mp4", MemberAddress("a/s.tar", "0.mp4")),
+        ("tar:///a/s.TAR#b/#.tar#0.mp4", MemberAddress("/a/s.TAR", "b/#.tar#0.mp4")),
+        ("tar://c#/s.tar#0.mp4", MemberAddress("c#/s.tar", "0.mp4")),
+        ("TAR://HTTPS://Clips.Example/s.tar#0.mp4", MemberAddress("https://clips.example/s.tar", "0.mp4")),
+        ("tar://root://clips/s.tar#a b?.mp4", MemberAddress("root://clips/s.tar", "a b?.mp4")),
+    ],
+)
+def test_an_address_names_tar_file_and_member(text: str, parsed: MemberAddress) -> None:
+    assert parse_member_address(text) == parsed
+    assert parse_member_address(str(parsed)) == parsed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tar://",
+        "tar://s.tar",
+        "tar://s.tar#",
+        "tar://s.tgz#0.mp4",
+        "tar://#0.mp4",
+        "tar://ftp://host/s.tar#0.mp4",
+        "tar://tar://s.tar#s.tar#0.mp4",
+        "tar://https://host/s.tar?key=1#0.mp4",
+        "tar://https://ann:secret@host/s.tar#0.mp4",
+        "tar://s.tar#0\x07.mp4",
+    ],
+)
+def test_other_addresses_are_refused(text: str) -> None:
+    with pytest.raises(AddressRefused) as error:
+        parse_member_address(text)
+    assert "secret" not in str(error.value)
+    assert "secret" not in hide_address_credentials(text)
+
+
+def test_a_member_is_ingested_like_its_file(packed: Path, clips: Mapping[str, bytes], tmp_path: Path) -> None:
+    for name, data in clips.items():
+        (tmp_path / name).write_bytes(data)
+        member, file = ingested(packed.parent, f"tar://s.tar#{name}"), ingested(tmp_path, name)
+        assert member.uri == f"tar://{packed}#{name}"
+        assert packed.read_bytes()[member.member_offset :][: member.size_bytes] == data
+        same = ("content_sha256", "size_bytes", "duration_s", "fps", "n_frames", "width", "height", "codec", "status")
+        assert [getattr(member, column) for column in same] == [getattr(file, column) for column in same]
+        assert content(member) == data
+        with DecodingWorker() as worker, hold_ingested_file(member) as held, hold_ingested_file(file) as path:
+            frames, expected = worker.read_frames(held, every=1), worker.read_frames(path, every=1)
+        assert np.array_equal(frames.pixels, expected.pixels)
+        assert np.array_equal(frames.times_s, expected.times_s)
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_what_is_held_is_gone_afterwards(packed: Path) -> None:
+    video = ingested(packed.parent, "tar://s.tar#0.avi")
+    before = open_files()
+    with hold_ingested_file(video) as path:
+        assert path.stat().st_size == video.size_bytes
+        assert os.path.realpath(path).startswith("/memfd:"), "nothing on a disk"
+    other = SimpleNamespace(**{**vars(video), "content_sha256": bytes(32)})
+    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+        content(other)
+    assert open_files() == before
+    assert not path.exists()
+
+
+@pytest.fixture
+def own(packed: Path, tmp_path: Path) -> Path:
+    """A copy of the tar file that a test may change."""
+    path = tmp_path / "own" / "s.tar"
+    path.parent.mkdir()
+    path.write_bytes(packed.read_bytes())
+    return path
+
+
+def test_a_rewritten_tar_file_makes_its_rows_stale_where_the_content_changed(
+    own: Path, clips: Mapping[str, bytes]
+) -> None:
+    before = {name: ingested(own.parent, f"tar://s.tar#{name}") for name in clips}
+    shard(own, [("2.avi", clips["2.avi"]), ("1.avi", clips["0.avi"])])
+    assert content(before["2.avi"]) == clips["2.avi"], "the same content at another place"
+    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+        content(before["1.avi"])
+    with pytest.raises(IngestedFileUnreadable, match=r"no member of this name.*ingest the folder of video v again"):
+        content(before["0.avi"])
+    moved = ingested(own.parent, "tar://s.tar#2.avi", before["2.avi"])
+    assert moved.member_offset != before["2.avi"].member_offset
+    assert moved.content_sha256 == before["2.avi"].content_sha256
+    changed = ingested(own.parent, "tar://s.tar#1.avi", before["1.avi"])
+    assert (changed.n_frames, changed.content_sha256) == (5, hashlib.sha256(clips["0.avi"]).digest())
+    assert content(changed) == clips["0.avi"]
+    own.unlink()
+    with pytest.raises(IngestedFileUnreadable, match="no such file or directory"):
+        content(changed)
+
+
+def test_an_unchanged_tar_file_is_not_read(own: Path, clips: Mapping[str, bytes]) -> None:
+    video = ingested(own.parent, "tar://s.tar#1.avi")
+    state = own.stat()
+    own.chmod(0o600)  # changes no content
+    os.utime(own, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert ingested(own.parent, "tar://s.tar#1.avi", video).content_sha256 == video.content_sha256
+    known = ingested(own.parent, "tar://s.tar#1.avi")
+    assert (
+        ingested(own.parent, "tar://s.tar#1.avi", SimpleNamespace(**{**vars(known), "codec": "kept"})).codec == "kept"
+    )
+
+
+def test_bad_members_are_refused_in_one_sentence_and_the_others_stay(own: Path, clips: Mapping[str, bytes]) -> None:
+    members = [*clips.items(), ("1.avi", clips["1.avi"]), ("text.avi", b"no video"), ("cut.avi", clips["2.avi"])]
+    shard(own, members)
+    with tarfile.open(own) as tar:
+        cut = tar.getmember("cut.avi").offset_data
+    own.write_bytes(own.read_bytes()[: cut + 700])
+    expected: dict[str, tuple[Code, str]] = {
+        "1.avi": ("not_a_file", "the tar file has several members of this name: pack it again with a name for each"),
+        "cut.avi": ("not_a_file", "the tar file ends in the middle of the member: put the complete tar file there"),
+        "text.avi": ("not_a_video", "it is not a video container"),
+        "9.avi": ("file_missing", "there is no such member before the tar file's damage (unexpected end of data)"),
+    }
+    for name, (code, reason) in expected.items():
+        reject = look(own.parent, f"tar://s.tar#{name}")
+        assert isinstance(reject, Reject)
+        assert reject.code == code
+        assert reject.reason.startswith(f"field 'path' is 'tar://s.tar#{name}': {reason}")
+    assert [ingested(own.parent, f"tar://s.tar#{name}").n_frames for name in ("0.avi", "2.avi")] == [5, 7]
+
+
+def test_tar_files_lie_in_the_folder_or_below_a_root(
+    packed: Path, tmp_path: Path, clips: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "manifest"
+    folder.mkdir()
+    (folder / "link.tar").symlink_to(packed)
+    cases: dict[str, Code] = {
+        f"tar://{packed}#0.avi": "path_absolute",
+        f"tar://../{packed.parent.name}/s.tar#0.avi": "path_escape",
+        "tar://link.tar#0.avi": "path_escape",
+        "tar://none.tar#0.avi": "file_missing",
+        "tar://root://clips/s.tar#0.avi": "media_unavailable",
+        "tar://ftp://host/s.tar#0.avi": "path_url",
+    }
+    for path, code in cases.items():
+        reject = look(folder, path)
+        assert isinstance(reject, Reject), path
+        assert reject.code == code
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", f'{{"clips": "{packed.parent}"}}')
+    by_root = ingested(folder, "tar://root://clips/s.tar#0.avi")
+    assert by_root.uri == "tar://root://clips/s.tar#0.avi"
+    assert ingested(folder, f"tar://{packed}#0.avi").uri == f"tar://{packed}#0.avi"
+    assert content(by_root) == clips["0.avi"]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[WebServer, None, None]:
+    pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
+    monkeypatch.setenv("REELSIEVE_MEDIA_PRIVATE_NETWORKS", LOOPBACK)
+    monkeypatch.setenv("REELSIEVE_MEDIA_CACHE", str(tmp_path / "cache"))
+    with web_server() as server:
+        yield server
+
+
+def test_a_web_server_is_asked_for_ranges(
+    server: WebServer, packed: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, ranges="honest")
+    address = f"tar://{server.url}/s.tar#1.avi"
+    video = ingested(tmp_path, address)
+    assert (video.uri, video.etag, video.n_frames) == (address, '"one"', 6)
+    asked = len(server.asked)
+    assert content(video) == clips["1.avi"]
+    assert server.asked[asked:] == ["GET /s.tar"], "one range"
+    assert ingested(tmp_path, address, video) == video
+    assert server.asked[asked + 1 :] == ["HEAD /s.tar"], "the etag shows that nothing changed"
+    assert not (tmp_path / "cache").exists(), "nothing is copied to a disk"
+    server.pages["/s.tar"] = Page(shard(tmp_path / "n.tar", [("1.avi", clips["0.avi"])]).read_bytes(), ranges="honest")
+    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+        content(video)
+    assert ingested(tmp_path, address, video).content_sha256 == hashlib.sha256(clips["0.avi"]).digest()
+
+
+@pytest.mark.parametrize(
+    ("page", "code", "reason"),
+    [
+        ({}, "media_unavailable", "the server sends only whole files"),
+        ({"ranges": "shifted"}, "media_unavailable", "the server sent other bytes than it was asked for"),
+        ({"ranges": "short"}, "media_unavailable", "the server sent other bytes than it was asked for"),
+        ({"ranges": "honest", "announced": 2000}, "file_missing", "unexpected end of data"),
+        ({"status": 404}, "file_missing", "there is no such object"),
+        ({"status": 403}, "media_unavailable", "no permission"),
+    ],
+)
+def test_servers_that_lie_cost_their_own_rows(
+    server: WebServer, packed: Path, page: dict[str, Any], code: Code, reason: str, tmp_path: Path
+) -> None:
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"lie"'}, **page)
+    reject = look(tmp_path, f"tar://{server.url}/s.tar#1.avi")
+    assert isinstance(reject, Reject)
+    assert (reject.code, reason in reject.reason) == (code, True), reject
+
+
+def test_a_server_that_begins_to_lie_gives_no_other_bytes(server: WebServer, packed: Path, tmp_path: Path) -> None:
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, ranges="honest")
+    video = ingested(tmp_path, f"tar://{server.url}/s.tar#1.avi")
+    for lie in ({}, {"ranges": "shifted"}, {"ranges": "short"}, {"status": 500}):
+        server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, **lie)  # type: ignore[arg-type]
+        with pytest.raises(IngestedFileUnreadable):
+            content(video)
+    inverted = bytes(byte ^ 255 for byte in packed.read_bytes())
+    server.pages["/s.tar"] = Page(inverted, headers={"ETag": '"one"'}, ranges="honest")
+    with pytest.raises(IngestedFileUnreadable):
+        content(video)
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Generator[S3Bucket, None, None]:
+    pytest.importorskip("s3fs", reason="the extra `s3` is not installed")
+    with s3_store(tmp_path_factory.mktemp("cache")) as bucket:
+        yield bucket
+
+
+@pytest.mark.slow
+def test_members_of_a_tar_file_in_s3(
+    bucket: S3Bucket, packed: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    bucket.put("day/s.tar", packed.read_bytes())
+    for name, data in clips.items():
+        video = ingested(tmp_path, f"tar://s3://{BUCKET}/day/s.tar#{name}")
+        assert content(video) == data
+        assert ingested(tmp_path, video.uri, video) == video
+    bucket.put("day/s.tar", shard(tmp_path / "n.tar", [("x.txt", "x" * 5000), (name, data)]).read_bytes())
+    assert content(video) == data, "the same content at another place"
+    assert ingested(tmp_path, video.uri, video).member_offset != video.member_offset
+    bucket.delete("day/s.tar")
+    with pytest.raises(IngestedFileUnreadable, match="there is no such object"):
+        content(video)
