@@ -1,4 +1,7 @@
-"""WebDataset shards: tar files whose members 000.mp4, 000.txt and 000.json belong together by their name."""
+"""WebDataset shards: tar files whose members 000.mp4, 000.txt and 000.json belong together by their name.
+
+Videos stay in their tar file, and the manifest has their addresses in it. Only a compressed one is unpacked.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import IO, BinaryIO, cast
+from typing import IO, BinaryIO, NamedTuple, cast
 
 from assets.ingest.files import open_file_inside
 from assets.ingest.paths import PathRejected
+from assets.media.tar_index import read_tar_index
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor, VideoStream
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SHARD_SUFFIXES, SourceFolder, is_video_name
-from assets.new_manifest.videos import VideoRegistry
+from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # Members that other loaders unpickle. No part of a shard is ever run.
 _PICKLES = frozenset((".pkl", ".pickle", ".pyd", ".pth", ".pt", ".npy", ".npz"))
@@ -49,20 +53,45 @@ class _BoundedStream:
             raise tarfile.ReadError(f"it unpacks to more than {_MOST_TIMES} times its size")
 
 
+class _MemberFile(NamedTuple):
+    """A regular file of a shard: its name, its size in bytes, and what reads its content, which others follow.
+    `is_in_place`: whether it can stay where it is; others are unpacked.
+    """
+
+    name: str
+    size: int
+    content: VideoStream
+    is_in_place: bool
+
+
+class _TarVideo(NamedTuple):
+    """A video of a sample: the part of its name between key and suffix, its suffix, and the name of the member. staged:
+    its unpacked bytes, None for a video that stays in the shard.
+    """
+
+    part: str
+    suffix: str
+    member: str
+    staged: StagedVideo | None
+
+
 @dataclass(slots=True)
 class _TarSample:
-    """The members of one key that were read so far, each with the part of its name between key and suffix."""
+    """The members of one key that were read so far; caption files with the part of their name between key and
+    suffix.
+    """
 
     key: str
     names: set[str] = field(default_factory=set)
-    videos: list[tuple[str, str, StagedVideo]] = field(default_factory=list)
+    videos: list[_TarVideo] = field(default_factory=list)
     files: list[tuple[str, CaptionFile]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class TarShardReader:
-    """A reader of videos with captions from tar shards. `extractor` writes the videos to the manifest's folder,
-    `videos` gives them ids, and `findings` get what is left out. column_names: names of fields that the user gave.
+    """A reader of videos with captions from tar shards. `videos` gives them ids and addresses, `extractor` writes those
+    of compressed shards to the manifest's folder, and `findings` get what is left out. column_names: names of fields
+    that the user gave.
     """
 
     videos: VideoRegistry
@@ -71,11 +100,15 @@ class TarShardReader:
     column_names: ColumnNames
 
     def read_videos(self, shards: Sequence[str]) -> Iterator[CaptionedVideo]:
-        """Yield every video of the shards that has a caption in the same sample; the video is extracted to the
-        manifest's folder. shards: their paths relative to the source folder. A damaged shard is read up to the damage.
-        Raises NoManifest where the disk has no room for the videos.
+        """Yield every video of the shards that has a caption in the same sample; one of a compressed shard is extracted
+        to the manifest's folder. shards: their paths relative to the source folder. A damaged shard is read up to the
+        damage. Raises NoManifest where the disk has no room for the extracted videos.
         """
-        self._check_room(shards)
+        if packed := [shard for shard in shards if not self._is_readable_in_place(shard)]:
+            self._check_room(packed)
+            self.findings.add_guess(
+                "compressed tar files are unpacked, since only the videos of plain ones can stay where they are"
+            )
         n_by_name = Counter(map(_drop_shard_suffix, shards))
         for shard in shards:
             self.videos.folder.mark_read(shard)
@@ -99,58 +132,89 @@ class TarShardReader:
                 f"{free / 1e9:.1f} GB free: make room, or give another folder with --to"
             )
 
+    def _is_readable_in_place(self, shard: str) -> bool:
+        """Return whether a shard is a plain tar file whose members have addresses; a damaged one may be."""
+        try:
+            with open_file_inside(self.videos.folder.path, shard) as file:
+                return _is_plain(shard, file)
+        except (PathRejected, OSError):
+            return True  # reading it says why it cannot be read
+
     def _read_shard(self, shard: str, folder: str) -> Iterator[CaptionedVideo]:
         sample = _TarSample("")
         try:
-            with (
-                open_file_inside(self.videos.folder.path, shard) as file,
-                tarfile.open(fileobj=cast(IO[bytes], unpacked := _open_unpacked(file)), mode="r|") as tar,
-            ):
-                for member in tar:
-                    # Python keeps every member, for looks that a stream does not allow.
-                    tar.members = []  # type: ignore[attr-defined]  # the stub does not know it
-                    if not self._is_file(member, shard):
-                        continue
-                    unpacked.check_size(member.size)
+            with open_file_inside(self.videos.folder.path, shard) as file:
+                list_members = self._list_members if _is_plain(shard, file) else self._unpack_members
+                for member in list_members(file, shard):
                     key, part, suffix = _split_member_name(member.name)
                     if key != sample.key or member.name in sample.names:
                         yield from self._build_videos(sample, shard, folder)
                         sample = _TarSample(key)
                     sample.names.add(member.name)
-                    content = tar.extractfile(member)
-                    if content is not None:
-                        self._read_member(content, member, part, suffix, sample, shard)
+                    self._read_member(member, part, suffix, sample, shard)
         except PathRejected as refused:
             self.findings.leave_out_refused("file", refused.code, shard)
         except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error) as error:
             if isinstance(error, NoManifest):
                 raise
-            self.findings.leave_out(f"the rest of a damaged shard ({error})", shard)
+            self._leave_out_rest(str(error), shard)
         yield from self._build_videos(sample, shard, folder)
+
+    def _list_members(self, file: BinaryIO, shard: str) -> Iterator[_MemberFile]:
+        """Yield the files of a plain tar file. Their bytes stay where they are."""
+        index = read_tar_index(file, os.fstat(file.fileno()).st_size)
+        for name, reason in index.refused.items():
+            self.findings.leave_out(reason, f"{shard}: {name}")
+        for name, member in index.members.items():
+            if self._accept_name(name, shard):
+                file.seek(member.offset)
+                yield _MemberFile(name, member.size_bytes, file, is_in_place=True)
+        if index.damage is not None:
+            self._leave_out_rest(index.damage, shard)
+
+    def _unpack_members(self, file: BinaryIO, shard: str) -> Iterator[_MemberFile]:
+        """Yield the files of a compressed tar file; their contents come in this order, once."""
+        with tarfile.open(fileobj=cast(IO[bytes], unpacked := _open_unpacked(file)), mode="r|") as tar:
+            for member in tar:
+                # Python keeps every member, for looks that a stream does not allow.
+                tar.members = []  # type: ignore[attr-defined]  # the stub does not know it
+                if not self._is_file(member, shard):
+                    continue
+                unpacked.check_size(member.size)
+                content = cast(VideoStream, tar.extractfile(member))
+                yield _MemberFile(member.name, member.size, content, is_in_place=False)
+
+    def _leave_out_rest(self, damage: str, shard: str) -> None:
+        self.findings.leave_out(f"the rest of a damaged shard ({damage})", shard)
+
+    def _accept_name(self, name: str, shard: str) -> bool:
+        is_hidden = _HIDDEN.search(name) is not None
+        if is_hidden:
+            self.findings.leave_out("a hidden file in a shard", f"{shard}: {name}")
+        return not is_hidden
 
     def _is_file(self, member: tarfile.TarInfo, shard: str) -> bool:
         """Return whether a member is an ordinary file; else it is left out, unless it is a folder."""
         name = f"{shard}: {member.name}"
         if member.isreg() and member.issparse():
             self.findings.leave_out("a sparse file in a shard: pack it without holes", name)
-        elif member.isreg() and _HIDDEN.search(member.name):
-            self.findings.leave_out("a hidden file in a shard", name)
         elif member.isreg():
-            return True
+            return self._accept_name(member.name, shard)
         elif not member.isdir():
             self.findings.leave_out("an entry of a shard that is not a regular file", name)
         return False
 
-    def _read_member(
-        self, content: IO[bytes], member: tarfile.TarInfo, part: str, suffix: str, sample: _TarSample, shard: str
-    ) -> None:
+    def _read_member(self, member: _MemberFile, part: str, suffix: str, sample: _TarSample, shard: str) -> None:
         name = f"{shard}: {member.name}"
         if is_video_name(f"x{suffix}"):
-            if self.extractor.accept_path(sample.key):
-                staged = self.extractor.stage_video(cast(VideoStream, content), member.size, name)
-                sample.videos.append((part, suffix, staged))
+            if member.is_in_place:
+                sample.videos.append(_TarVideo(part, suffix, member.name, None))
+            elif self.extractor.accept_path(sample.key):
+                staged = self.extractor.stage_video(member.content, member.size, name)
+                sample.videos.append(_TarVideo(part, suffix, member.name, staged))
         elif suffix in CAPTION_SUFFIXES:
-            sample.files.append((part, CaptionFile(name, suffix, content.read(MAX_READ_BYTES))))
+            data = member.content.read(min(member.size, MAX_READ_BYTES))
+            sample.files.append((part, CaptionFile(name, suffix, data)))
         elif suffix in _PICKLES:
             self.findings.leave_out("a file in a shard that was not read, since its format can hold code", name)
         else:
@@ -166,25 +230,41 @@ class TarShardReader:
                 "where a sample of a shard has several videos, a video gets the captions of its own name and those "
                 "that name no video"
             )
-        parts = {part for part, _, _ in sample.videos}
-        for part, suffix, staged in sample.videos:
-            files = [file for name, file in sample.files if name == part or name not in parts]
+        parts = {video.part for video in sample.videos}
+        for video in sample.videos:
+            files = [file for name, file in sample.files if name == video.part or name not in parts]
             if not (captions := parse_caption_files(files, self.findings, self.column_names)):
-                staged.discard()
-                self.findings.leave_out("a video without a caption", f"{where}{suffix}")
+                if video.staged is not None:
+                    video.staged.discard()
+                self.findings.leave_out("a video without a caption", f"{where}{video.suffix}")
                 continue
-            key = f"{sample.key}.{part}" if part and len(parts) > 1 else sample.key
-            place = self.extractor.keep_video(staged, f"{folder}/{key}{suffix}", None, where)
+            key = f"{sample.key}.{video.part}" if video.part and len(parts) > 1 else sample.key
+            place = self._place_video(video, shard, f"{folder}/{key}{video.suffix}", where)
             if place is not None:
                 yield CaptionedVideo(place.video_id, place.path, captions)
+
+    def _place_video(self, video: _TarVideo, shard: str, name: str, where: str) -> VideoEntry | None:
+        if video.staged is None:
+            return self.videos.register_member(shard, video.member, name, where)
+        return self.extractor.keep_video(video.staged, name, None, where)
+
+
+def _is_plain(shard: str, file: BinaryIO) -> bool:
+    """Return whether members of a shard can have addresses: it is not compressed, and its name says so."""
+    return shard.lower().endswith(".tar") and not _is_gzip(file)
+
+
+def _is_gzip(file: BinaryIO) -> bool:
+    """Return whether gzip packed a file, of which nothing was read yet."""
+    is_packed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    return is_packed
 
 
 def _open_unpacked(file: BinaryIO) -> _BoundedStream:
     """Return the tar in a file, which gzip may have packed."""
     most = _MOST_TIMES * _measure_disk_size(os.fstat(file.fileno())) + _MOST_MORE
-    is_packed = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    return _BoundedStream(cast(VideoStream, gzip.GzipFile(fileobj=file)) if is_packed else file, most)
+    return _BoundedStream(cast(VideoStream, gzip.GzipFile(fileobj=file)) if _is_gzip(file) else file, most)
 
 
 def _measure_disk_size(state: os.stat_result) -> int:

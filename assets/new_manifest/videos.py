@@ -12,7 +12,15 @@ from pathlib import Path, PurePosixPath
 
 from assets.ingest import hygiene
 from assets.ingest.paths import find_path_fault
-from assets.media.address import AddressRefused, hide_address_credentials, is_address, parse_address
+from assets.media.address import (
+    AddressRefused,
+    MemberAddress,
+    hide_address_credentials,
+    is_address,
+    is_member_address,
+    parse_address,
+    parse_member_address,
+)
 from assets.new_manifest.findings import Findings, shorten_id
 from assets.new_manifest.folder import SourceFolder, drop_suffix, is_video_name
 
@@ -100,6 +108,12 @@ class VideoRegistry:
         return None and count it as left out. file: its path relative to the source.
         """
         return self.register_video(file, self._places.prefix + file, None, file)
+
+    def register_member(self, tar: str, member: str, name: str, where: str) -> VideoEntry | None:
+        """Register a video inside a tar file of the source and return its id, made from `name`, and its address in the
+        manifest. Where ingest would refuse it, return None and count it as left out. tar: path relative to the source.
+        """
+        return self.register_video(name, str(MemberAddress(self._places.prefix + tar, member)), None, where)
 
     def register_cell(self, cell: str, table_folder: str, own_id: str | None, where: str) -> VideoEntry | None:
         """Register the video that a cell of a table means, and return its id and path in the manifest. Where it means
@@ -192,7 +206,7 @@ class VideoRegistry:
 
     def _parse_address(self, cell: str, row: str) -> str | None:
         try:
-            return str(parse_address(cell))
+            return str(parse_member_address(cell) if is_member_address(cell) else parse_address(cell))
         except AddressRefused as refused:
             self._findings.leave_out(f"an address that ingest would refuse: {refused}", hide_address_credentials(cell))
             return None

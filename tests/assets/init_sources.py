@@ -45,5 +45,16 @@ def texts(made: NewManifest) -> dict[str, str]:
     return {row["caption_id"]: row["text"] for row in rows(made, "captions")}
 
 
+def read_video(folder: Path, path: str) -> bytes:
+    """The bytes of a video by its path in a manifest, which may lie in a tar file."""
+    if not path.startswith("tar://"):
+        return (folder / path).read_bytes()
+    tar, _, member = path.removeprefix("tar://").partition("#")
+    with tarfile.open(folder / tar) as file:
+        content = file.extractfile(member)
+        assert content is not None
+        return content.read()
+
+
 def left_out(made: NewManifest) -> dict[str, int]:
     return {row["left out"]: row["n"] for row in made.findings.list_left_out()}

@@ -27,7 +27,7 @@ from assets.new_manifest.make import create_manifest
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.videos import PathNaming, VideoRegistry
 from tests.assets.exporting import files_of_at_most
-from tests.assets.init_sources import left_out, put, rows, shard, texts
+from tests.assets.init_sources import left_out, put, read_video, rows, shard, texts
 
 REFUSED = "a file that ingest would refuse"
 A, B = b"first video", b"other video"
@@ -39,7 +39,7 @@ def paths(folder: Path) -> set[str]:
 
 def content_of(folder: Path, made: Any) -> dict[str, bytes]:
     """The content of every caption's video, by the caption."""
-    by_id = {row["video_id"]: (folder / row["path"]).read_bytes() for row in rows(made, "videos")}
+    by_id = {row["video_id"]: read_video(folder, row["path"]) for row in rows(made, "videos")}
     return {row["text"]: by_id[row["video_id"]] for row in rows(made, "captions")}
 
 
@@ -89,7 +89,8 @@ def test_nothing_is_read_through_a_link_out_of_the_folder(tmp_path: Path) -> Non
 
 def test_a_video_without_caption_takes_no_file_of_the_user_with_it(tmp_path: Path) -> None:
     put(tmp_path, {"videos/s/1.mp4": B})
-    path = shard(tmp_path / "s.tar", [("0.mp4", A), ("0.txt", "A ball."), ("1.mp4", B), ("0.mp4", A), ("2.mp4", A)])
+    members = [("0.mp4", A), ("0.txt", "A ball."), ("1.mp4", B), ("0.mp4", A), ("2.mp4", A)]
+    path = shard(tmp_path / "s.tgz", members, compressed=True)
     made = create_manifest(path)
     assert content_of(tmp_path, made) == {"A ball.": A}
     assert (tmp_path / "videos/s/1.mp4").read_bytes() == B
@@ -101,7 +102,7 @@ def test_a_video_without_caption_takes_no_file_of_the_user_with_it(tmp_path: Pat
 def test_a_key_that_stands_twice_gets_an_id_for_each_content(tmp_path: Path, is_trial: bool) -> None:
     members = [("0.mp4", A), ("0.txt", "One."), ("1.mp4", A), ("1.txt", "Two."), ("0.mp4", B), ("0.txt", "Three.")]
     members += [("0.mp4", A), ("0.txt", "Four.")]
-    made = create_manifest(shard(tmp_path / "s.tar", members), is_trial=is_trial)
+    made = create_manifest(shard(tmp_path / "s.tgz", members, compressed=True), is_trial=is_trial)
     assert (made.holdings.videos, made.extractor.n_videos, made.extractor.size_bytes) == (3, 3, 3 * len(A))
     assert "videos with the same name and different content get a number, as in NAME_2" in made.findings.guesses
     if not is_trial:
@@ -109,13 +110,21 @@ def test_a_key_that_stands_twice_gets_an_id_for_each_content(tmp_path: Path, is_
         assert [row["video_id"] for row in rows(made, "videos")] == ["s/0", "s/1", "s/0_2"]
 
 
+def test_a_name_that_two_members_of_a_plain_shard_have_means_neither(tmp_path: Path) -> None:
+    members = [("0.mp4", A), ("0.txt", "One."), ("1.mp4", B), ("1.txt", "Two."), ("0.mp4", B), ("0.txt", "Three.")]
+    made = create_manifest(shard(tmp_path / "s.tar", members))
+    assert content_of(tmp_path, made) == {"Two.": B}
+    twice = "the tar file has several members of this name: pack it again with a name for each file"
+    assert left_out(made) == {twice: 2}
+
+
 def test_a_replaced_shard_of_equal_names_and_sizes_is_read(tmp_path: Path) -> None:
-    create_manifest(shard(tmp_path / "s.tar", [("0.mp4", A), ("0.txt", "One.")]))
+    create_manifest(shard(tmp_path / "s.tgz", [("0.mp4", A), ("0.txt", "One.")], compressed=True))
     for table in ("videos", "captions"):
         (tmp_path / f"{table}.jsonl").unlink()
     # Others may read a video as they may any new file.
-    assert (tmp_path / "videos/s/0.mp4").stat().st_mode == (tmp_path / "s.tar").stat().st_mode
-    made = create_manifest(shard(tmp_path / "s.tar", [("0.mp4", B), ("0.txt", "Two.")]))
+    assert (tmp_path / "videos/s/0.mp4").stat().st_mode == (tmp_path / "s.tgz").stat().st_mode
+    made = create_manifest(shard(tmp_path / "s.tgz", [("0.mp4", B), ("0.txt", "Two.")], compressed=True))
     assert content_of(tmp_path, made) == {"Two.": B}
 
 
@@ -296,9 +305,10 @@ def test_holes_and_bombs_fill_no_disk(tmp_path: Path) -> None:
         tar.fileobj.write(lie.tobuf() + bytes(2048))  # type: ignore[union-attr]
     made = create_manifest(tmp_path)
     assert list(texts(made).values()) == ["A box."]
-    assert paths(tmp_path / "videos") == {"good", "good/0.mp4"}
+    assert not (tmp_path / "videos").exists()
     assert sum(n for why, n in left_out(made).items() if "sparse" in why) == 1
-    assert sum(n for why, n in left_out(made).items() if "unpacks to more than 100 times its size" in why) == 2
+    assert sum(n for why, n in left_out(made).items() if "unpacks to more than 100 times its size" in why) == 1
+    assert sum(n for why, n in left_out(made).items() if "ends in the middle of the member" in why) == 1
 
 
 def reader(folder: Path, target: Path, free: int) -> TarShardReader:
@@ -312,21 +322,21 @@ def reader(folder: Path, target: Path, free: int) -> TarShardReader:
 
 def test_videos_without_room_on_the_disk_are_not_begun(tmp_path: Path) -> None:
     content = os.urandom(2**17)
-    path = shard(tmp_path / "in" / "s.tar", [("0.mp4", content), ("0.txt", "A ball.")])
+    path = shard(tmp_path / "in" / "s.tgz", [("0.mp4", content), ("0.txt", "A ball.")], compressed=True)
     with pytest.raises(NoManifest, match=r"its unpacked videos take up to 0.0 GB.* 0.0 GB free: make room"):
-        list(reader(path.parent, tmp_path / "small", 2**16).read_videos(["s.tar"]))
-    with pytest.raises(NoManifest, match=r"s.tar: 0.mp4 takes 0.0 GB, and 0.1 GB are free: make room, or give another"):
-        list(reader(path.parent, tmp_path / "large", 2**26).read_videos(["s.tar"]))
+        list(reader(path.parent, tmp_path / "small", 2**16).read_videos(["s.tgz"]))
+    with pytest.raises(NoManifest, match=r"s.tgz: 0.mp4 takes 0.0 GB, and 0.1 GB are free: make room, or give another"):
+        list(reader(path.parent, tmp_path / "large", 2**26).read_videos(["s.tgz"]))
     assert list((tmp_path / "small").iterdir()) == list((tmp_path / "large").iterdir()) == []
 
 
 def test_an_extraction_that_fails_leaves_no_folder(tmp_path: Path) -> None:
-    path = shard(tmp_path / "in" / "s.tar", [("0.mp4", os.urandom(2**17)), ("0.txt", "A ball.")])
+    path = shard(tmp_path / "in" / "s.tgz", [("0.mp4", os.urandom(2**17)), ("0.txt", "A ball.")], compressed=True)
     before = paths(tmp_path)
     with files_of_at_most(2**16), pytest.raises(NoManifest, match=r"cannot be written \(File too large\)"):
         create_manifest(path, tmp_path / "a" / "b")
     with pytest.raises(NoManifest, match="no video with a caption"):
-        create_manifest(shard(path, [("0.mp4", A)]), tmp_path / "a" / "b")
+        create_manifest(shard(path, [("0.mp4", A)], compressed=True), tmp_path / "a" / "b")
     assert paths(tmp_path) == before
 
 
@@ -340,13 +350,14 @@ def test_a_target_that_is_in_the_way_is_said(tmp_path: Path) -> None:
     (source / "captions.jsonl").symlink_to("nowhere")
     with pytest.raises(NoManifest, match="nothing is overwritten"):
         create_manifest(source)
-    path = shard(tmp_path / "s" / "s.tar", [("0.mp4", A), ("0.txt", "A ball."), ("1/0.mp4", A), ("1/0.txt", "A box.")])
+    members = [("0.mp4", A), ("0.txt", "A ball."), ("1/0.mp4", A), ("1/0.txt", "A box.")]
+    path = shard(tmp_path / "s" / "s.tgz", members, compressed=True)
     put(path.parent, {"videos/s/1": "mine"})
     made = create_manifest(path)
     assert list(texts(made).values()) == ["A ball."]
     assert left_out(made) == {"a video that cannot be written (Not a directory)": 1}
     assert (path.parent / "videos/s/1").read_text() == "mine"
-    elsewhere = shard(tmp_path / "t" / "s.tar", [("0.mp4", A), ("0.txt", "A ball.")])
+    elsewhere = shard(tmp_path / "t" / "s.tgz", [("0.mp4", A), ("0.txt", "A ball.")], compressed=True)
     (elsewhere.parent / "videos").symlink_to(tmp_path)
     with pytest.raises(NoManifest, match=r"leads out of .* through a link"):
         create_manifest(elsewhere)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import pickle
@@ -25,7 +26,7 @@ from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import create_manifest
 from db import schema
-from tests.assets.init_sources import Files, left_out, put, rows, shard, texts
+from tests.assets.init_sources import Files, left_out, put, read_video, rows, shard, texts
 from tests.assets.manifests import write_clip
 
 
@@ -278,18 +279,25 @@ def test_webdataset_shards(tmp_path: Path, clip: bytes, engine: Engine) -> None:
         "more/s-001/000__captions": "Another ball.",
         "s-000/000__captions": "A red ball.",
         "s-000/001__m": "A blue box.",
+        "s-000/../../escaped__captions": "Outside.",
     }
     assert {row["caption_id"]: row.get("fps") for row in rows(made, "captions")}["s-000/000__captions"] == 7
     assert not sprung.exists()
     assert not list(tmp_path.rglob("escaped*"))
-    assert {str(path.relative_to(folder)) for path in folder.rglob("*.mp4")} == {
-        "videos/more/s-001/000.mp4", "videos/s-000/000.mp4", "videos/s-000/001.mp4"
-    }  # fmt: skip
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.mp4")} == {"videos/more/s-001/000.mp4"}, (
+        "only a compressed shard is unpacked"
+    )
+    stored = {row["path"] for row in rows(made, "videos")}
+    assert stored == {
+        "videos/more/s-001/000.mp4",
+        *(f"tar://s-000.tar#{name}" for name in ("000.mp4", "001.mp4", "../../escaped.mp4")),
+    }
+    assert all(read_video(folder, path) == clip for path in stored)
+    assert any(guess.startswith("compressed tar files are unpacked") for guess in made.findings.guesses)
     assert left_out(made) == {
         "a file in a shard that was not read, since its format can hold code": 1,
         "a video without a caption": 1,
-        "a caption without a video": 2,
-        "a video whose name leads out of the folder or cannot be a file's name": 1,
+        "a caption without a video": 1,
         "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)": 1,
     }
     assert ingest_folder(engine, made.folder, "mine").rejected == 0
@@ -309,11 +317,15 @@ def test_a_link_in_a_shard_is_left_out(tmp_path: Path, clip: bytes) -> None:
         link = tarfile.TarInfo("1.mp4")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    assert left_out(create_manifest(tmp_path)) == {"an entry of a shard that is not a regular file": 1}
+    assert left_out(create_manifest(tmp_path)) == {"the member is a link or a device: pack the file itself": 1}
+    packed = tmp_path / "packed" / "s.tgz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert left_out(create_manifest(packed)) == {"an entry of a shard that is not a regular file": 1}
 
 
 def test_what_an_earlier_try_extracted_is_taken_and_never_overwritten(tmp_path: Path, clip: bytes) -> None:
-    path = shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
+    path = shard(tmp_path / "s.tgz", [("0.mp4", clip), ("0.txt", b"A ball.")], compressed=True)
     there = put(tmp_path, {"videos/s/0.mp4": clip}) / "videos/s/0.mp4"
     before = there.stat().st_ino
     assert create_manifest(path).holdings.videos == 1
@@ -352,9 +364,10 @@ def test_an_existing_manifest_is_never_overwritten(tmp_path: Path, clip: bytes, 
 
 def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
     shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
+    shard(tmp_path / "t.tgz", [("0.mp4", clip), ("0.txt", b"A ball.")], compressed=True)
     made = create_manifest(tmp_path, is_trial=True)
-    assert (made.holdings.videos, made.extractor.n_videos) == (1, 1)
-    assert [path.name for path in tmp_path.iterdir()] == ["s.tar"]
+    assert (made.holdings.videos, made.extractor.n_videos) == (2, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.tar", "t.tgz"]
 
 
 @pytest.mark.parametrize(

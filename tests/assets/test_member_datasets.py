@@ -1,0 +1,178 @@
+"""Datasets whose videos lie in tar files: the same rows, facts and exports as of files, and nothing written for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import webdataset
+from sqlalchemy.engine import Engine
+
+from assets.facts.measure import measure_videos
+from assets.ingest.run import ingest_folder
+from assets.media.files import hold_ingested_file
+from assets.new_manifest.make import create_manifest
+from assets.reports.thumbnails import read_thumbnails
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
+from db.manifest.datasets import Dataset, find_dataset
+from db.manifest.removal import drop_dataset
+from db.reports.samples import find_video
+from db.selection.recipes import SelectionError, parse_recipe
+from tests.assets.init_sources import shard
+from tests.assets.manifests import candidate, write_clip, write_manifest
+from tests.db.builders import set_scores
+from tests.db.freezing import freeze_recipe
+
+N = 6
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    folder = tmp_path_factory.mktemp("clips")
+    return {
+        f"{n}.avi": write_clip(folder / f"{n}.avi", n_frames=6 + n, brightness=60 + n).read_bytes() for n in range(N)
+    }
+
+
+@pytest.fixture
+def shards(tmp_path: Path, clips: Mapping[str, bytes]) -> Path:
+    """A folder of two tar files with three captioned clips."""
+    folder = tmp_path / "shards"
+    for number in range(2):
+        names = list(clips)[3 * number : 3 * number + 3]
+        members = [(n, c) for name in names for n, c in ((name, clips[name]), (f"{name[0]}.txt", f"Clip {name[0]}."))]
+        shard(folder / "deep" / f"s{number}.tar", members)
+    return folder
+
+
+def dataset_of(engine: Engine, name: str = "mine") -> Dataset:
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, name)
+    assert dataset is not None
+    return dataset
+
+
+def ingested(engine: Engine, folder: Path, name: str = "mine") -> Dataset:
+    report = ingest_folder(engine, folder, name, n_shards=1)
+    assert report.rejected == 0
+    return dataset_of(engine, name)
+
+
+def shown(engine: Engine, query: str, **values: Any) -> list[dict[str, Any]]:
+    with engine.connect() as connection:
+        return [dict(row) for row in connection.execute(sa.text(query), values).mappings()]
+
+
+def measured(engine: Engine, dataset: Dataset) -> list[dict[str, Any]]:
+    assert measure_videos(engine, dataset, 0, lambda _: None) == N
+    query = "SELECT v.content_sha256, f.* FROM video v JOIN video_fact f USING (video_id) WHERE v.dataset_id = :id"
+    rows = shown(engine, query, id=dataset.dataset_id)
+    facts = [{name: value for name, value in row.items() if name not in ("video_id", "measured_at")} for row in rows]
+    return sorted(facts, key=lambda row: bytes(row["content_sha256"]))
+
+
+def test_ingest_and_facts_are_those_of_files(
+    engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in shards.rglob("*.tar")}
+    in_tars = measured(engine, ingested(engine, create_manifest(shards).folder))
+    uris = {row["uri"] for row in shown(engine, "SELECT uri FROM video")}
+    assert uris == {f"tar://{shards}/deep/s{int(name[0]) // 3}.tar#{name}" for name in clips}
+    assert {path.suffix for path in shards.rglob("*") if path.is_file()} == {".tar", ".jsonl"}
+    assert {path: path.stat().st_mtime_ns for path in shards.rglob("*.tar")} == before
+    for name, data in clips.items():
+        (tmp_path / "files").mkdir(exist_ok=True)
+        (tmp_path / "files" / name).write_bytes(data)
+    videos = [{"video_id": name, "path": name} for name in clips]
+    files = write_manifest(
+        tmp_path / "files", videos, captions=[candidate(name, name, f"Clip {name[0]}.") for name in clips]
+    )
+    with engine.begin() as connection:
+        drop_dataset(connection, dataset_of(engine))
+    in_files = measured(engine, ingested(engine, files, "files"))
+    assert in_tars == in_files
+    assert all(row["status"] == "ok" for row in in_tars)
+
+
+def test_a_second_ingest_changes_nothing_and_a_rewritten_tar_file_its_rows(
+    engine: Engine, shards: Path, clips: Mapping[str, bytes]
+) -> None:
+    folder = create_manifest(shards).folder
+    dataset = ingested(engine, folder)
+    before = shown(engine, "SELECT * FROM video ORDER BY key")
+    report = ingest_folder(engine, folder, "mine")
+    assert (report.rejected, shown(engine, "SELECT * FROM video ORDER BY key")) == (0, before)
+    ids = {row["video"]: row["sample_id"] for row in shown(engine, "SELECT sample_id, key AS video FROM sample")}
+    set_scores(engine, dict.fromkeys(ids.values(), 0.5), metric="evqa")
+    members = [("0.avi", clips["0.avi"]), ("1.avi", clips["5.avi"]), ("2.avi", clips["2.avi"])]
+    shard(shards / "deep" / "s0.tar", [("first.txt", "x" * 2000), *members])
+    ingested(engine, folder)
+    after = shown(engine, "SELECT * FROM video ORDER BY key")
+    changed = [b["key"] for b, a in zip(before, after, strict=True) if b["content_sha256"] != a["content_sha256"]]
+    moved = [b["key"] for b, a in zip(before, after, strict=True) if b["member_offset"] != a["member_offset"]]
+    assert (changed, moved) == (["deep/s0/1"], ["deep/s0/0", "deep/s0/1", "deep/s0/2"])
+    query = "SELECT key FROM score JOIN sample USING (sample_id) WHERE is_stale"
+    assert [row["key"] for row in shown(engine, query)] == ["deep/s0/1__captions"]
+    assert dataset.name == "mine"
+
+
+def test_pictures_and_ranges_of_a_member(engine: Engine, shards: Path, clips: Mapping[str, bytes]) -> None:
+    dataset = ingested(engine, create_manifest(shards).folder)
+    (row,) = shown(engine, "SELECT video_id FROM video WHERE key = 'deep/s1/4'")
+    with engine.connect() as connection:
+        video = find_video(connection, dataset.dataset_id, row["video_id"])
+    assert video is not None
+    pictures, reason = read_thumbnails(video)
+    assert (len(pictures), reason) == (4, None)
+    with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
+        assert path.read_bytes() == clips["4.avi"]
+
+
+def chosen(engine: Engine, dataset: Dataset) -> int:
+    ids = [row["sample_id"] for row in shown(engine, "SELECT sample_id FROM sample ORDER BY key")]
+    set_scores(engine, {sample_id: place / 10 for place, sample_id in enumerate(reversed(ids))})
+    with engine.begin() as connection:
+        return freeze_recipe(connection, dataset, parse_recipe({"by": "vcs", "keep": 1.0})).selection_id
+
+
+def test_an_export_has_the_members_and_no_folder_of_this_machine(
+    engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    selection = chosen(engine, ingested(engine, create_manifest(shards).folder))
+    done = export_selection(engine, selection, tmp_path / "wds", ExportFormat.WEB_DATASET)
+    assert done.media_root == str(shards / "deep")
+    samples = list(webdataset.WebDataset([str(tmp_path / "wds" / "shard-000000.tar")], shardshuffle=False).decode())
+    assert [sample["avi"] for sample in samples] == list(clips.values())
+    assert [sample["json"]["media"] for sample in samples] == [f"tar://s{int(n[0]) // 3}.tar#{n}" for n in clips]
+    assert all(hashlib.sha256(sample["avi"]).hexdigest() == sample["json"]["content_sha256"] for sample in samples)
+    lines = export_selection(engine, selection, tmp_path / "rows.jsonl").path.read_text()
+    assert str(tmp_path) not in lines
+    with engine.begin() as connection:
+        drop_dataset(connection, dataset_of(engine))
+    again = export_selection(engine, selection, tmp_path / "again", ExportFormat.WEB_DATASET).path
+    (tar,) = again.glob("*.tar")
+    assert [s["avi"] for s in webdataset.WebDataset([str(tar)], shardshuffle=False).decode()] == list(clips.values())
+    shard(shards / "deep" / "s1.tar", [("3.avi", clips["0.avi"])])
+    with pytest.raises(SelectionError, match=r"row 4, .*: the file has changed since it was ingested"):
+        export_selection(engine, selection, tmp_path / "third", ExportFormat.WEB_DATASET)
+
+
+def test_bad_members_cost_their_own_rows(engine: Engine, shards: Path, clips: Mapping[str, bytes]) -> None:
+    folder = create_manifest(shards).folder
+    whole = (shards / "deep" / "s1.tar").read_bytes()
+    (shards / "deep" / "s1.tar").write_bytes(whole[: len(clips["3.avi"]) + 1024])
+    videos = [json.loads(line) for line in (folder / "videos.jsonl").read_text().splitlines()]
+    report = ingest_folder(engine, folder, "mine", n_shards=1)
+    stored = {row["key"] for row in shown(engine, "SELECT key FROM video")}
+    rejects = shown(engine, "SELECT code, reason FROM ingest_reject WHERE source = 'videos.jsonl'")
+    assert len(stored) + len(rejects) == len(videos) == N
+    assert stored == {"deep/s0/0", "deep/s0/1", "deep/s0/2", "deep/s1/3"}
+    assert report.rejected == len(rejects) + 2, "and the captions of these videos"
+    assert all(row["reason"].startswith("field 'path' is 'tar://deep/s1.tar#") for row in rejects)
