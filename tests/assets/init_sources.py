@@ -51,7 +51,8 @@ def read_video(folder: Path, path: str) -> bytes:
         return (folder / path).read_bytes()
     tar, _, member = path.removeprefix("tar://").partition("#")
     with tarfile.open(folder / tar) as file:
-        content = file.extractfile(member)
+        # Not by its name, for which Python would read on to a tar file's damage.
+        content = file.extractfile(next(info for info in file if info.name == member))
         assert content is not None
         return content.read()
 

@@ -19,6 +19,7 @@ import typer
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
+from tests.assets.init_sources import read_video
 from tests.assets.manifests import write_clip
 from tests.attack.campaign import Campaign, Seed, empty_database, limited
 from tests.attack.hostile_folders import SECRET, Source, hostile_source
@@ -116,7 +117,7 @@ def _check_captions(
             campaign.counts["other captions"] += 1
             continue
         path = paths[row["video_id"]]
-        content = None if path is None else (source.folder / path).read_bytes()
+        content = None if path is None else read_video(source.folder, path)
         campaign.expect(content == expected.content, f"{name}: {row} has the video of another caption, {path}")
         own = {key: row.get(key) for key in expected.own}
         campaign.expect(

@@ -403,10 +403,15 @@ def shards(source: Source) -> None:
     ):
         path = source.folder / name
         path.parent.mkdir(exist_ok=True)
-        with tarfile.open(path, "w" if name.endswith(".tar") else "w:gz") as tar:
+        is_plain = name.endswith(".tar")
+        with tarfile.open(path, "w" if is_plain else "w:gz") as tar:
             for number in range(source.random.randint(1, 6)):
-                _sample(source, tar, source.random.choice((f"{number:03}", "000", "train/000")))
+                # A name that stands twice in a plain tar file means neither member.
+                keys = (f"{number:03}", f"train/{number:03}") if is_plain else (f"{number:03}", "000", "train/000")
+                _sample(source, tar, source.random.choice(keys))
                 source.pick(*(lambda _, add=add: add(source, tar) for add in SPOILT_MEMBERS), most=2)
+            if is_plain and source.random.random() < 0.3:
+                _twice(source, tar)
     source.pick(_damaged_shard, _broken_shard, _squatter, *STRANGE, most=6)
 
 
@@ -435,8 +440,9 @@ def _sample(source: Source, tar: tarfile.TarFile, key: str) -> None:
 
 
 def _bad_key(source: Source, tar: tarfile.TarFile) -> None:
+    # In a plain tar file any name will do, since nothing is written under it.
     key = source.random.choice(BAD_KEYS)
-    source.n_named += not key.endswith("deep")
+    source.n_named += not key.endswith("deep") and not _is_plain(tar)
     text, content = source.text(), source.video()
     _add(tar, f"{key}.mp4", content)
     _add(tar, f"{key}.txt", text)
@@ -453,11 +459,27 @@ def _two_videos(source: Source, tar: tarfile.TarFile) -> None:
 
 
 def _no_caption(source: Source, tar: tarfile.TarFile) -> None:
-    _add(tar, f"{source.random.choice(('000', 'lonely'))}.{source.random.choice(('mp4', 'txt'))}", " ")
+    key = f"lonely{source.n}" if _is_plain(tar) else source.random.choice(("000", "lonely"))
+    source.n += 1
+    _add(tar, f"{key}.{source.random.choice(('mp4', 'txt'))}", " ")
     source.n_named += 1
 
 
+def _twice(source: Source, tar: tarfile.TarFile) -> None:
+    for _ in range(2):
+        text, content = source.text(), source.video()
+        _add(tar, "twice.mp4", content)
+        _add(tar, "twice.txt", text)
+        source.spoilt[text] = Planted(content)
+    source.n_named += 2
+
+
+def _is_plain(tar: tarfile.TarFile) -> bool:
+    return str(tar.name).endswith(".tar")
+
+
 def _no_file(source: Source, tar: tarfile.TarFile) -> None:
+    source.n += 1
     member = tarfile.TarInfo(f"special {source.n}.mp4")
     member.type = source.random.choice((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE))
     member.linkname = "/etc/passwd"
@@ -466,6 +488,7 @@ def _no_file(source: Source, tar: tarfile.TarFile) -> None:
 
 
 def _hole(source: Source, tar: tarfile.TarFile) -> None:
+    source.n += 1
     member = tarfile.TarInfo(f"hole {source.n}.mp4")
     member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(10**13)}
     block = b"1\n0\n0\n".ljust(512, b"\0")
@@ -475,6 +498,7 @@ def _hole(source: Source, tar: tarfile.TarFile) -> None:
 
 
 def _pickle(source: Source, tar: tarfile.TarFile) -> None:
+    source.n += 1
     _add(tar, f"code {source.n}.pyd", b"cposix\nsystem\n(S'true'\ntR.")
     source.n_named += 1
 
