@@ -46,7 +46,7 @@ from db.server.engine import open_engine, open_psycopg_transaction
 from db.server.urls import build_sibling_url
 
 SAMPLES_PER_SHARD = 4000
-TABLES = [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET]
+TABLES = [form for form in ExportFormat if form not in (ExportFormat.WEB_DATASET, ExportFormat.KEYS)]
 N_CLIPS, CLIP_BYTES, CAPTIONS_OF_A_CLIP = 100, 1_000_000, 5
 # By this length the clips that have files are selected.
 CLIP_SECONDS = 11

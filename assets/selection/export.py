@@ -21,6 +21,7 @@ from assets.selection.formats.hugging_face import write_hugging_face
 from assets.selection.formats.json_lines import write_json_lines
 from assets.selection.formats.label_studio import write_label_studio
 from assets.selection.formats.parquet import write_parquet
+from assets.selection.formats.shard_keys import write_shard_keys
 from assets.selection.formats.spreadsheet import write_csv
 from assets.selection.formats.web_dataset import (
     DEFAULT_SHARD_LIMITS,
@@ -141,6 +142,7 @@ _WRITERS = {
     ExportFormat.JSON_LINES: write_json_lines,
     ExportFormat.CSV: write_csv,
     ExportFormat.LABEL_STUDIO: write_label_studio,
+    ExportFormat.KEYS: write_shard_keys,
 }
 
 

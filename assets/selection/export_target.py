@@ -15,7 +15,7 @@ from db.selection.recipes import SelectionError
 
 
 class ExportFormat(str, Enum):
-    """The format of an export, by its name on the command line. The first four are files, WebDataset (`webdataset`) and
+    """The format of an export, by its name on the command line. The first five are files, WebDataset (`webdataset`) and
     Hugging Face (`hf`) folders.
     """
 
@@ -23,6 +23,7 @@ class ExportFormat(str, Enum):
     JSON_LINES = "jsonl"
     CSV = "csv"
     LABEL_STUDIO = "label-studio"
+    KEYS = "keys"
     WEB_DATASET = "webdataset"
     HUGGING_FACE = "hf"
 
@@ -32,6 +33,7 @@ FORMATS_BY_SUFFIX: Mapping[str, ExportFormat] = {
     ".jsonl": ExportFormat.JSON_LINES,
     ".csv": ExportFormat.CSV,
     ".json": ExportFormat.LABEL_STUDIO,
+    ".keys": ExportFormat.KEYS,
 }
 PASSPORT_SUFFIX = ".passport.json"
 

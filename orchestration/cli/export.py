@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from orchestration.installation import Installation
 
 # The values of ExportFormat, which is imported late.
-Format = Literal["parquet", "jsonl", "csv", "label-studio", "webdataset", "hf"]
+Format = Literal["parquet", "jsonl", "csv", "label-studio", "keys", "webdataset", "hf"]
 
 
 @pass_installation
@@ -23,7 +23,8 @@ def export(
     selection: Annotated[int, typer.Argument(help="Number of the selection.")],
     to: Annotated[Path, typer.Option(help="The new file; for webdataset and hf the new folder.")],
     format: Annotated[
-        Format | None, typer.Option(help="Format of the file (default: by the ending .parquet, .jsonl, .csv or .json).")
+        Format | None,
+        typer.Option(help="Format of the file (default: by the ending .parquet, .jsonl, .csv, .json or .keys)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

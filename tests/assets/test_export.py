@@ -203,7 +203,9 @@ def test_a_suffix_of_another_format_is_a_mistake(tmp_path: Path) -> None:
         require_export_target(tmp_path / "best.parquet", ExportFormat.CSV)
 
 
-@pytest.mark.parametrize("form", [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET])
+@pytest.mark.parametrize(
+    "form", [form for form in ExportFormat if form not in (ExportFormat.WEB_DATASET, ExportFormat.KEYS)]
+)
 @pytest.mark.parametrize("n_bytes", [100, 3000])
 def test_what_fails_while_it_is_written_is_one_sentence_and_leaves_nothing(
     module_engine: Engine, selection_id: int, tmp_path: Path, form: ExportFormat, n_bytes: int

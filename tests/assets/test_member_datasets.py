@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 import webdataset
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from assets.facts.measure import measure_videos
@@ -21,12 +24,15 @@ from assets.new_manifest.make import create_manifest
 from assets.reports.thumbnails import read_thumbnails
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
+from assets.selection.formats.shard_keys import find_sample_key
 from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.removal import drop_dataset
 from db.reports.samples import find_video
 from db.selection.recipes import SelectionError, parse_recipe
+from metrics_core.frames import compute_content_sha256
 from tests.assets.init_sources import shard
 from tests.assets.manifests import candidate, write_clip, write_manifest
+from tests.conftest import PROJECT
 from tests.db.builders import set_scores
 from tests.db.freezing import freeze_recipe
 
@@ -162,6 +168,65 @@ def test_an_export_has_the_members_and_no_folder_of_this_machine(
     shard(shards / "deep" / "s1.tar", [("3.avi", clips["0.avi"])])
     with pytest.raises(SelectionError, match=r"row 4, .*: the file has changed since it was ingested"):
         export_selection(engine, selection, tmp_path / "third", ExportFormat.WEB_DATASET)
+
+
+def load_documented(keys_file: Path, root: str) -> Any:
+    """What the loader in docs/export.md returns."""
+    page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split("## Keys of shards")[1]
+    (code,) = re.findall(r"^```python\n(.*?)^```", page.split("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    return scope["load_selection"](str(keys_file), root)
+
+
+def test_the_keys_of_a_selection_read_it_out_of_the_shards(
+    engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    dataset = ingested(engine, create_manifest(shards).folder)
+    ids = {row["key"]: row["sample_id"] for row in shown(engine, "SELECT sample_id, key FROM sample")}
+    set_scores(engine, {sample_id: float(key[6:9] in ("0/2", "0/0", "1/4")) for key, sample_id in ids.items()})
+    with engine.begin() as connection:
+        selection = freeze_recipe(connection, dataset, parse_recipe({"by": "vcs", "count": 3})).selection_id
+    done = export_selection(engine, selection, tmp_path / "best.keys")
+    assert (done.form, done.media_root) == (ExportFormat.KEYS, str(shards / "deep"))
+    assert done.path.read_text() == '{"tar": "s0.tar", "keys": ["0", "2"]}\n{"tar": "s1.tar", "keys": ["4"]}\n'
+    passport_text = (tmp_path / "best.keys.passport.json").read_text()
+    assert str(tmp_path) not in passport_text
+    passport = json.loads(passport_text)
+    assert passport["files"] == [
+        {"name": "best.keys", "bytes": done.path.stat().st_size, "sha256": compute_content_sha256(done.path)}
+    ]
+    assert (passport["format"], passport["counts"]["rows"]) == ("keys", 3)
+    loaded = list(load_documented(done.path, str(shards / "deep")).decode())
+    assert [(sample["__key__"], sample["avi"], sample["txt"]) for sample in loaded] == [
+        (key, clips[f"{key}.avi"], f"Clip {key}.") for key in ("0", "2", "4")
+    ]
+
+
+def test_keys_need_videos_in_tar_files(engine: Engine, shards: Path, tmp_path: Path) -> None:
+    folder = create_manifest(shards).folder
+    with (folder / "videos.jsonl").open("a") as file:
+        file.write(json.dumps({"video_id": "text"}) + "\n")
+    with (folder / "captions.jsonl").open("a") as file:
+        file.write(json.dumps(candidate("c", "text", "Only text.")) + "\n")
+    selection = chosen(engine, ingested(engine, folder))
+    with pytest.raises(SelectionError, match=r"^the videos of 1 of the 7 rows are in no tar file"):
+        export_selection(engine, selection, tmp_path / "best.keys")
+    assert not list(tmp_path.glob("best*"))
+
+
+@given(
+    st.lists(
+        st.text(
+            st.characters(codec="ascii", categories=["L", "N"], include_characters="./ _-"), min_size=1, max_size=20
+        )
+    )
+)
+def test_keys_are_those_of_the_webdataset_package(names: list[str]) -> None:
+    for name in names:
+        base, extension = webdataset.tariterators.base_plus_ext(name)
+        if base and extension:
+            assert find_sample_key(name) == base
 
 
 def test_bad_members_cost_their_own_rows(engine: Engine, shards: Path, clips: Mapping[str, bytes]) -> None:

@@ -269,8 +269,8 @@ def test_random_and_stratified_draws(real: Real) -> None:
     assert taken(real, stratified) == expected
 
 
-# The formats that hold rows; tasks of Label Studio are none.
-ROWS = [form for form in ExportFormat if form is not ExportFormat.LABEL_STUDIO]
+# The formats that hold rows; tasks of Label Studio and keys are none.
+ROWS = [form for form in ExportFormat if form not in (ExportFormat.LABEL_STUDIO, ExportFormat.KEYS)]
 RECIPES: dict[str, dict[str, Any]] = {
     "best": {"by": "vcs_short", "keep": 0.5, "ties": "include"},
     "ranks": {"by": ["vcs", "vcs_short"], "count": 20, "per": "system", "ties": "random"},

@@ -1,0 +1,46 @@
+"""Writes the keys of a selection by tar file, so that a loader reads the subset out of the shards as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO
+
+from assets.media.address import is_member_address, parse_member_address
+from assets.selection.export_input import Batch
+from db.selection.exports import ExportColumn
+from db.selection.recipes import SelectionError
+
+
+def write_shard_keys(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
+    """Write a JSON object for every tar file that holds a video of the rows, in the order of their names: `tar`, its
+    path or address, and `keys`, the sorted keys of the samples in it, once each. batches: rows with a value for every
+    column, in their order. Raises SelectionError where a row's video is in no tar file.
+    """
+    place = [column.name for column in columns].index("media")
+    keys: dict[str, set[str]] = {}
+    n = n_elsewhere = 0
+    for media in (row[place] for batch in batches for row in batch):
+        n += 1
+        if media is None or not is_member_address(media):
+            n_elsewhere += 1
+            continue
+        address = parse_member_address(media)
+        keys.setdefault(address.tar, set()).add(find_sample_key(address.name))
+    if n_elsewhere:
+        raise SelectionError(
+            f"the videos of {n_elsewhere} of the {n} rows are in no tar file, and have no key there: use another format"
+        )
+    for tar, chosen in sorted(keys.items()):
+        file.write((json.dumps({"tar": tar, "keys": sorted(chosen)}, ensure_ascii=False) + "\n").encode())
+
+
+def find_sample_key(member: str) -> str:
+    """Return the key of the sample that a member of a WebDataset shard belongs to: its name up to the first dot of the
+    last part.
+
+    >>> find_sample_key("day.1/000.left.mp4")
+    'day.1/000'
+    """
+    folder, slash, name = member.rpartition("/")
+    return folder + slash + name.partition(".")[0]
