@@ -107,7 +107,7 @@ class _TableWriter:
         for video in videos:
             if video.video_id not in seen:
                 seen.add(video.video_id)
-                in_roots += (video.path or "").startswith("root://")
+                in_roots += (video.path or "").removeprefix("tar://").startswith("root://")
                 self._write_row("video", {"video_id": video.video_id} | ({"path": video.path} if video.path else {}))
             for caption in video.captions:
                 caption_id = self._choose_caption_id(video.video_id, caption)

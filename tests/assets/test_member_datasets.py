@@ -107,6 +107,18 @@ def test_ingest_and_facts_are_those_of_files(
     assert all(row["status"] == "ok" for row in in_tars)
 
 
+def test_a_manifest_elsewhere_names_the_root_of_the_tar_files(
+    engine: Engine, shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create_manifest(shards, tmp_path / "elsewhere")
+    assert made.new_root == ("shards", shards)
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"shards": str(shards)}))
+    dataset = ingested(engine, made.folder)
+    uris = [row["uri"] for row in shown(engine, "SELECT uri FROM video ORDER BY key")]
+    assert uris[0] == "tar://root://shards/deep/s0.tar#0.avi"
+    assert len(measured(engine, dataset)) == len(uris) == N
+
+
 def test_a_second_ingest_changes_nothing_and_a_rewritten_tar_file_its_rows(
     engine: Engine, shards: Path, clips: Mapping[str, bytes]
 ) -> None:
