@@ -113,8 +113,8 @@ def create_manifest(
     tell: Tell = lambda _: None,
 ) -> NewManifest:
     """Write the tables of a manifest for a folder or file of one's own data, and return where it is and what it holds.
-    Videos inside tables and compressed tar shards are extracted. target: the manifest's folder, by default the source's.
-    is_trial: only count, and write nothing.
+    Videos inside tables and compressed tar shards are extracted. target: the manifest's folder, by default the
+    source's. is_trial: only count, and write nothing.
 
     column_names: names of the columns of a table that are not to be guessed. tell: called with a line of progress every
     1,000 rows. Nothing is overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing
