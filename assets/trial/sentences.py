@@ -38,7 +38,7 @@ def explain_trial(trial: Trial) -> list[str]:
             f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.arm} were swapped"
             f"{_format_needed(noise)}: it may miss such differences between other arms, too."
         )
-    return [*lines, *explain_curve(trial), *_explain_terms(trial)]
+    return [line[0].upper() + line[1:] for line in (*lines, *explain_curve(trial), *_explain_terms(trial))]
 
 
 def explain_curve(trial: Trial) -> list[str]:

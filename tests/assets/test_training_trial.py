@@ -170,11 +170,11 @@ def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
         words=(0.06, 0.01, 0.11, "open", 0),
     )
     assert explain_trial(trial) == [
-        "selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
-        "selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
-        "selection 3 and length (200 rows): no difference above 0.025.",
-        "selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
-        "selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
+        "Selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
+        "Selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
+        "Selection 3 and length (200 rows): no difference above 0.025.",
+        "Selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
+        "Selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
         "Measured: mean reciprocal rank of 100 held-out videos (chance 0.050), 5 seeds, 95 % intervals over seeds and "
         "videos.",
         "Differences below 0.040 would probably not be seen.",

@@ -73,7 +73,7 @@ def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
         assert arms[name]["low"] > 0
     assert arms["copy"]["conclusion"] not in ("better", "worse")
     assert arms["planted noise"]["difference"] > 0
-    assert found["sentences"][0].startswith("selection 1 trains better than random (")
+    assert found["sentences"][0].startswith("Selection 1 trains better than random (")
     assert any("your model may differ" in sentence for sentence in found["sentences"])
     best = max(shares, key=lambda name: arms[name]["value"])
     assert {arms[name]["compared_with"] for name in shares if name != best} == {best}
@@ -109,7 +109,7 @@ def test_the_asset_tries_a_selection_with_what_is_stored() -> None:
         "selection_trial"
     )
     assert found.metadata["selection"].value == 1
-    assert "selection 1 trains better than random" in str(found.metadata["conclusions"].value)
+    assert "Selection 1 trains better than random" in str(found.metadata["conclusions"].value)
 
 
 TRAINER = """
