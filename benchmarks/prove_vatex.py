@@ -1,8 +1,12 @@
 """Does a selection of VATEX-EVAL train better, with and without planted noise? `python -m benchmarks.prove_vatex`.
 
-In a fresh home, for each share of captions that are swapped between videos: `reelsieve ingest` of 550 videos (drawn by
-seed 5) with nine references and six captions, `reelsieve score --metric cosine`, `reelsieve select --by cosine --keep
-0.25`, and `reelsieve prove`.
+In a fresh home, for each kind and share of noise: `reelsieve ingest` of 550 videos (drawn by seed 5) with nine
+references and six captions, `reelsieve score --metric cosine`, `reelsieve select --keep 0.25` by cosine and by length,
+and `reelsieve prove`. Noise of the kind
+
+- `swapped`: captions trade their texts with captions of other videos;
+- `keyword`: a caption is cut to one of its keywords, as EVQAScore's Table 4 does with answers;
+- `negated`: a caption is negated by the rule of `reelsieve stress`; one that has a negation stays.
 """
 
 from __future__ import annotations
@@ -14,39 +18,66 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.measure import RESULTS, save, vatex_source
 from db.server.embedded import stop_embedded
+from metrics_core.keywords import RuleKeywords
+from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, rewrite_caption
 
 N_VIDEOS, SEED = 550, 5
 NOISE_SHARES = (0.0, 0.2, 0.4, 0.6)
+OTHER_NOISE_SHARE = 0.4
+OTHER_KINDS = ("keyword", "negated")
+NEGATION = next(kind for kind in REWRITE_KINDS if kind.name == "negation")
+SCORES = ("cosine", "n_characters")
 COMMAND = "from orchestration.cli import main; main()"
 
 
-def write_manifest(folder: Path, noise: float) -> None:
-    """Write videos, references and captions, a share of which trade their texts with captions of other videos."""
+class Caption(NamedTuple):
+    """A caption of a video of VATEX-EVAL, which has number i of six."""
+
+    video_id: str
+    i: int
+    text: str
+
+
+def write_manifest(folder: Path, kind: str, noise: float) -> int:
+    """Write videos, references and captions, of which a share has noise; return how many texts changed."""
     videos = [json.loads(line) for line in vatex_source().read_text(encoding="utf-8").splitlines()]
     draw = random.Random(SEED)
     videos = draw.sample(videos, N_VIDEOS)
-    candidates = [
-        (video["video_id"], i, each["text"]) for video in videos for i, each in enumerate(video["candidates"])
+    captions = [
+        Caption(video["video_id"], i, each["text"]) for video in videos for i, each in enumerate(video["candidates"])
     ]
-    swapped = sorted(draw.sample(range(len(candidates)), round(noise * len(candidates))))
-    # A video has six captions, so a text that moves by seven places is of another video.
-    texts = dict(zip(swapped, [candidates[place][2] for place in [*swapped[7:], *swapped[:7]]], strict=True))
+    chosen = sorted(draw.sample(range(len(captions)), round(noise * len(captions))))
+    texts = dict(zip(chosen, spoil_texts([captions[place] for place in chosen], kind, draw), strict=True))
     rows = [
         {"caption_id": f"{video['video_id']}_r{i}", "video_id": video["video_id"], "role": "reference", "text": text}
         for video in videos
         for i, text in enumerate(video["references"])
     ]
-    for place, (video_id, i, text) in enumerate(candidates):
-        row = {"caption_id": f"{video_id}_c{i}", "video_id": video_id, "role": "candidate", "system": f"system_{i}"}
-        rows.append({**row, "text": texts.get(place, text)})
+    for place, caption in enumerate(captions):
+        key = {"caption_id": f"{caption.video_id}_c{caption.i}", "video_id": caption.video_id, "role": "candidate"}
+        rows.append({**key, "system": f"system_{caption.i}", "text": texts.get(place, caption.text)})
     folder.mkdir()
     for name, lines in (("videos", [{"video_id": video["video_id"]} for video in videos]), ("captions", rows)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return sum(text != captions[place].text for place, text in texts.items())
+
+
+def spoil_texts(captions: Sequence[Caption], kind: str, draw: random.Random) -> list[str]:
+    """Return the texts of captions in their order with noise of a kind; a text that it does not fit stays."""
+    if kind == "swapped":
+        # A video has six captions, so a text that moves by seven places is of another video.
+        return [caption.text for caption in [*captions[7:], *captions[:7]]]
+    if kind == "keyword":
+        return [draw.choice(RuleKeywords().extract(caption.text) or [caption.text]) for caption in captions]
+    # The rule draws nothing, so captions need no keys.
+    return [rewrite_caption(NEGATION, CaptionToRewrite("", text, [text]), SEED) or text for _, _, text in captions]
 
 
 def run(home: Path, *arguments: str) -> str:
@@ -58,28 +89,38 @@ def run(home: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def measure_noise(home: Path, folder: Path, noise: float, number: int) -> dict[str, Any]:
-    """Select a quarter by cosine of a dataset with planted noise, and return the trial of it."""
-    name = f"noise_{noise:g}"
-    write_manifest(folder / name, noise)
+def measure_noise(home: Path, folder: Path, kind: str, noise: float, numbers: Iterator[int]) -> list[dict[str, Any]]:
+    """Select a quarter of a dataset with noise by cosine and by length, and return the trials of both selections.
+
+    numbers: gives the number of every selection of the home.
+    """
+    name = f"{kind}_{noise:g}"
+    n_changed = write_manifest(folder / name, kind, noise)
     run(home, "ingest", str(folder / name), "--dataset", name)
     run(home, "score", "--dataset", name, "--metric", "cosine")
-    run(home, "select", "--dataset", name, "--by", "cosine", "--keep", "0.25")
-    started = time.perf_counter()
-    trial: dict[str, Any] = json.loads(run(home, "prove", str(number), "--json"))
-    trial |= {"noise": noise, "seconds": time.perf_counter() - started}
-    print(f"\n{noise:.0%} of the captions swapped, {trial['seconds']:.0f} s", flush=True)
-    for sentence in trial["sentences"]:
-        print(f"  {sentence}", flush=True)
-    return trial
+    trials = []
+    for by in SCORES:
+        run(home, "select", "--dataset", name, "--by", by, "--keep", "0.25")
+        started = time.perf_counter()
+        trial: dict[str, Any] = json.loads(run(home, "prove", str(next(numbers)), "--json"))
+        of_noise = {"kind": kind, "noise": noise, "n_noisy": n_changed, "by": by}
+        trials.append({**of_noise, **trial, "seconds": time.perf_counter() - started})
+        print(f"\n{noise:.0%} {kind}, best by {by}, {trials[-1]['seconds']:.0f} s", flush=True)
+        for sentence in trial["sentences"]:
+            print(f"  {sentence}", flush=True)
+    return trials
 
 
 def main() -> None:
-    """Measure all shares of noise, and write benchmarks/results/prove_vatex.json."""
+    """Measure all kinds and shares of noise, and write benchmarks/results/prove_vatex.json."""
+    noises = [("swapped", noise) for noise in NOISE_SHARES]
+    noises += [(kind, OTHER_NOISE_SHARE) for kind in OTHER_KINDS]
+    trials: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "home"
+        home, numbers = Path(folder) / "home", count(1)
         try:
-            trials = [measure_noise(home, Path(folder), noise, number) for number, noise in enumerate(NOISE_SHARES, 1)]
+            for kind, noise in noises:
+                trials += measure_noise(home, Path(folder), kind, noise, numbers)
         finally:
             stop_embedded(home)
     save(RESULTS / "prove_vatex.json", {"trials": trials})
