@@ -16,7 +16,6 @@ them on the same held-out videos.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -29,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import RESULTS, save, spread
+from benchmarks.measure import RESULTS, add_result, read_results, save, spread
 from metrics_core.arithmetic import wilson_interval
 from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.trial import (
@@ -223,14 +222,13 @@ def run_task(task: tuple[str, int]) -> dict[str, Any]:
 
 def run_tasks(tasks: Sequence[tuple[str, int]], log: Path) -> list[dict[str, Any]]:
     """Run the trials that the log lacks, in two processes, and return the results of all; each is logged at once."""
-    logged = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
-    results = [each for each in map(json.loads, logged) if (each["kind"], each["trial"]) in tasks]
+    results = [each for each in read_results(log) if (each["kind"], each["trial"]) in tasks]
     known = {(each["kind"], each["trial"]) for each in results}
     missing = [task for task in tasks if task not in known]
-    with ProcessPoolExecutor(PROCESSES, initializer=os.nice, initargs=(NICENESS,)) as pool, log.open("a") as lines:
+    with ProcessPoolExecutor(PROCESSES, initializer=os.nice, initargs=(NICENESS,)) as pool:
         for result in pool.map(run_task, missing):
             results.append(result)
-            print(json.dumps(result), file=lines, flush=True)
+            add_result(log, result)
             if len(results) % 10 == 0:
                 print(f"{len(results)} of {len(tasks)} trials", flush=True)
     return results

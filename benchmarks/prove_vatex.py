@@ -11,6 +11,7 @@ and `reelsieve prove`. Noise of the kind
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -18,22 +19,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.measure import RESULTS, save, vatex_source
+from benchmarks.measure import RESULTS, add_result, read_results, save, vatex_source
 from db.server.embedded import stop_embedded
 from metrics_core.keywords import RuleKeywords
 from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, rewrite_caption
 
 N_VIDEOS, SEED = 550, 5
-NOISE_SHARES = (0.0, 0.2, 0.4, 0.6)
-OTHER_NOISE_SHARE = 0.4
-OTHER_KINDS = ("keyword", "negated")
-NEGATION = next(kind for kind in REWRITE_KINDS if kind.name == "negation")
 SCORES = ("cosine", "n_characters")
+TRIALS = (
+    *[(kind, 0.4, by) for kind in ("keyword", "negated") for by in SCORES],
+    *[("swapped", noise, by) for by in reversed(SCORES) for noise in (0.0, 0.2, 0.4, 0.6)],
+)
+"""Kind and share of noise, and the score whose best quarter is selected."""
+NEGATION = next(kind for kind in REWRITE_KINDS if kind.name == "negation")
 COMMAND = "from orchestration.cli import main; main()"
 
 
@@ -63,7 +65,7 @@ def write_manifest(folder: Path, kind: str, noise: float) -> int:
     for place, caption in enumerate(captions):
         key = {"caption_id": f"{caption.video_id}_c{caption.i}", "video_id": caption.video_id, "role": "candidate"}
         rows.append({**key, "system": f"system_{caption.i}", "text": texts.get(place, caption.text)})
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for name, lines in (("videos", [{"video_id": video["video_id"]} for video in videos]), ("captions", rows)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return sum(text != captions[place].text for place, text in texts.items())
@@ -89,40 +91,43 @@ def run(home: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def measure_noise(home: Path, folder: Path, kind: str, noise: float, numbers: Iterator[int]) -> list[dict[str, Any]]:
-    """Select a quarter of a dataset with noise by cosine and by length, and return the trials of both selections.
-
-    numbers: gives the number of every selection of the home.
-    """
+def measure_trial(home: Path, folder: Path, kind: str, noise: float, by: str) -> dict[str, Any]:
+    """Select a quarter of a dataset with noise by a score, and return the trial of the selection."""
     name = f"{kind}_{noise:g}"
-    n_changed = write_manifest(folder / name, kind, noise)
+    n_noisy = write_manifest(folder / name, kind, noise)
     run(home, "ingest", str(folder / name), "--dataset", name)
     run(home, "score", "--dataset", name, "--metric", "cosine")
-    trials = []
-    for by in SCORES:
-        run(home, "select", "--dataset", name, "--by", by, "--keep", "0.25")
-        started = time.perf_counter()
-        trial: dict[str, Any] = json.loads(run(home, "prove", str(next(numbers)), "--json"))
-        of_noise = {"kind": kind, "noise": noise, "n_noisy": n_changed, "by": by}
-        trials.append({**of_noise, **trial, "seconds": time.perf_counter() - started})
-        print(f"\n{noise:.0%} {kind}, best by {by}, {trials[-1]['seconds']:.0f} s", flush=True)
-        for sentence in trial["sentences"]:
-            print(f"  {sentence}", flush=True)
-    return trials
+    selected = json.loads(run(home, "select", "--dataset", name, "--by", by, "--keep", "0.25", "--json"))
+    started = time.perf_counter()
+    trial: dict[str, Any] = json.loads(run(home, "prove", str(selected["selection_id"]), "--json"))
+    seconds = time.perf_counter() - started
+    print(f"\n{noise:.0%} {kind}, best by {by}, {seconds:.0f} s", flush=True)
+    for sentence in trial["sentences"]:
+        print(f"  {sentence}", flush=True)
+    return {"kind": kind, "noise": noise, "n_noisy": n_noisy, "by": by, "seconds": seconds, **trial}
+
+
+def measure_all(folder: Path) -> list[dict[str, Any]]:
+    """Return all trials, of which those that the folder has already are not run again."""
+    home, log = folder / "home", folder / "trials.jsonl"
+    trials = {(each["kind"], each["noise"], each["by"]): each for each in read_results(log)}
+    try:
+        for kind, noise, by in TRIALS:
+            if (kind, noise, by) not in trials:
+                trials[kind, noise, by] = measure_trial(home, folder, kind, noise, by)
+                add_result(log, trials[kind, noise, by])
+    finally:
+        stop_embedded(home)
+    return [trials[each] for each in TRIALS]
 
 
 def main() -> None:
     """Measure all kinds and shares of noise, and write benchmarks/results/prove_vatex.json."""
-    noises = [("swapped", noise) for noise in NOISE_SHARES]
-    noises += [(kind, OTHER_NOISE_SHARE) for kind in OTHER_KINDS]
-    trials: list[dict[str, Any]] = []
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="a folder for home and results, in which a stopped run goes on")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        home, numbers = Path(folder) / "home", count(1)
-        try:
-            for kind, noise in noises:
-                trials += measure_noise(home, Path(folder), kind, noise, numbers)
-        finally:
-            stop_embedded(home)
+        trials = measure_all(given.folder or Path(folder))
     save(RESULTS / "prove_vatex.json", {"trials": trials})
 
 
