@@ -31,15 +31,12 @@ def draw(trials: list[dict[str, Any]]) -> Figure:
         values = [arm["value"] for arm in curve]
         # The best share has no interval: the others are compared with it.
         bars = [
-            [
-                (arm["difference"][end] - arm["difference"]["value"]) * sign if arm["difference"] else 0.0
-                for arm in curve
-            ]
-            for end, sign in (("high", 1), ("low", -1))
+            [0.0 if arm["difference"] is None else abs(arm[end] - arm["difference"]) for arm in curve]
+            for end in ("high", "low")
         ]
         axes.errorbar(shares, values, yerr=bars, color=colour, marker="o", markersize=4, linewidth=1.3, capsize=2)
         axes.annotate(
-            f"{trial['noise']:.0%} swapped",
+            f"{trial['noise'] * 100:g} % swapped",
             (shares[-1], values[-1]),
             xytext=(8, 0),
             textcoords="offset points",
