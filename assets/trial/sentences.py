@@ -38,7 +38,7 @@ def explain_trial(trial: Trial) -> list[str]:
     limits = (
         [] if trial.detectable is None else [f"Differences below {trial.detectable:.3f} would probably not be seen."]
     )
-    lines = [_explain_arm(first.arm, arm) for arm in others if arm.share is None and arm.arm not in _CONTROLS]
+    lines = [_explain_arm(first, arm) for arm in others if arm.share is None and arm.arm not in _CONTROLS]
     if noise.conclusion != "better":
         lines.append(
             f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.arm} were swapped"
@@ -78,7 +78,10 @@ def advise_size(trials: Sequence[Trial]) -> str:
     return "reelsieve prove SELECTION --curve 0.25 --curve 0.5 tries which share trains best"
 
 
-def _explain_arm(name: str, arm: ArmResult) -> str:
+def _explain_arm(first: ArmResult, arm: ArmResult) -> str:
+    name = first.arm
+    if arm.rows_sha256 == first.rows_sha256:
+        return f"{arm.arm} has the same rows as {name}."
     other = f"{arm.arm} ({format_count(arm.n, 'row')})"
     if arm.difference is None or arm.low is None or arm.high is None:
         return f"{name} is not compared with {arm.arm}, which has no value: {arm.reason}."

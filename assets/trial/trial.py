@@ -146,7 +146,9 @@ def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, tra
     first = trained[0].arm.name
     results = {arm.arm.name: _build_result(arm) for arm in trained}
     for reference, names in ((first, [name for name in results if name not in curve]), (best, curve)):
-        compared = {name: values[name] for name in names if name in values and name != reference}
+        # An arm of the same rows needs no comparison, which would only weigh on the others.
+        rows = results[reference].rows_sha256 if reference else None
+        compared = {name: values[name] for name in names if name in values and results[name].rows_sha256 != rows}
         if reference in values and compared:
             for name, difference in compare_arms(values[reference], compared).items():
                 shown = asdict(difference)

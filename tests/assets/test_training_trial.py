@@ -148,7 +148,7 @@ def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Tr
         NOISY: conclusions.get("noise", (0.2, 0.1, 0.3, "better", 0)),
         COPY: conclusions.get("copy", (0.0, -0.01, 0.01, "no difference", 0)),
     }
-    arms = [ArmResult("selection 3", 200, b"", value=0.5)]
+    arms = [ArmResult("selection 3", 200, b"chosen", value=0.5)]
     for name, (value, low, high, conclusion, more) in given.items():
         if name != "noise":
             arm = ArmResult(
@@ -196,6 +196,13 @@ def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
         "your model may differ.",
         "1 caption of the selection changed or went since: the frozen text trains.",
     ]
+
+
+def test_an_arm_of_the_same_rows_is_no_comparison() -> None:
+    trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0))
+    same = replace(trial.arms[0], arm="cosine")
+    lines = explain_trial(replace(trial, arms=(*trial.arms[:2], same, *trial.arms[2:])))
+    assert lines[2] == "Cosine has the same rows as selection 3."
 
 
 def test_controls_that_fail_are_named() -> None:
