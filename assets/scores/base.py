@@ -107,3 +107,20 @@ class Refusing(Protocol):
         if the sample may get a value. Asks no model.
         """
         ...
+
+
+@runtime_checkable
+class NeedsSetting(Protocol):
+    """A scorer that has no value for any sample before a setting names its model."""
+
+    @property
+    def missing_setting(self) -> str | None:
+        """The setting, as a variable such as REELSIEVE_JUDGE_MODEL; None where it is set."""
+        ...
+
+
+def find_missing_setting(scorer: Scorer) -> str | None:
+    """Return the setting without which a scorer has no value for any sample, as a variable; None for a scorer that
+    needs none, or has it.
+    """
+    return scorer.missing_setting if isinstance(scorer, NeedsSetting) else None
