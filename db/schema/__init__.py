@@ -32,6 +32,8 @@ from db.schema.models import chat_call, chat_reply, model
 from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
 from db.schema.scores import past_score, score, scorer, shard_count
 from db.schema.selections import selection, selection_item
+from db.schema.stress import stress_effect, stress_result
+from db.schema.trials import selection_trial, trial_arm, trial_run
 
 __all__ = [
     "METADATA",
@@ -66,10 +68,15 @@ __all__ = [
     "scorer",
     "selection",
     "selection_item",
+    "selection_trial",
     "shard",
     "shard_count",
+    "stress_effect",
+    "stress_result",
     "text_embedding",
     "text_fact",
+    "trial_arm",
+    "trial_run",
     "verdict_set",
     "video",
     "video_fact",

@@ -73,11 +73,11 @@ def test_the_newest_revision_is_that_of_the_last_migration() -> None:
     assert ScriptDirectory(str(MIGRATIONS)).get_current_head() == REVISION
 
 
-ADD_MOOD = """
+ADD_MOOD = f"""
 from alembic import op
 import sqlalchemy as sa
 
-revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+revision, down_revision, branch_labels, depends_on = "9999", "{REVISION}", None, None
 
 
 def upgrade():
@@ -88,11 +88,11 @@ def upgrade():
 
 @pytest.fixture
 def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The next version of the code, whose migration 0002 this returns."""
+    """The next version of the code, whose migration this returns."""
     shutil.copytree(MIGRATIONS, tmp_path / "migrations")
     monkeypatch.setattr(migrating, "MIGRATIONS", tmp_path / "migrations")
-    monkeypatch.setattr(migrating, "REVISION", "0002")
-    script = tmp_path / "migrations" / "versions" / "mood_0002.py"
+    monkeypatch.setattr(migrating, "REVISION", "9999")
+    script = tmp_path / "migrations" / "versions" / "mood_9999.py"
     script.write_text(ADD_MOOD)
     return script
 
@@ -104,13 +104,13 @@ def test_a_filled_database_is_brought_to_the_next_version(database: URL, engine:
     write_fresh(engine, activate(engine, "vcs"), [ok(sample_id, 0.5)])
     with engine.connect() as connection:
         assert not is_schema_current(connection)
-    assert migrate(database, METRIC_INPUTS) == "0002"
+    assert migrate(database, METRIC_INPUTS) == "9999"
     with engine.connect() as connection:
         assert is_schema_current(connection)
         assert connection.scalar(sa.text("SELECT mood FROM video")) == "calm"
         row = connection.execute(sa.text("SELECT sample, system, vcs, vcs_status FROM sample_scores")).one()
     assert tuple(row) == ("s", "brief", 0.5, "ok")
-    assert migrate(database, METRIC_INPUTS) == "0002"
+    assert migrate(database, METRIC_INPUTS) == "9999"
 
 
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(database: URL, engine: Engine, next_version: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(database: URL, engi
 @pytest.mark.usefixtures("next_version")
 def test_a_back_up_of_an_older_version_is_restored_into_this_one(database: URL, engine: Engine, tmp_path: Path) -> None:
     make_dataset(engine, "films")
-    backup = write_backup(database, tmp_path / "backup", "0001", lambda _line: None)
+    backup = write_backup(database, tmp_path / "backup", REVISION, lambda _line: None)
     url = build_sibling_url(database, f"{database.database}_newer")
     assert restore_backup(url, backup, METRIC_INPUTS, [], lambda _url: None, lambda _line: None) == []
     restored = open_engine(url)

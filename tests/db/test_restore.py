@@ -79,11 +79,11 @@ def with_a_pipe(folder: Path) -> None:
         (without("backup.json"), "is not a back-up: give a folder that reelsieve db dump wrote"),
         (
             saying(revision="9999"),
-            r"another version of Reelsieve made the back-up in .* \(schema 9999, this one has 0001\): install that",
+            rf"another version of Reelsieve made the back-up in .* \(schema 9999, this one has {REVISION}\): install",
         ),
         (
             saying(revision="0018"),
-            r"another version of Reelsieve made the back-up in .* \(schema 0018, this one has 0001\): install that",
+            rf"another version of Reelsieve made the back-up in .* \(schema 0018, this one has {REVISION}\): install",
         ),
         (
             saying(revision="base"),
