@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from assets.judge.answers import DRAW, INPUTS, METRIC, JudgeAnswers, get_judged_text
 from assets.judge.settings import JudgeSettings
 from assets.models.settings import NO_JUDGE
-from assets.scores.base import Explanation, Outcome
+from assets.scores.base import Explanation, Mark, Outcome
 from assets.sources.base import Evidence, Source
 from db.schema.inputs import VIDEO, Input
 from db.scores.pending import PendingSample
@@ -118,7 +118,7 @@ def _build_outcome(answer: JudgeAnswer) -> Outcome:
 
 
 def explain_judgement(components: Mapping[str, Any]) -> Explanation:
-    """Return the lines and rows that explain a judge's score. components: those stored with it.
+    """Return the lines, rows and marks that explain a judge's score. components: those stored with it.
 
     >>> explain_judgement({"score": 80, "value_from": "answer", "why": "Fine.", "spans": [], "spans_not_in_text": 1,
     ...     "spans_beyond_five": 0}).lines[-1]
@@ -139,4 +139,5 @@ def explain_judgement(components: Mapping[str, Any]) -> Explanation:
         {"wrong": span["text"], "at": f"{span['start']} to {span['end']}", "because": span["reason"]}
         for span in components["spans"]
     ]
-    return Explanation(lines, rows)
+    marks = [Mark(span["start"], span["end"], span["reason"]) for span in components["spans"]]
+    return Explanation(lines, rows, marks=marks)

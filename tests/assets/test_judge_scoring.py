@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.judge.answers import JudgeAnswers
+from assets.reports.report import create_report
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard
 from assets.scores.run import score_without_database
@@ -278,3 +279,14 @@ def test_samples_in_no_database_are_judged(bench: Bench) -> None:
     with loopback(answering()) as server:
         (outcome,) = score_without_database(judge(server.url), [stored], make_video_loader(bench.engine))
     assert outcome.value == pytest.approx(0.7)
+
+
+def test_the_report_marks_the_wrong_pieces(bench: Bench) -> None:
+    with loopback(answering()) as server:
+        scorer = judge(server.url)
+        bench.run(scorer)
+        with bench.engine.begin() as connection:
+            connection.execute(sa.update(schema.scorer).values(status="active"))
+        page = create_report(bench.engine, bench.dataset, {"judge": scorer}, bench.folder / "report").page.read_text()
+    assert 'A <mark title="it is brown">red</mark> <mark title="it is a dog">cat</mark> runs.' in page
+    assert page.count("<mark ") == page.count("</mark>")
