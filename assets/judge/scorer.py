@@ -16,7 +16,7 @@ from assets.scores.base import Explanation, Mark, Outcome
 from assets.sources.base import Evidence, Source
 from db.schema.inputs import VIDEO, Input
 from db.scores.pending import PendingSample
-from db.selection.draws import NOT_DRAWN
+from db.selection.draws import NOT_DRAWN, NOT_DRAWN_REASON
 from metrics_core.judge import JudgeAnswer
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
@@ -82,19 +82,19 @@ class JudgeScorer:
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that is not to be judged, as known without a model;
-        else None. There is no judge, the video has no readable file, the text is empty, or no draw reached the sample.
+        else None. There is no judge, no draw reached the sample, its video has no readable file, or its text is empty.
         """
         if self.answers is None:
             return Outcome(None, "no_model", "there is no judge: set REELSIEVE_JUDGE_MODEL to a vision model")
+        # Samples that are in no database are asked about because somebody named them.
+        if not sample.inputs.get(DRAW.name, True):
+            return Outcome(None, NOT_DRAWN, NOT_DRAWN_REASON)
         if sample[VIDEO].status == "text_only":
             return Outcome(None, "no_video", "the video has no file for the judge to look at")
         if refused := self.answers.material.find_refusal(sample):
             return refused
         if is_empty_summary(get_judged_text(sample)):
             return Outcome(None, "empty_text", "the text has no letter or digit to judge")
-        # Samples that are in no database are asked about because somebody named them.
-        if not sample.inputs.get(DRAW.name, True):
-            return Outcome(None, NOT_DRAWN, "the judge is asked about drawn samples only: draw more by score --draw")
         return None
 
     def _is_asked(self, sample: PendingSample) -> bool:

@@ -8,7 +8,7 @@ from assets.scores.base import Scorer, find_missing_setting
 from assets.scores.pending import store_scorer
 from assets.sources.base import Forecast, Order, walk_sources
 from db.manifest.datasets import Dataset
-from db.schema.inputs import build_draw_input
+from db.schema.inputs import DRAW_NAME
 from db.selection.draws import Draw, count_unscored_samples, extend_draws, list_wanted_samples, take_draw
 from db.server.conflicts import retry_conflicts
 
@@ -21,7 +21,7 @@ class CannotBeDrawn(ValueError):
 
 def is_drawable(scorer: Scorer) -> bool:
     """Whether the scorer's metric can be asked about a part of a dataset: whether draws are among its inputs."""
-    return any(needed.name == build_draw_input(scorer.metric).name for needed in scorer.inputs)
+    return any(needed.name == DRAW_NAME for needed in scorer.inputs)
 
 
 def check_drawable(scorer: Scorer) -> None:

@@ -11,12 +11,14 @@ from sqlalchemy.engine import Engine
 from threadpoolctl import ThreadpoolController
 
 from assets.scores.base import Outcome, Scorer
+from assets.scores.draws import is_drawable
 from assets.scores.pending import list_samples_to_score, store_scorer, update_active_scorer
 from assets.sources.base import BATCH_SIZE, Evidence, ask_for_evidence, load_evidence
 from db.evidence.frames import LoadVideos
 from db.manifest.datasets import Dataset
 from db.scores.pending import PendingSample, load_samples, split_ids
 from db.scores.store import ScoreRow, store_scores
+from db.selection.draws import store_undrawn_scores
 
 CountProgress = Callable[[int, int], None]
 
@@ -49,8 +51,14 @@ def score_shard(
     active one; until then the numbers of the previous scorer are shown.
     """
     scorer_id = store_scorer(engine, scorer)
+    written = 0
+    if is_drawable(scorer):
+        written = store_undrawn_scores(
+            engine, scorer_id, dataset, shard, run_id, metric=scorer.metric, inputs=scorer.inputs
+        )
+        update_active_scorer(engine, scorer_id, [dataset])
     pending = list_samples_to_score(engine, scorer, dataset, shard)
-    written = done = 0
+    n_pending, done = len(pending) + written, written
     for ids in split_ids(pending, BATCH_SIZE):
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs, scorer_id)
@@ -61,11 +69,11 @@ def score_shard(
         written += counts.inserted + counts.updated
         done += len(ids)
         if progress:
-            progress(done, len(pending))
-    if not pending:
+            progress(done, n_pending)
+    if not n_pending:
         # The settings may have gone back to a scorer that was retired after it had scored everything.
         update_active_scorer(engine, scorer_id, [dataset])
-    return ShardScores(scorer_id, len(pending), written)
+    return ShardScores(scorer_id, n_pending, written)
 
 
 def score_without_database(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:

@@ -6,23 +6,27 @@ A draw is remembered, so that a larger one keeps what was asked, and samples tha
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
 
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
 from db.schema import dataset as dataset_table
 from db.schema import drawn_sample, sample, sample_draw, score
+from db.schema.inputs import DRAW_NAME, NOT_DRAWN_DIGEST, Input, build_digest_sql, build_marks_sql
 from db.scores.sample_scores import build_sample_scores, list_dataset_scores, load_active_scorers, prepare_for_joins
 from db.selection.columns import build_own_columns
 from db.selection.filters import list_column_names, parse_filter
+from db.server.conflicts import retry_conflicts
+from db.sql import read_sql
 
 NOT_DRAWN = "not_drawn"
 """The status of a sample that no draw of its dataset has reached."""
+NOT_DRAWN_REASON = "the metric is asked about drawn samples only: draw more by score --draw"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,38 @@ def filter_asked_samples(
     is_one_of_them = columns.sample_id == sa.any_(sa.bindparam("ids"))
     query = sa.select(columns.sample_id).where(columns.metric == metric, is_one_of_them).order_by(columns.sample_id)
     return list(connection.scalars(query, {"ids": list(sample_ids)}))
+
+
+@retry_conflicts
+def store_undrawn_scores(
+    engine: Engine,
+    scorer_id: int,
+    dataset: Dataset,
+    shard: int,
+    run_id: str,
+    metric: str,
+    inputs: Collection[Input[Any]],
+) -> int:
+    """Store a score of status NOT_DRAWN for all samples of a shard that no draw of the metric has reached and that the
+    scorer has still to score, in one statement; return their number, 0 without a draw. Most samples of a large dataset
+    are so, and need not be loaded. inputs: those of the metric's scores.
+    """
+    with engine.begin() as connection:
+        if not list_draws(connection, dataset, metric):
+            return 0
+        # A process that changes an input waits here for the end of this transaction, and then marks these scores; or
+        # it was first, and the statement sees the new input.
+        where = {"dataset_id": dataset.dataset_id, "shard": shard}
+        lock = "SELECT 1 FROM shard WHERE dataset_id = :dataset_id AND shard = :shard FOR KEY SHARE"
+        connection.execute(sa.text(lock), where)
+        # Known of all these samples, so that no row needs a look-up of its own.
+        known = [replace(item, digest=NOT_DRAWN_DIGEST) if item.name == DRAW_NAME else item for item in inputs]
+        statement = read_sql("undrawn_scores").format(
+            input_sha256=build_digest_sql(known), input_marks=build_marks_sql(known)
+        )
+        values = {"scorer_id": scorer_id, "run_id": run_id, "metric": metric, **where}
+        values |= {"status": NOT_DRAWN, "reason": NOT_DRAWN_REASON}
+        return connection.execute(sa.text(statement), values).rowcount
 
 
 def count_unscored_samples(connection: Connection, scorer_id: int, sample_ids: Collection[int]) -> int:

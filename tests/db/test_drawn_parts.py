@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
@@ -21,9 +22,10 @@ from db.selection.draws import (
     filter_asked_samples,
     list_draws,
     list_wanted_samples,
+    store_undrawn_scores,
     take_draw,
 )
-from tests.db.builders import add_sample, add_video, make_dataset, ok, register, undefined, write_fresh
+from tests.db.builders import add_sample, add_video, change_text, make_dataset, ok, register, undefined, write_fresh
 
 N = 60
 
@@ -177,3 +179,29 @@ def test_draws_at_once_end_as_one_after_the_other(engine: Engine, dataset: Datas
         counts = list(pool.map(lambda n: take(engine, dataset, Draw(n), scorer_id), (5, 40, 20, 30)))
     assert drawn(engine) == set(order(engine, dataset)[:40])
     assert sum(counts) == 40
+
+
+def test_the_rest_of_a_shard_is_written_at_once_and_is_current(engine: Engine, dataset: Dataset) -> None:
+    scorer_id, everything = register(engine, "judge"), order(engine, dataset)
+    inputs = METRIC_INPUTS["judge"]
+
+    def store(shard: int) -> int:
+        return store_undrawn_scores(engine, scorer_id, dataset, shard, "run", "judge", inputs)
+
+    # Without a draw nobody is left out.
+    assert [store(shard) for shard in range(2)] == [0, 0]
+    take(engine, dataset, Draw(10), scorer_id)
+    write_fresh(engine, scorer_id, [ok(i, 0.5) for i in everything[:10]] + [undefined(everything[20], "failed")])
+    assert sum(store(shard) for shard in range(2)) == N - 10
+    assert sum(store(shard) for shard in range(2)) == 0
+    query = sa.select(schema.score.c.status, sa.func.array_agg(schema.score.c.sample_id)).group_by("status")
+    with engine.begin() as connection:
+        connection.execute(sa.select(sa.func.compare_scores(everything, None)))
+        by_status = {row[0]: set(row[1]) for row in connection.execute(query)}
+    assert by_status == {"ok": set(everything[:10]), NOT_DRAWN: set(everything[10:])}
+    assert stale(engine) == set()
+    # A text that changes is stale, and is left out again.
+    change_text(engine, everything[30], "another text")
+    assert stale(engine) == {everything[30]}
+    assert sum(store(shard) for shard in range(2)) == 1
+    assert stale(engine) == set()
