@@ -237,7 +237,7 @@ class JudgeAnswers(Source[Answers]):
             rows = load_judge_answers(connection, model_id, list(contexts))
         return {
             sample_id: _build_answer(row)
-            for (sample_id, _), row in rows.items()
+            for sample_id, row in rows.items()
             if bytes(row["context_sha256"]) == contexts[sample_id]
         }
 

@@ -1,7 +1,6 @@
 """Answers of a judge about the texts of samples (table `judge_answer`); rows are mappings by column.
 
-The model of an answer stands for the judge with its prompt and the form in which it is shown a video. Answer 0 of a
-sample is the one that its score is made of; the others repeat the question.
+The model of an answer stands for the judge with its prompt and the form in which it is shown a video.
 """
 
 from __future__ import annotations
@@ -48,16 +47,12 @@ def store_judge_answers(engine: Engine, model_id: int, run_id: str, answers: Seq
         return len(connection.scalars(written.returning(columns.sample_id)).all())
 
 
-def load_judge_answers(
-    connection: Connection, model_id: int, sample_ids: Collection[int], repeats: Collection[int] = (0,)
-) -> dict[tuple[int, int], Row]:
-    """Load a judge's answers about these samples, as {(sample id, repeat): columns of `judge_answer`}; answers that
-    were never given are left out. An answer stays in the result even if its text or video has changed since. repeats:
-    the numbers of the answers; only those that scores are made of by default.
+def load_judge_answers(connection: Connection, model_id: int, sample_ids: Collection[int]) -> dict[int, Row]:
+    """Load a judge's first answers about these samples, as {sample id: columns of `judge_answer`}; a sample that it was
+    never asked about is left out. An answer stays in the result even if its text or video has changed since.
     """
     columns = judge_answer.c
     query = sa.select(judge_answer).where(
-        columns.model_id == model_id, columns.sample_id.in_(sample_ids), columns.repeat.in_(repeats)
+        columns.model_id == model_id, columns.sample_id.in_(sample_ids), columns.repeat == 0
     )
-    rows = connection.execute(query).mappings()
-    return {(row["sample_id"], row["repeat"]): dict(row) for row in rows}
+    return {row["sample_id"]: dict(row) for row in connection.execute(query).mappings()}

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
 
-# One answer of a judge about the text of a sample; repeat 0 is the one that scores are made of.
+# One answer of a judge about the text of a sample; scores are made of the one with repeat 0.
 judge_answer = sa.Table(
     "judge_answer",
     METADATA,

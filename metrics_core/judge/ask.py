@@ -12,22 +12,16 @@ from metrics_core.models.chat.protocol import ChatModel, ChatReply, build_expect
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva.records import VideoAsFrames
 
-# A judge that is asked again about a text answers at this temperature: at 0 it would repeat itself.
-REPEAT_TEMPERATURE = 1.0
-# More than the seeds that a chat model itself uses for the attempts at one request.
-_SEEDS_PER_REPEAT = 100
-
 
 @dataclass(frozen=True, slots=True)
 class JudgedText:
-    """A text to be judged by frames of its video: a caption, or the answer to a question. question: None for a caption.
-    repeat: which answer of the judge is asked for, from 0.
+    """A text to be judged by frames of its video: a caption, or the answer to a question. question: None for a
+    caption.
     """
 
     text: str
     video: VideoAsFrames
     question: str | None = None
-    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +46,7 @@ class JudgeAnswer:
 
 @dataclass(frozen=True)
 class ChatJudge:
-    """A judge that asks a vision model, one request for a text. The first answer on a text is asked for at temperature
-    0, repeated ones at 1 with a seed of their own.
-    """
+    """A judge that asks a vision model, one request for a text, at temperature 0."""
 
     chat_model: ChatModel
 
@@ -68,16 +60,7 @@ class ChatJudge:
         """Return one answer for every text, in order, from one batch of the chat model. A text without an answer has a
         status and a reason; none raises.
         """
-        requests = [
-            build_judge_request(
-                judged.text,
-                judged.question,
-                judged.video,
-                temperature=REPEAT_TEMPERATURE if judged.repeat else 0.0,
-                seed=judged.repeat * _SEEDS_PER_REPEAT,
-            )
-            for judged in texts
-        ]
+        requests = [build_judge_request(judged.text, judged.question, judged.video) for judged in texts]
         replies = self.chat_model.chat(requests) if requests else []
         return [parse_judge_reply(reply, judged.text) for reply, judged in zip(replies, texts, strict=True)]
 

@@ -80,9 +80,7 @@ def build_judge_schema() -> Mapping[str, Any]:
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
-def build_judge_request(
-    text: str, question: str | None, video: VideoAsFrames, *, temperature: float = 0.0, seed: int = 0
-) -> ChatRequest:
+def build_judge_request(text: str, question: str | None, video: VideoAsFrames) -> ChatRequest:
     """Build the request that asks a vision model to judge a caption, or the answer to a question, by frames of its
     video. question: None for a caption. The answer fits `build_judge_schema`, and the expectation of its score is asked
     for too. Marks that would end the text early are changed, so that all of the text is judged.
@@ -96,8 +94,6 @@ def build_judge_request(
         build_judge_schema(),
         PROMPT_VERSION,
         MAX_TOKENS,
-        temperature,
-        seed,
         expected="score",
     )
 

@@ -147,14 +147,6 @@ def test_seven_pieces_in_another_language_cost_no_second_request() -> None:
     assert (found.status, found.found.spans, found.found.n_not_in_text) == ("ok", (), 7)
 
 
-def test_repeated_answers_are_drawn_and_independent() -> None:
-    with loopback(lambda n, body: completion(verdict(50))) as server:
-        texts = [JudgedText("a", VIDEO, repeat=repeat) for repeat in range(3)]
-        ChatJudge(model_at(server.url)).judge_texts(texts)
-    asked = sorted((body["temperature"], body["seed"]) for body in server.asked)
-    assert asked == [(0.0, 0), (1.0, 100), (1.0, 200)]
-
-
 def test_the_identity_has_the_prompt_and_nothing_is_asked_without_a_text() -> None:
     with loopback(lambda n, body: completion(verdict(50))) as server:
         chat = ChatJudge(model_at(server.url))
