@@ -17,6 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from assets.trial.arms import ArmRows, TrialRun
+from assets.trial.parts import TrialParts
+from assets.trial.run_folder import write_run_folder
+from db.selection.trial_rows import TrialCaptions, TrialVideo
 from metrics_core.trial.retrieval import measure_ranks
 from tests.conftest import PROJECT
 from tests.metrics_core.frames_clips import encode_pictures
@@ -72,20 +76,27 @@ def load_trainer(file: Path, source: str) -> ModuleType:
 def write_run(folder: Path, clips: dict[str, str], *, shift: int = 0, seed: int = 1, steps: int = 40) -> Path:
     """Write the folder of a run: two captions of two clips of each colour name the colour that is `shift` further."""
     names = list(COLOURS)
-    rows = [
-        {"sample": f"{colour}_{number}/{form}", "video": f"{colour}_{number}", "text": form.format(named)}
-        for colour, named in zip(names, names[shift:] + names[:shift], strict=True)
-        for number in range(2)
-        for form in ("The picture is {}.", "Only {} is seen here.")
+    named = dict(zip(names, names[shift:] + names[:shift], strict=True))
+    forms = ("The picture is {}.", "Only {} is seen here.")
+    shown = [
+        TrialVideo(i, key, [f"The picture is {key[:-2]}."], None, None, uri)
+        for i, (key, uri) in enumerate(clips.items())
     ]
-    test = [{"video": video, "text": f"The picture is {video[:-2]}."} for video in HELD_OUT]
-    folder.mkdir(exist_ok=True)
-    for name, content in {"rows": rows, "test": test}.items():
-        table = pa.Table.from_pylist([row | {"media": clips[row["video"]]} for row in content])
-        pq.write_table(table, folder / f"{name}.parquet")
-    budget = {"rows": len(rows), "steps": steps, "batch": 16}
-    measure = "any number per test video, the higher the better"
-    trial = {"run": "0a1b", "arm": "selection", "seed": seed, "budget": budget, "measure": measure}
+    rows = [(video, form) for video in shown if video.key not in HELD_OUT for form in forms]
+    places = np.arange(len(rows))
+    captions = TrialCaptions(
+        places,
+        np.array([video.video_id for video, _ in rows]),
+        [f"{video.key}/{form}" for video, form in rows],
+        [form.format(named[video.key[:-2]]) for video, form in rows],
+        ["all"] * len(rows),
+        {},
+    )
+    train, test = ([video for video in shown if (video.key in HELD_OUT) is held] for held in (False, True))
+    parts = TrialParts(captions, places, np.ones(len(rows), dtype=np.bool_), train, test, 0, 0)
+    write_run_folder(folder, parts, TrialRun("selection", seed, ArmRows(places, places), b"rows", b"run"))
+    trial = json.loads((folder / "trial.json").read_text())
+    trial["budget"] |= {"steps": steps, "batch": 16}
     (folder / "trial.json").write_text(json.dumps(trial))
     return folder
 

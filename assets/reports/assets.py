@@ -22,6 +22,7 @@ from db.scores.sample_scores import list_dataset_metrics
     deps=[
         "agreement",
         "rating_threshold",
+        "selection_trial",
         "rating",
         "keypoint_label",
         *[depend_on_all_partitions(build_score_asset_name(name)) for name in SCORERS],

@@ -13,6 +13,7 @@ from assets.selection.places import count_places
 from assets.selection.vectors import embed_missing_texts
 from assets.sources.base import LineWriter
 from assets.thresholds.settings import KEPT_SHARES
+from assets.trial.sentences import advise_size
 from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
 from db.selection.candidates import Candidates, list_texts_without_vector, load_candidates
@@ -21,6 +22,7 @@ from db.selection.eligible import EligibleSamples, find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
 from db.selection.preview import Preview, compute_preview
 from db.selection.recipes import Recipe, SizeMissing
+from db.selection.trials import load_newest_trials
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.size_threshold import find_size_thresholds
 
@@ -70,7 +72,8 @@ def choose_samples(
     eligible = find_eligible_samples(connection, dataset, recipe, lock=lock)
     candidates = load_candidates(connection, eligible)
     if not recipe.has_size:
-        raise SizeMissing(_explain_shares(candidates, recipe, dataset.name))
+        advice = advise_size(load_newest_trials(connection, dataset.dataset_id))
+        raise SizeMissing(f"{_explain_shares(candidates, recipe, dataset.name)}; {advice}")
     return eligible, pick_samples(connection, candidates, recipe, encoder, tell)
 
 

@@ -24,7 +24,7 @@ _LAST_BYTES = 64 << 20
 
 
 class OwnTrainer:
-    """Has students trained outside: by a command, or by whoever puts results into the folders of runs.
+    """Has students trained outside: by a command, or by somebody who puts results into the folders of runs.
 
     command: called as COMMAND FOLDER, without a shell, for every run whose folder has no result; "" where results are
     handed in. folder: has the folders of all runs. limit_s: seconds after which a run is ended.

@@ -1,4 +1,4 @@
-"""What a trial needs before it trains: both parts of the dataset, the arms, and the trainer."""
+"""Prepares a trial: both parts of the dataset, the arms, and the trainer."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ LIMIT_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """What a trial tries. others: further selections of the dataset. shares: the curve, shares of the samples in the
-    order of the selection's recipe.
+    """A request for a trial of a selection.
 
+    others: further selections of the dataset. shares: the curve, shares of the samples by the selection's recipe.
     command: an own trainer, "" for the built-in student. results: the folder of its runs; without a command, results
     are handed in there. limit_s: seconds after which a run of the command is ended.
     """

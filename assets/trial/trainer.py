@@ -1,4 +1,4 @@
-"""What a trial asks of a trainer, the built-in student or an own one."""
+"""The protocol of trainers: the built-in student, or an own one."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +150,9 @@ def _build_trial(
         compared = {name: values[name] for name in names if name in values and name != reference}
         if reference in values and compared:
             for name, difference in compare_arms(values[reference], compared).items():
-                results[name] = replace(results[name], compared_with=reference, difference=difference)
+                shown = asdict(difference)
+                shown["difference"] = shown.pop("value")
+                results[name] = replace(results[name], compared_with=reference, **shown)
     random = values.get(RANDOM)
     digests = [arm.rows_sha256.hex() for arm in trained]
     return Trial(

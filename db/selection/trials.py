@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,22 +12,20 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
 from db.schema import selection, selection_trial, trial_arm, trial_run
-from metrics_core.trial import ArmDifference
-
-_DIFFERENCE = ("low", "high", "p", "conclusion", "n_more_videos")
 
 
 @dataclass(frozen=True)
 class ArmResult:
-    """What the students of one arm of a trial reached.
+    """The result of one arm of a trial: what its students reached.
 
     n: number of training rows. status: "ok", or why there is no value, with the reason. share: the share of the
     captions, for an arm of the curve. value: the mean of the deciding measure over seeds and test videos; measures: the
-    means of all measures. seconds: for all seeds. difference: by how much the arm `compared_with` is above this one;
-    None without a value, and for the arm that others are compared with.
+    means of all measures. seconds: for all seeds. difference: by how much the arm `compared_with` is above this one,
+    with its 95 % interval, corrected p-value and conclusion, and the number of test videos that an open one lacks; None
+    without a value, and for the arm that others are compared with.
     """
 
-    name: str
+    arm: str
     n: int
     rows_sha256: bytes
     status: str = "ok"
@@ -37,7 +35,12 @@ class ArmResult:
     measures: Mapping[str, float] = field(default_factory=dict)
     seconds: float | None = None
     compared_with: str | None = None
-    difference: ArmDifference | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    conclusion: str | None = None
+    n_more_videos: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Trial:
 
 
 class TrainedRun(NamedTuple):
-    """What one trained model reached. status: "ok", or why there are no values, with the reason.
+    """The result of one trained model. status: "ok", or why there are no values, with the reason.
 
     measure: the name of the deciding measure; test_values: its value for every test video in order, or only one for all
     of them. measures: the means of all measures.
@@ -122,20 +125,27 @@ def store_trial(connection: Connection, trial: Trial) -> int:
         ).returning(selection_trial.c.trial_id)
     ).scalar_one()
     connection.execute(sa.delete(trial_arm).where(trial_arm.c.trial_id == trial_id))
-    rows = [{"trial_id": trial_id, "place": place, **_build_row(arm)} for place, arm in enumerate(trial.arms)]
+    rows = [{"trial_id": trial_id, "place": place, **asdict(arm)} for place, arm in enumerate(trial.arms)]
     connection.execute(sa.insert(trial_arm), rows)
     return int(trial_id)
 
 
-def load_trials(
-    connection: Connection, *, dataset_id: int | None = None, selection_id: int | None = None
-) -> list[Trial]:
-    """Load the stored trials of a dataset's selections, or of one selection, the newest first."""
-    query = sa.select(selection_trial, selection.c.dataset_name).join(selection)
-    if dataset_id is not None:
-        query = query.where(selection.c.dataset_id == dataset_id)
-    if selection_id is not None:
-        query = query.where(selection.c.selection_id == selection_id)
+def load_trials(connection: Connection, selection_id: int) -> list[Trial]:
+    """Load the stored trials of a selection, the newest first."""
+    return _load_trials(connection, selection.c.selection_id == selection_id)
+
+
+def load_newest_trials(connection: Connection, dataset_id: int) -> tuple[Trial, ...]:
+    """Load the newest trial of every selection of a dataset that has one, the newest first."""
+    trials = _load_trials(connection, selection.c.dataset_id == dataset_id)
+    newest: dict[int, Trial] = {}
+    for trial in trials:
+        newest.setdefault(trial.selection_id, trial)
+    return tuple(newest.values())
+
+
+def _load_trials(connection: Connection, condition: sa.ColumnElement[bool]) -> list[Trial]:
+    query = sa.select(selection_trial, selection.c.dataset_name).join(selection).where(condition)
     order = (selection_trial.c.tried_at.desc(), selection_trial.c.trial_id.desc())
     return [_load_trial(connection, row) for row in connection.execute(query.order_by(*order)).mappings()]
 
@@ -144,21 +154,11 @@ def _load_trial(connection: Connection, row: RowMapping) -> Trial:
     query = sa.select(trial_arm).where(trial_arm.c.trial_id == row["trial_id"]).order_by(trial_arm.c.place)
     fields = {name: row[name] for name in Trial.__dataclass_fields__ if name in row}
     digests = {name: bytes(row[name]) for name in ("trial_sha256", "test_sha256")}
-    arms = tuple(_build_arm(arm) for arm in connection.execute(query).mappings())
-    return Trial(**{**fields, **digests, "dataset": row["dataset_name"], "arms": arms})
-
-
-def _build_row(arm: ArmResult) -> dict[str, Any]:
-    fields = {name: getattr(arm, name) for name in ArmResult.__dataclass_fields__ if name not in ("name", "difference")}
-    parts = {name: None if arm.difference is None else getattr(arm.difference, name) for name in _DIFFERENCE}
-    return {"arm": arm.name, **fields, **parts, "difference": None if arm.difference is None else arm.difference.value}
-
-
-def _build_arm(row: RowMapping) -> ArmResult:
-    fields = {name: row[name] for name in ArmResult.__dataclass_fields__ if name in row and name != "difference"}
-    difference = None
-    if row["difference"] is not None:
-        difference = ArmDifference(row["difference"], *[row[name] for name in _DIFFERENCE])
-    return ArmResult(
-        **{**fields, "name": row["arm"], "rows_sha256": bytes(row["rows_sha256"]), "difference": difference}
+    arms = tuple(
+        ArmResult(
+            **{name: arm[name] for name in ArmResult.__dataclass_fields__ if name != "rows_sha256"},
+            rows_sha256=bytes(arm["rows_sha256"]),
+        )
+        for arm in connection.execute(query).mappings()
     )
+    return Trial(**{**fields, **digests, "dataset": row["dataset_name"], "arms": arms})

@@ -14,7 +14,7 @@ from assets.trial.sentences import explain_curve, explain_trial
 from assets.trial.vectors import build_trial_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from db.selection.trials import ArmResult, Trial
-from metrics_core.trial import ArmDifference, is_test_video
+from metrics_core.trial import is_test_video
 from metrics_core.trial.comparison import Conclusion
 
 N = 300
@@ -137,8 +137,10 @@ def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Tr
     arms = [ArmResult("selection 3", 200, b"", value=0.5)]
     for name, (value, low, high, conclusion, more) in given.items():
         if name != "noise":
-            difference = ArmDifference(value, low, high, 0.01, conclusion, more)
-            arms.append(ArmResult(name, 200, b"", value=0.4, compared_with="selection 3", difference=difference))
+            arm = ArmResult(
+                name, 200, b"", value=0.4, compared_with="selection 3", difference=value, low=low, high=high
+            )
+            arms.append(replace(arm, conclusion=conclusion, n_more_videos=more))
     return Trial(
         selection_id=3,
         dataset="clips",
@@ -168,11 +170,11 @@ def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
         words=(0.06, 0.01, 0.11, "open", 0),
     )
     assert explain_trial(trial) == [
-        "selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
-        "selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
-        "selection 3 and length (200 rows): no difference above 0.025.",
-        "selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
-        "selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
+        "Selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
+        "Selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
+        "Selection 3 and length (200 rows): no difference above 0.025.",
+        "Selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
+        "Selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
         "Measured: mean reciprocal rank of 100 held-out videos (chance 0.050), 5 seeds, 95 % intervals over seeds and "
         "videos.",
         "Differences below 0.040 would probably not be seen.",
@@ -208,13 +210,14 @@ def test_the_curve_says_which_share_trained_best() -> None:
             b"",
             share=share,
             value=value,
-            difference=conclusion and ArmDifference(0.1, 0.0, 0.2, 0.01, conclusion),
+            difference=None if conclusion is None else 0.1,
+            conclusion=conclusion,
         )
         for share, value, conclusion in given
     ]
     failed = ArmResult("share 0.25", 10, b"", "too_few_rows", "10 training rows", share=0.25)
     both = replace(trial, arms=(*trial.arms[:2], *arms, failed, *trial.arms[2:]))
     assert explain_curve(both) == [
-        "Of the shares tried, 0.5 trained best, at 0.400: better than 0.0625 and 0.125; open against 1."
+        "Of the shares tried, 0.5 trained best, at 0.400: better than 0.0625 and 0.125, open against 1."
     ]
     assert "Of the shares tried, 0.5 trained best" in explain_trial(both)[1]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from orchestration.installation import get_installation
+from orchestration.runs import run_job
 from tests.assets.manifests import write_lines
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
@@ -59,7 +60,7 @@ def build_caption(key: str, video: str, role: str, text: str) -> dict[str, Any]:
 @pytest.mark.usefixtures("proved")
 def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
     found = json.loads(run_successfully("prove", "1", *CURVE, "--json").stdout)
-    arms = {arm["name"]: arm for arm in found["arms"]}
+    arms = {arm["arm"]: arm for arm in found["arms"]}
     assert (found["dataset"], found["video_side"], found["n_seeds"]) == ("clips", "references", 5)
     assert found["n_train_videos"] + found["n_test_videos"] == N_VIDEOS
     assert 40 < found["n_test_videos"] < 80
@@ -68,16 +69,16 @@ def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
     assert list(arms) == ["selection 1", "random", "all", *simple, *shares, "planted noise", "copy"]
     assert arms["selection 1"]["n"] == arms["random"]["n"] == arms["planted noise"]["n"]
     for name in ("random", "all"):
-        assert arms[name]["difference"]["conclusion"] == "better", name
-        assert arms[name]["difference"]["low"] > 0
-    assert arms["copy"]["difference"]["conclusion"] not in ("better", "worse")
-    assert arms["planted noise"]["difference"]["value"] > 0
-    assert found["sentences"][0].startswith("selection 1 trains better than random (")
+        assert arms[name]["conclusion"] == "better", name
+        assert arms[name]["low"] > 0
+    assert arms["copy"]["conclusion"] not in ("better", "worse")
+    assert arms["planted noise"]["difference"] > 0
+    assert found["sentences"][0].startswith("Selection 1 trains better than random (")
     assert any("your model may differ" in sentence for sentence in found["sentences"])
     best = max(shares, key=lambda name: arms[name]["value"])
     assert {arms[name]["compared_with"] for name in shares if name != best} == {best}
     assert (arms[best]["difference"], best) == (None, "share 0.5")
-    assert arms["share 1"]["difference"]["conclusion"] == "better"
+    assert arms["share 1"]["conclusion"] == "better"
     # All captions have a value: the same rows, which are trained once.
     assert arms["share 1"]["rows_sha256"] == arms["all"]["rows_sha256"]
     assert any(sentence.startswith("Of the shares tried, 0.5 trained best, at ") for sentence in found["sentences"])
@@ -99,6 +100,16 @@ def test_a_trial_again_trains_only_what_is_new() -> None:
     more, further = load()
     assert set(runs) < set(more)
     assert further == [*trials, (trials[-1][0] + 1, 6)] or further[-1][1] == 6
+
+
+@pytest.mark.usefixtures("proved")
+def test_the_asset_tries_a_selection_with_what_is_stored() -> None:
+    config = {"ops": {"selection_trial": {"config": {"selection": 1, "curve": [0.5]}}}}
+    (found,) = run_job(get_installation(), "trial_job", "clips", config).asset_materializations_for_node(
+        "selection_trial"
+    )
+    assert found.metadata["selection"].value == 1
+    assert "Selection 1 trains better than random" in str(found.metadata["conclusions"].value)
 
 
 TRAINER = """
@@ -127,7 +138,7 @@ def test_an_own_trainer_is_killed_resumed_and_handed_in_with_the_same_verdict(tm
     (tmp_path / "killed").unlink()
     (tmp_path / "broken").touch()
     broken = json.loads(run_successfully("prove", "1", *command, "--json").stdout)
-    assert {arm["name"] for arm in broken["arms"] if arm["status"] != "ok"} == {"length"}
+    assert {arm["arm"] for arm in broken["arms"] if arm["status"] != "ok"} == {"length"}
     assert any("exit code 3: look at " in sentence for sentence in broken["sentences"])
     (tmp_path / "broken").unlink()
     whole = json.loads(run_successfully("prove", "1", *command, "--json").stdout)
@@ -163,6 +174,8 @@ def test_a_dataset_with_few_videos_or_dropped_is_refused(tmp_path: Path) -> None
         "select", "--dataset", "small", "--by", "words_in_common", "--keep", "0.5", "--ties", "random"
     )
     number = shown.stdout.split()[1].rstrip(":")
+    (found,) = run_job(get_installation(), "trial_job", "small", {}).asset_materializations_for_node("selection_trial")
+    assert "a trial needs 50" in str(found.metadata["why none"].value)
     refused = run_command("prove", number)
     assert refused.returncode == 1
     assert "a trial needs 50" in refused.stderr
