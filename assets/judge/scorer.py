@@ -86,8 +86,7 @@ class JudgeScorer:
         """
         if self.answers is None:
             return Outcome(None, "no_model", "there is no judge: set REELSIEVE_JUDGE_MODEL to a vision model")
-        # Samples that are in no database are asked about because somebody named them.
-        if not sample.inputs.get(DRAW.name, True):
+        if not sample[DRAW]:
             return Outcome(None, NOT_DRAWN, NOT_DRAWN_REASON)
         if sample[VIDEO].status == "text_only":
             return Outcome(None, "no_video", "the video has no file for the judge to look at")

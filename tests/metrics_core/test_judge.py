@@ -83,7 +83,7 @@ def test_probabilities_make_the_value_an_expectation() -> None:
     assert found.value == pytest.approx(0.65)
 
 
-@pytest.mark.parametrize("status", [400, 403, 422])
+@pytest.mark.parametrize("status", [400, 403, 422, 500])
 def test_a_server_that_refuses_probabilities_is_asked_without_once(status: int) -> None:
     def script(n: int, body: dict[str, Any]) -> Answer:
         if "logprobs" in body or "top_logprobs" in body:

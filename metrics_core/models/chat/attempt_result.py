@@ -109,10 +109,13 @@ def _classify_error(answer: HttpAnswer) -> AttemptResult:
     reason = explain_error(answer)
     if code == "content_filter":
         return AttemptResult("refused", reason)
-    # llama.cpp's Python server answers 500 to a form of answer that it does not know.
-    is_not_understood = answer.status in _NOT_UNDERSTOOD or (answer.status == 500 and is_about_json_mode(complaint))
-    # Hosted models that think give no probabilities, and answer as to somebody without the right to them.
-    is_not_understood |= answer.status == 403 and is_about_logprobs(complaint)
+    # llama.cpp's Python server answers 500 to a form of answer that it does not know, and to a wish for probabilities
+    # that it was not started for. Hosted models that think have none, and answer as to somebody without the right.
+    is_not_understood = (
+        answer.status in _NOT_UNDERSTOOD
+        or (answer.status == 500 and is_about_json_mode(complaint))
+        or (answer.status in {403, 500} and is_about_logprobs(complaint))
+    )
     if is_retried_status(answer.status) and not is_not_understood:
         return AttemptResult("unreachable", reason)
     remedy = _REMEDIES.get(answer.status, "")
