@@ -46,17 +46,13 @@ def score_shard(
     """Score the pending samples of a shard in batches, and store the results; return the scorer's id and the numbers of
     pending samples and written rows. Every batch is one transaction. Raises MissingEvidence for a batch that lacks
     evidence, before any of its rows is written. progress: takes (samples done, all pending samples) after every batch.
+    Samples that no draw has reached come first, all at once.
 
     The scorer is stored if it is new. After every batch `update_active_scorer` decides whether it becomes its metric's
     active one; until then the numbers of the previous scorer are shown.
     """
     scorer_id = store_scorer(engine, scorer)
-    written = 0
-    if is_drawable(scorer):
-        written = store_undrawn_scores(
-            engine, scorer_id, dataset, shard, run_id, metric=scorer.metric, inputs=scorer.inputs
-        )
-        update_active_scorer(engine, scorer_id, [dataset])
+    written = _store_undrawn_scores(engine, scorer, scorer_id, dataset, shard, run_id)
     pending = list_samples_to_score(engine, scorer, dataset, shard)
     n_pending, done = len(pending) + written, written
     for ids in split_ids(pending, BATCH_SIZE):
@@ -74,6 +70,18 @@ def score_shard(
         # The settings may have gone back to a scorer that was retired after it had scored everything.
         update_active_scorer(engine, scorer_id, [dataset])
     return ShardScores(scorer_id, n_pending, written)
+
+
+def _store_undrawn_scores(
+    engine: Engine, scorer: Scorer, scorer_id: int, dataset: Dataset, shard: int, run_id: str
+) -> int:
+    """Store the status of the samples that the scorer is not asked about; return their number."""
+    if not is_drawable(scorer):
+        return 0
+    n = store_undrawn_scores(engine, scorer_id, dataset, shard, run_id, metric=scorer.metric, inputs=scorer.inputs)
+    if n:
+        update_active_scorer(engine, scorer_id, [dataset])
+    return n
 
 
 def score_without_database(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:
