@@ -16,7 +16,8 @@ HIGHEST_SCORE = 100
 MAX_SPANS = 5
 # A list that is a little too long is shortened in place of being asked for again.
 _MOST_LISTED = 20
-# Five spans with their reasons, a sentence and a number take some 250 tokens.
+# Five spans with their reasons, a sentence and a number take some 250 tokens. With the probabilities of 20 tokens for
+# every one, an answer of this length stays below the 1 MiB that the client reads.
 MAX_TOKENS = 400
 
 SYSTEM = (
