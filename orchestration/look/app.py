@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 
 from assets.agreement.questions import DrawCache
 from assets.datasets import require_dataset
+from assets.reports.marked_text import split_sample_text
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
 from assets.selection.select import make_selection, preview_selection
@@ -258,6 +259,7 @@ class LookPages:
             view=view,
             row=row,
             scores=scores,
+            pieces=split_sample_text(row, [score["explanation"].marks for score in scores]),
             made_here=self.scorers.keys(),
             simple=SIMPLE_SCORES,
             most_rows=MOST_ROWS,
