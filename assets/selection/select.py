@@ -36,7 +36,7 @@ def make_selection(
     SelectionError, SizeMissing for a recipe without a size, FilterError for a condition that is not allowed, and the
     errors of the encoder.
     """
-    encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
+    encoder = embed_recipe_texts(engine, dataset, recipe, make_encoder, tell) if recipe.has_size else None
     with engine.begin() as connection:
         return freeze_selection(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=True))
 
@@ -48,7 +48,7 @@ def preview_selection(
     nothing, but stores missing vectors of texts if the recipe compares texts. make_encoder, tell: as in
     `make_selection`.
     """
-    encoder = _embed_texts(engine, dataset, recipe, make_encoder, tell)
+    encoder = embed_recipe_texts(engine, dataset, recipe, make_encoder, tell) if recipe.has_size else None
     with engine.begin() as connection:
         return compute_preview(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=False))
 
@@ -74,11 +74,13 @@ def choose_samples(
     return eligible, pick_samples(connection, candidates, recipe, encoder, tell)
 
 
-def _embed_texts(
+def embed_recipe_texts(
     engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> TextEncoder | None:
-    """Store the vectors that a recipe lacks, and return their encoder; None where no vectors are compared."""
-    if not (recipe.needs_vectors and recipe.has_size):
+    """Store the vectors of texts that a recipe compares and that are missing, and return their encoder; None where no
+    texts are compared. make_encoder, tell, errors: as in `make_selection`.
+    """
+    if not recipe.needs_vectors:
         return None
     encoder = make_encoder()
     with engine.begin() as connection:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestration.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
+    from assets.promise.state import PromiseState
     from db.selection.freeze import Selection, SelectionSummary
     from db.selection.preview import Preview
     from db.selection.recipes import Recipe
@@ -54,6 +55,26 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
         "of the random mean"
     )
     print_rows(metrics, empty="no metric")
+
+
+def print_promise(state: PromiseState, chosen: Selection | None, *, as_json: bool) -> None:
+    """Print as JSON or for people how far the sets of a promise are confirmed, and the selection that was frozen; None
+    where no set is confirmed, which the error message says then.
+    """
+    from assets.promise.sentences import explain_need, explain_promise, list_set_rows
+
+    rows, attempt = list_set_rows(state), state.attempt
+    if as_json:
+        frozen = {} if chosen is None else {"selection_id": chosen.selection_id, "n": chosen.n}
+        print_json({**frozen, "promise_id": attempt.promise_id, "attempt": attempt.attempt, "sets": rows})
+        return
+    if chosen is not None:
+        console.print(explain_promise(state), markup=False, soft_wrap=True)
+    further = f", one of {attempt.attempt} attempts on these answers" if attempt.attempt > 1 else ""
+    console.print(f"promise {attempt.promise_id}{further}; its sets, strictest first:", markup=False)
+    print_rows(rows, empty="no set")
+    if chosen is not None and state.n_confirmed < len(state.states):
+        console.print(explain_need(state, state.n_confirmed), markup=False, soft_wrap=True)
 
 
 def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Iterator[str]:
