@@ -52,6 +52,18 @@ def explain_need(state: PromiseState, place: int) -> str:
     return f"{need}: {_name_command(state)}"
 
 
+def explain_countdown(state: PromiseState) -> str:
+    """Return a sentence for raters: how many more answers a promise needs now. It shows no answer and no share."""
+    name = f"promise {state.attempt.promise_id}"
+    if state.n_confirmed == len(state.states):
+        return f"{name} needs no more answers"
+    needed = state.count_needed(state.n_confirmed)
+    if needed.least is None:
+        return f"{name} is decided: no further answers can change it"
+    n_more = needed.least if needed.likely is None else needed.likely
+    return f"{format_count(n_more, 'more answer')} for {name}, as things are"
+
+
 def list_set_rows(state: PromiseState) -> list[dict[str, Any]]:
     """List all sets of a promise as dicts by column, for a table or JSON: share, samples, answers that count, errors
     among them, the upper bound, what is allowed, whether the set is confirmed, and the answers it probably needs.

@@ -18,7 +18,7 @@ _PROMISE = re.compile(r"\s*errors\s*<=\s*([0-9]*\.?[0-9]+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class PromiseTerms:
-    """What is promised: at most the share `limit` of a selection's samples are errors, with this `confidence`, both in
+    """A promise: at most the share `limit` of a selection's samples are errors, with this `confidence`, both in
     (0, 1). A sample is an error if its answer is below `error_below`: the mean of the first `n_raters` ratings of it
     for `aspect`, or the judge's score where aspect is None. shares: of the recipe's order, rising, which are tried from
     the first on. seed: of the permanent random numbers by which samples are asked.

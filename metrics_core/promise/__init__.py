@@ -5,6 +5,11 @@ from __future__ import annotations
 from metrics_core.promise.means import MeanEstimate, count_further_answers, estimate_mean
 from metrics_core.promise.sequence import Prior, compute_error_bounds, compute_least_log_evidence, count_allowed_errors
 from metrics_core.promise.walk import (
+    DEFAULT_SHARES,
+    RIGHT,
+    UNANSWERED,
+    WRONG,
+    NeededAnswers,
     SetState,
     collect_set_answers,
     compute_attempt_level,
@@ -13,7 +18,12 @@ from metrics_core.promise.walk import (
 )
 
 __all__ = [
+    "DEFAULT_SHARES",
+    "RIGHT",
+    "UNANSWERED",
+    "WRONG",
     "MeanEstimate",
+    "NeededAnswers",
     "Prior",
     "SetState",
     "collect_set_answers",

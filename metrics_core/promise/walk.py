@@ -22,6 +22,8 @@ from metrics_core.promise.sequence import (
     count_allowed_errors,
 )
 
+DEFAULT_SHARES = (0.06, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
+"""Shares of an order that a walk tries, strictest first; `benchmarks.promise_worlds` compares them with other lists."""
 RIGHT, WRONG, UNANSWERED = 0, 1, -1
 """The answers about a candidate, as `collect_set_answers` takes them."""
 # So many numbers of answers are tried to find the least that suffices.
@@ -70,7 +72,7 @@ def compute_attempt_level(level: float, attempt: int) -> float:
 def collect_set_answers(
     draws: npt.ArrayLike, answers: npt.ArrayLike, set_places: npt.ArrayLike, n_sets: int
 ) -> list[BoolArray]:
-    """Return for each of n_sets nested sets whether its answers are errors, in the order of the draw, up to the first
+    """Return for all n_sets nested sets whether their answers are errors, in the order of the draw, up to the first
     member without an answer. Answers of members after that do not count for this set. draws: (n,), random numbers of
     the candidates, the lowest asked first. answers: (n,), RIGHT (0), WRONG (1) or UNANSWERED (-1). set_places: (n,),
     the strictest set that holds a candidate, from 0; n_sets if none does.
