@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema import promise
+from db.schema import promise, selection
 from db.selection.recipes import SelectionError
 from db.server.arrays import read_arrays
 
@@ -129,3 +129,17 @@ def require_attempt(connection: Connection, dataset: Dataset, promise_id: int) -
             f"{dataset.name} has no promise {promise_id}: reelsieve select --promise makes one, and prints its number"
         )
     return row
+
+
+def find_promised_selection(connection: Connection, dataset: Dataset) -> sa.RowMapping | None:
+    """Return the row of the newest selection of a dataset that has a promise; None if none has."""
+    promised = selection.c.dataset_id == dataset.dataset_id, selection.c.promise.is_not(None)
+    query = sa.select(selection).where(*promised).order_by(selection.c.selection_id.desc()).limit(1)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def list_selected_ids(connection: Connection, selection_id: int) -> npt.NDArray[np.int64]:
+    """List the ids of the samples that a selection was made from, as an array (n,) in no order."""
+    query = "SELECT sample_id FROM selection_item WHERE selection_id = :selection_id"
+    (ids,) = read_arrays(connection, {"sample_id": "i8"}, query, {"selection_id": selection_id})
+    return ids

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.promise.select import PromisedSelection, PromiseUnconfirmed, load_promise_state, make_promised_selection
 from assets.promise.sentences import explain_promise, list_set_rows
 from assets.promise.terms import PromiseTerms, parse_promise_limit
+from assets.promise.watch import watch_promise
 from assets.scores.registry import METRIC_INPUTS
 from assets.selection.passport import make_passport
 from assets.selection.select import make_selection
@@ -25,7 +26,7 @@ from db.selection.exports import find_frozen_selection
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.protocols import TextEncoder
 from tests.conftest import Template, filled_template
-from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, set_scores, write_fresh
+from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, register, set_scores, write_fresh
 
 N = 240
 TEXT = "a dog runs"
@@ -257,7 +258,7 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 2)), RECIPE, "--shares 0.5,2: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", confidence=1), RECIPE, "--confidence is 1: give a chance"),
         (PromiseTerms(0.1, float("nan"), "overall"), RECIPE, "--error-below is no number"),
-        (TERMS, Recipe(by={"vcs": 1.0}, kind="qa"), "no sample|people rate captions only"),
+        (TERMS, Recipe(by={"vcs": 1.0}, kind="qa"), r"no sample|people rate captions only"),
     ],
 )
 def test_terms_that_promise_nothing_are_refused(
@@ -288,3 +289,53 @@ def test_a_metric_that_ranks_at_random_is_refused_or_holds(engine: Engine, clips
             continue
         broken += len(wrong & set(ranked[:n])) > 0.1 * n
     assert broken <= 3
+
+
+def test_later_captions_are_watched(engine: Engine, clips: Dataset) -> None:
+    assert watch_promise(engine, clips) is None
+    terms = PromiseTerms(0.1, 3, "overall", shares=(0.25,))
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    made = select(engine, clips, terms)
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert (watched.is_kept, watched.state) == (True, None)
+    assert watched.explain() == "Nothing is watched for selection 1: no caption came later that its rule would take."
+    video = add_video(engine, clips, "new")
+    later = [add_sample(engine, clips, video, f"new_{k}", TEXT, system="s0") for k in range(60)]
+    # The last ten are below the cutoff: nobody asks about them.
+    values = {
+        sample_id: made.selection.cutoff + (0.01 if place < 50 else -0.01) for place, sample_id in enumerate(later)
+    }
+    write_fresh(engine, register(engine), [ok(sample_id, value) for sample_id, value in values.items()])
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert watched.state is not None
+    assert (watched.is_kept, watched.state.size, watched.state.n_asked, watched.state.bound) == (False, 50, 0, 50)
+    assert "would take 50 later captions: at most 50 are errors, where 5 are allowed (none is" in watched.explain()
+    drawn = [sample_id for sample_id in draw_order(engine, clips) if sample_id in set(later[:50])]
+    rate(engine, clips, {sample_id: 1 if place == 0 else 5 for place, sample_id in enumerate(drawn[:45])})
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert watched.state is not None
+    assert (watched.is_kept, watched.state.n_asked, watched.state.n_wrong) == (True, 45, 1)
+
+
+def test_a_rule_that_compares_samples_is_not_watched(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    select(engine, clips, TERMS, Recipe(by={"vcs": 1.0}, per="system"))
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert watched.is_kept
+    assert "strata, near-duplicates or a draw decide what its rule takes" in watched.explain()
+
+
+def test_another_judge_does_not_answer_for_the_first(engine: Engine, clips: Dataset) -> None:
+    judged = [ok(sample_id, 0.9) for sample_id in draw_order(engine, clips)]
+    write_fresh(engine, activate(engine, "judge"), judged, METRIC_INPUTS["vcs"])
+    made = select(engine, clips, PromiseTerms(0.1, 0.5, shares=(0.25, 1.0)))
+    activate(engine, "judge", "2")
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert "the judge is another one by now" in watched.explain()
+    with pytest.raises(SelectionError, match="an order of captions that has changed since"):
+        load_promise_state(engine, clips, made.state.attempt.promise_id, no_encoder, never)
