@@ -24,7 +24,7 @@ _RATINGS = (
 )
 _SELECTIONS = (
     "SELECT selection_id, dataset_name AS dataset, n, n_eligible, cutoff, n_tied, n_tied_left, score_hash, "
-    "created_at, spec FROM selection ORDER BY selection_id"
+    "created_at, spec, promise FROM selection ORDER BY selection_id"
 )
 _ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
 
@@ -61,7 +61,8 @@ class Connection:
     @raise_reelsieve_errors
     def selections(self) -> Any:
         """Return a table with a row for every frozen selection, the oldest first: its number, dataset, sizes, threshold
-        (as `cutoff`), time, and recipe (as `spec`). Selections of dropped datasets are included.
+        (as `cutoff`), time, recipe (as `spec`), and what is promised about it (as `promise`). Selections of dropped
+        datasets are included.
         """
         return self.sql(_SELECTIONS)
 

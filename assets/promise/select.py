@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,10 +39,13 @@ class PromiseUnconfirmed(SelectionError):
 
 @dataclass(frozen=True, slots=True)
 class PromisedSelection:
-    """A frozen selection that keeps a promise, with the state of all sets of its order."""
+    """A frozen selection that keeps a promise, with the state of all sets of its order. promise: what is promised, as
+    column `promise` of table `selection` has it.
+    """
 
     selection: Selection
     state: PromiseState
+    promise: Mapping[str, Any]
 
 
 def make_promised_selection(
@@ -57,10 +61,8 @@ def make_promised_selection(
     with engine.begin() as connection:
         state = _load_state(connection, dataset, recipe, terms, encoder, tell, promise_id=None)
         if state.n_confirmed:
-            chosen = _freeze(connection, dataset, recipe, state)
-    if not state.n_confirmed:
-        raise PromiseUnconfirmed(state)
-    return PromisedSelection(chosen, state)
+            return _freeze(connection, dataset, recipe, state)
+    raise PromiseUnconfirmed(state)
 
 
 def load_promise_state(
@@ -105,12 +107,14 @@ def _load_state(
     return compute_promise_state(terms, sets, attempt, answers)
 
 
-def _freeze(connection: Connection, dataset: Dataset, recipe: Recipe, state: PromiseState) -> Selection:
+def _freeze(connection: Connection, dataset: Dataset, recipe: Recipe, state: PromiseState) -> PromisedSelection:
     """Freeze the largest confirmed set."""
     place = state.n_confirmed - 1
     sized = recipe.model_copy(update={"keep": state.sets.shares[place]})
     eligible = replace(state.sets.eligible, recipe=sized)
-    return freeze_selection(connection, eligible, state.sets.picked[place], _build_promise(connection, dataset, state))
+    promise = _build_promise(connection, dataset, state)
+    selection = freeze_selection(connection, eligible, state.sets.picked[place], promise)
+    return PromisedSelection(selection, state, promise)
 
 
 def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState) -> dict[str, Any]:

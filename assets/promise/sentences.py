@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from assets.promise.state import PromiseState
 from assets.reports.text import format_count
 
 
-def explain_promise(state: PromiseState) -> str:
-    """Return a sentence about the largest confirmed set: what is promised about it, and from how many answers. At least
-    one set must be confirmed.
+def explain_promise(promise: Mapping[str, Any], n: int) -> str:
+    """Return a sentence about a selection of n rows: what is promised about it, and from how many answers. promise:
+    column `promise` of its row in table `selection`.
     """
-    terms, confirmed = state.terms, state.states[state.n_confirmed - 1]
     return (
-        f"promised with confidence {terms.confidence:g}: at most {confirmed.bound:,} of {confirmed.size:,} are errors "
-        f"({confirmed.n_allowed:,} would be {terms.limit:g}); {confirmed.n_wrong} of {confirmed.n_asked} asked are "
-        f"errors, which is {terms.explain_error()}"
+        f"promised with confidence {promise['confidence']:g}: at most {promise['upper_bound']:,} of {n:,} are errors "
+        f"({promise['n_allowed']:,} would be {promise['errors_at_most']:g}); {promise['n_wrong']} of "
+        f"{promise['n_asked']} asked are errors, which is {promise['error']}"
     )
 
 

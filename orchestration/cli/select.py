@@ -146,7 +146,7 @@ def _select_with_promise(
     path = export_selection(installation.engine, selection_id, export, tell=tell).path if export else None
     if not as_json:
         print_selection(installation, made.selection, rule, dataset.name, path, as_json=False)
-    print_promise(made.state, made.selection, as_json=as_json)
+    print_promise(made.state, made, as_json=as_json)
 
 
 @contextmanager

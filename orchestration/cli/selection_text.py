@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestration.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
+    from assets.promise.select import PromisedSelection
     from assets.promise.state import PromiseState
     from db.selection.freeze import Selection, SelectionSummary
     from db.selection.preview import Preview
@@ -57,7 +58,7 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
     print_rows(metrics, empty="no metric")
 
 
-def print_promise(state: PromiseState, chosen: Selection | None, *, as_json: bool) -> None:
+def print_promise(state: PromiseState, made: PromisedSelection | None, *, as_json: bool) -> None:
     """Print as JSON or for people how far the sets of a promise are confirmed, and the selection that was frozen; None
     where no set is confirmed, which the error message says then.
     """
@@ -65,15 +66,15 @@ def print_promise(state: PromiseState, chosen: Selection | None, *, as_json: boo
 
     rows, attempt = list_set_rows(state), state.attempt
     if as_json:
-        frozen = {} if chosen is None else {"selection_id": chosen.selection_id, "n": chosen.n}
+        frozen = {} if made is None else {"selection_id": made.selection.selection_id, "n": made.selection.n}
         print_json({**frozen, "promise_id": attempt.promise_id, "attempt": attempt.attempt, "sets": rows})
         return
-    if chosen is not None:
-        console.print(explain_promise(state), markup=False, soft_wrap=True)
+    if made is not None:
+        console.print(explain_promise(made.promise, made.selection.n), markup=False, soft_wrap=True)
     further = f", one of {attempt.attempt} attempts on these answers" if attempt.attempt > 1 else ""
     console.print(f"promise {attempt.promise_id}{further}; its sets, strictest first:", markup=False)
     print_rows(rows, empty="no set")
-    if chosen is not None and state.n_confirmed < len(state.states):
+    if made is not None and state.n_confirmed < len(state.states):
         console.print(explain_need(state, state.n_confirmed), markup=False, soft_wrap=True)
 
 

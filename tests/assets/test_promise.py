@@ -117,7 +117,7 @@ def test_the_largest_confirmed_set_is_frozen_with_its_promise(engine: Engine, cl
     }
     assert {name: promised[name] for name in expected} == expected
     assert re.fullmatch("[0-9a-f]{64}", promised["order_sha256"])
-    assert "at most 0 of 120 are errors (12 would be 0.1); 0 of 120 asked are errors" in explain_promise(made.state)
+    assert "at most 0 of 120 are errors (12 would be 0.1); 0 of 120 asked are errors" in explain_promise(promised, 120)
 
 
 def test_the_same_recipe_with_a_size_makes_the_same_rows_without_a_promise(engine: Engine, clips: Dataset) -> None:

@@ -14,7 +14,8 @@ from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
-PROMISE = (*("select", "--dataset", "clips", "--by", "n_characters", "--ties", "random", "--shares", "0.5,1"), "--promise")
+SELECT = ("select", "--dataset", "clips", "--by", "n_characters")
+PROMISE = (*SELECT, "--ties", "random", "--shares", "0.5,1", "--promise")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,8 @@ def test_from_a_refusal_to_a_passport(tmp_path: Path) -> None:
     passport = json.loads(next(tmp_path.glob("best*passport*")).read_text())
     assert passport["selection"]["promise"]["n_asked"] == 60
     assert passport["selection"]["promise"]["error"] == "a rating of overall below 3"
+    shown_again = run_successfully("selections", "show", str(passport["selection"]["selection_id"])).stdout
+    assert "# promised with confidence 0.95: at most 0 of 60 are errors (18 would be 0.3); 0 of 60 asked" in shown_again
     again = json.loads(run_successfully(*PROMISE, *options, "--json").stdout)
     assert (again["n"], again["attempt"], again["promise_id"]) == (60, 1, 1)
 
@@ -95,7 +98,7 @@ def test_a_mistake_is_named_in_one_sentence(options: list[str], code: int, sente
 
 @pytest.mark.usefixtures("clips")
 def test_options_of_a_promise_need_one() -> None:
-    done = run_command("select", "--dataset", "clips", "--by", "n_characters", "--keep", "0.5", "--by-people", "overall")
+    done = run_command(*SELECT, "--keep", "0.5", "--by-people", "overall")
     assert done.returncode == 2
     assert "--by-people: only for a promise, give --promise 'errors <= 0.05' too" in " ".join(done.stderr.split())
 
