@@ -21,6 +21,7 @@ from orchestration.jobs import (
     prune_job,
     scoring_job,
     subset_job,
+    trial_job,
 )
 from orchestration.schedules import prune_weekly, score_missing
 from orchestration.sensors.conclusions import conclusions
@@ -55,7 +56,7 @@ def build_dataset_definitions() -> dg.Definitions:
     return dg.Definitions.merge(
         add_catalogue_metadata(dg.load_definitions_from_package_module(assets), get_settings().owners),
         dg.Definitions(
-            jobs=[ingest_job, scoring_job, facts_job, calibration_job, dataset_job, subset_job],
+            jobs=[ingest_job, scoring_job, facts_job, calibration_job, dataset_job, subset_job, trial_job],
             schedules=[score_missing],
             sensors=[inbox, conclusions],
         ),

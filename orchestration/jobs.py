@@ -1,5 +1,5 @@
-"""Dagster's jobs: ingest a dataset, score shards, draw conclusions of a dataset, freeze a subset, prune Dagster's
-tables.
+"""Dagster's jobs: ingest a dataset, score shards, draw conclusions of a dataset, freeze a subset, try it, prune
+Dagster's tables.
 """
 
 from datetime import datetime, timedelta, timezone
@@ -56,6 +56,12 @@ subset_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(SUBSET_ASSET),
     executor_def=dg.in_process_executor,
     description="Freeze the samples that the configured recipe selects from a dataset, and write them as Parquet.",
+)
+trial_job = dg.define_asset_job(
+    "trial_job",
+    selection=dg.AssetSelection.assets("selection_trial"),
+    executor_def=dg.in_process_executor,
+    description="Train small students on a selection and on other captions, and compare them on held-out videos.",
 )
 
 

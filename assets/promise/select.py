@@ -17,7 +17,7 @@ from assets.promise.state import (
     load_promise_sets,
 )
 from assets.promise.terms import PromiseTerms, check_terms, parse_record
-from assets.selection.select import MakeEncoder, embed_recipe_texts
+from assets.selection.select import MakeEncoder, embed_for_recipe
 from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
 from db.selection.eligible import find_eligible_samples
@@ -57,7 +57,7 @@ def make_promised_selection(
     `make_selection` and `check_terms` raise.
     """
     check_terms(terms, recipe)
-    encoder = embed_recipe_texts(engine, dataset, recipe, make_encoder, tell)
+    encoder = embed_for_recipe(engine, dataset, recipe.model_copy(update={"keep": 1.0}), make_encoder, tell)
     with engine.begin() as connection:
         state = _load_state(connection, dataset, recipe, terms, encoder, tell, promise_id=None)
         if state.n_confirmed:
@@ -73,7 +73,7 @@ def load_promise_state(
     """
     with engine.connect() as connection:
         terms, recipe = parse_record(require_attempt(connection, dataset, promise_id)["terms"])
-    encoder = embed_recipe_texts(engine, dataset, recipe, make_encoder, tell)
+    encoder = embed_for_recipe(engine, dataset, recipe.model_copy(update={"keep": 1.0}), make_encoder, tell)
     with engine.begin() as connection:
         return _load_state(connection, dataset, recipe, terms, encoder, tell, promise_id=promise_id)
 

@@ -25,6 +25,7 @@ PROMISE_CHECK = "promise_holds"
     deps=[
         "agreement",
         "rating_threshold",
+        "selection_trial",
         "rating",
         "keypoint_label",
         *[depend_on_all_partitions(build_score_asset_name(name)) for name in SCORERS],

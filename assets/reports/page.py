@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from markupsafe import Markup
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
 from assets.reports.records import MetricPair, MetricSummary, ReferenceCount, Report, SystemTable
+from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS
 from assets.reports.text import (
     escape_for_page,
@@ -23,6 +25,8 @@ from assets.reports.text import (
     format_page_cell,
     format_percent,
 )
+from assets.trial.sentences import MEASURE_NAMES, explain_trial
+from db.selection.trials import Trial
 from metrics_core.agreement.row import ONE_RATER
 from metrics_core.intervals import ClusterMean
 
@@ -65,6 +69,10 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             sections=_list_sections(report),
             n_videos=lambda aspect: max(aspect.n_videos.values(), default=0),
             missing_scores=dict(_explain_missing_scores(report.metrics, report)),
+            stress_commands=[
+                f"reelsieve stress {metric} --dataset {shlex.quote(report.dataset)}"
+                for metric in list_unstressed(report.metrics, report.stresses)
+            ],
             leaders=lambda table: list_leaders(table, labels),
             people_leaders=list_people_leaders,
             references=lambda metric: _format_reference_counts(report, metric),
@@ -72,6 +80,9 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             light=LEVEL_LIGHTS.__getitem__,
             shade=choose_correlation_colour,
             tracks=compute_interval_bars,
+            trial_bars=compute_difference_bars,
+            explain_trial=explain_trial,
+            measure_name=lambda name: MEASURE_NAMES.get(name, name),
             same_n=find_common_n,
             statistic=lambda name: _STATISTICS.get(name, name.replace("_", " ")),
             most_systems=MOST_SYSTEMS,
@@ -86,11 +97,12 @@ def _list_sections(report: Report) -> dict[str, str]:
     named = {
         "answers": ("Answers", True),
         "facts": ("Facts", report.described),
-        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side),
+        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side or report.stresses),
         "systems": ("Systems", report.systems or report.people),
         "samples": ("Samples", any(group.samples for group in report.groups)),
         "scores": ("Scores", report.spreads),
         "pairs": ("Metric by metric", report.pairs),
+        "trials": ("Training", report.trials),
         "data": ("Data", True),
         "method": ("Method", True),
     }
@@ -143,13 +155,30 @@ def _compute_column_bars(means: Mapping[str, ClusterMean]) -> dict[str, tuple[fl
         for system, cluster_mean in means.items()
         if cluster_mean.mean is not None
     }
-    lowest = min((low for low, *_ in ends.values()), default=0.0)
-    width = max((high for *_, high in ends.values()), default=0.0) - lowest or 1.0
-
-    def place(value: float) -> float:
-        return round(100 * (value - lowest) / width, 1)
-
+    place = _make_scale([end for triple in ends.values() for end in triple])
     return {system: (place(low), place(mean), place(high)) for system, (low, mean, high) in ends.items()}
+
+
+def compute_difference_bars(trial: Trial) -> dict[str, tuple[float, float, float, float]]:
+    """Compute where to draw the difference of every arm of a trial: low end, value, high end, and 0, in percent of the
+    column's width. Arms without a difference are left out.
+    """
+    ends = {
+        arm.arm: (arm.low, arm.difference, arm.high)
+        for arm in trial.arms
+        if arm.low is not None and arm.difference is not None and arm.high is not None
+    }
+    place = _make_scale([0.0, *(end for triple in ends.values() for end in triple)])
+    return {
+        name: (place(low), place(difference), place(high), place(0.0)) for name, (low, difference, high) in ends.items()
+    }
+
+
+def _make_scale(values: Sequence[float]) -> Callable[[float], float]:
+    """Return the function that gives a value's place in percent between the least and the greatest of these values."""
+    lowest = min(values, default=0.0)
+    width = max(values, default=0.0) - lowest or 1.0
+    return lambda value: round(100 * (value - lowest) / width, 1)
 
 
 def choose_correlation_colour(rho: float | None) -> str:

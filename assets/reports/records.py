@@ -17,6 +17,8 @@ from db.reports.facts import Extreme, FactSubject, FactSummary
 from db.reports.values import Spread
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
+from db.scores.stress import Stress
+from db.selection.trials import Trial
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import Conclusion, OrderConclusion
 from metrics_core.calibration import RatedThreshold
@@ -267,6 +269,20 @@ class TrustSummary:
     age: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MetricStress:
+    """The stress of a metric's active scorer (`stress`, as it is stored): a sentence on the whole (`summary`), and a
+    sentence on every hole, gains from text without truth first. warning: the largest hole, with the remedy; None
+    without a hole.
+    """
+
+    metric: str
+    summary: str
+    warning: str | None
+    holes: tuple[str, ...]
+    stress: Stress
+
+
 @dataclass(frozen=True, eq=False)
 class MetricPair:
     """Spearman's rho of two metrics over the n drawn captions that both have a value for; None where undefined."""
@@ -345,8 +361,10 @@ class RatingThresholdRow:
 class Report:
     """All that a report's page shows, read from one state of the database. notices: sentences to read before the first
     number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
-    and by ratings. pairs: correlations between metrics, on n_paired drawn captions. cuts, rating_cuts, label_cuts:
-    thresholds by shares, ratings and labels. groups: the samples that are shown. agreement: rows of table `agreement`.
+    and by ratings. stresses: of the metrics whose active scorer was stressed. pairs: correlations between metrics, on
+    n_paired drawn captions. cuts, rating_cuts, label_cuts: thresholds by shares, ratings and labels. groups: the
+    samples that are shown. agreement: rows of table `agreement`. trials: the newest training
+    trial of every selection.
 
     The judged samples may have been loaded before that state.
     """
@@ -362,6 +380,7 @@ class Report:
     systems: tuple[SystemTable, ...]
     people: tuple[SystemTable, ...]
     trust: TrustSummary
+    stresses: tuple[MetricStress, ...]
     pairs: tuple[MetricPair, ...]
     n_paired: int
     spreads: tuple[MetricSpread, ...]
@@ -370,3 +389,4 @@ class Report:
     label_cuts: tuple[LabelThresholdRow, ...]
     groups: tuple[SampleGroup[ShownSample], ...]
     agreement: tuple[StoredAgreementRow, ...] = field(default=())
+    trials: tuple[Trial, ...] = field(default=())

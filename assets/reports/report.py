@@ -26,6 +26,7 @@ from assets.reports.records import DataSummary, MetricSummary, Report, SystemTab
 from assets.reports.report_files import ReportFiles, create_report_folder, write_report
 from assets.reports.sample_choice import choose_shown_samples
 from assets.reports.samples import load_shown_samples
+from assets.reports.stressed import load_metric_stresses
 from assets.reports.systems import compute_system_tables
 from assets.reports.text import format_count
 from assets.reports.thresholds import load_label_threshold_rows, load_rating_threshold_rows, load_share_threshold_rows
@@ -38,6 +39,7 @@ from db.manifest.datasets import Dataset
 from db.reports.agreement import list_answers
 from db.reports.values import create_reported_table
 from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
+from db.selection.trials import load_newest_trials
 from metrics_core.agreement.conclusions import correct_comparisons
 
 
@@ -117,6 +119,7 @@ def compute_report(
         systems, people, compared = _correct_chances(systems, people, compared)
         age = explain_stale_agreement(connection, dataset, stored, judged)
         trust = build_trust_summary(judged, metrics, data, compared, age)
+        stresses = load_metric_stresses(connection, dataset, metrics)
         tell("comparing the metrics with each other")
         drawn = draw_captions(connection, metrics)
         groups = choose_shown_samples(connection, metrics, drawn, judged, described)
@@ -124,7 +127,11 @@ def compute_report(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
-            notices=(*list_notices(dataset.name, data, metrics, judged, age), *explain_patterns(given)),
+            notices=(
+                *list_notices(dataset.name, data, metrics, judged, age),
+                *(stress.warning for stress in stresses if stress.warning),
+                *explain_patterns(given),
+            ),
             answers=build_answers(dataset.name, data, described, plan, metrics, trust, systems, people),
             metrics=metrics,
             data=data,
@@ -132,6 +139,7 @@ def compute_report(
             systems=systems,
             people=people,
             trust=trust,
+            stresses=stresses,
             pairs=compute_metric_pairs(drawn),
             n_paired=len(drawn.sample_ids),
             spreads=load_metric_spreads(connection, metrics),
@@ -140,6 +148,7 @@ def compute_report(
             label_cuts=load_label_threshold_rows(connection, dataset),
             groups=load_shown_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=stored.rows,
+            trials=load_newest_trials(connection, dataset.dataset_id),
         )
 
 

@@ -15,6 +15,7 @@ from assets.reports.page_figures import plot_figures
 from assets.reports.records import Report
 from assets.reports.sample_records import ShownSample
 from assets.selection.partial_file import open_partial_file, remove_abandoned
+from assets.trial.sentences import describe_trial
 
 PAGE, NUMBERS = "index.html", "report.json"
 PROBE = ".reelsieve-probe"
@@ -91,6 +92,7 @@ def format_report_json(report: Report) -> str:
     plain = {field.name: getattr(report, field.name) for field in fields(report)}
     plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
     plain["trust"] = _drop_fields(asdict(report.trust), ("rows", "scatters"))
+    plain["trials"] = [describe_trial(trial) for trial in report.trials]
     plain["groups"] = {group.name: [_convert_sample(sample) for sample in group.samples] for group in report.groups}
     return json.dumps(plain, ensure_ascii=False, indent=1, default=_convert_plain)
 

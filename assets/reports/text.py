@@ -35,6 +35,21 @@ def format_number(value: float | None, digits: int = 2) -> str:
     return written.lstrip("-") if float(written) == 0 else written.replace("-", "−")
 
 
+def format_short(value: float | None) -> str:
+    """Return a number with three decimals and without a zero before them, never as -.000; from 10 on with one decimal.
+    A dash for None. Three intervals of such numbers fit a line of a terminal.
+
+    >>> format_short(-0.0312), format_short(-0.0001), format_short(12.345), format_short(None)
+    ('-.031', '.000', '12.3', '–')
+    """
+    if value is None:
+        return NO_VALUE
+    written = f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+    bare = written.lstrip("-")
+    sign = "-" if written.startswith("-") and bare.strip("0.") else ""
+    return sign + (bare[1:] if bare.startswith("0.") else bare)
+
+
 def format_percent(share: float | None, digits: int = 0) -> str:
     """Return a share from 0 to 1 as a percentage; only exactly 0 and 1 become 0 % and 100 %. digits: decimals. A dash
     for None.

@@ -13,6 +13,7 @@ from assets.selection.places import count_places
 from assets.selection.vectors import embed_missing_texts
 from assets.sources.base import LineWriter
 from assets.thresholds.settings import KEPT_SHARES
+from assets.trial.sentences import advise_size
 from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
 from db.selection.candidates import Candidates, list_texts_without_vector, load_candidates
@@ -21,6 +22,7 @@ from db.selection.eligible import EligibleSamples, find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
 from db.selection.preview import Preview, compute_preview
 from db.selection.recipes import Recipe, SizeMissing
+from db.selection.trials import load_newest_trials
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.size_threshold import find_size_thresholds
 
@@ -36,7 +38,7 @@ def make_selection(
     SelectionError, SizeMissing for a recipe without a size, FilterError for a condition that is not allowed, and the
     errors of the encoder.
     """
-    encoder = embed_recipe_texts(engine, dataset, recipe, make_encoder, tell) if recipe.has_size else None
+    encoder = embed_for_recipe(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
         return freeze_selection(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=True))
 
@@ -48,7 +50,7 @@ def preview_selection(
     nothing, but stores missing vectors of texts if the recipe compares texts. make_encoder, tell: as in
     `make_selection`.
     """
-    encoder = embed_recipe_texts(engine, dataset, recipe, make_encoder, tell) if recipe.has_size else None
+    encoder = embed_for_recipe(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
         return compute_preview(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=False))
 
@@ -70,17 +72,16 @@ def choose_samples(
     eligible = find_eligible_samples(connection, dataset, recipe, lock=lock)
     candidates = load_candidates(connection, eligible)
     if not recipe.has_size:
-        raise SizeMissing(_explain_shares(candidates, recipe, dataset.name))
+        advice = advise_size(load_newest_trials(connection, dataset.dataset_id))
+        raise SizeMissing(f"{_explain_shares(candidates, recipe, dataset.name)}; {advice}")
     return eligible, pick_samples(connection, candidates, recipe, encoder, tell)
 
 
-def embed_recipe_texts(
+def embed_for_recipe(
     engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> TextEncoder | None:
-    """Store the vectors of texts that a recipe compares and that are missing, and return their encoder; None where no
-    texts are compared. make_encoder, tell, errors: as in `make_selection`.
-    """
-    if not recipe.needs_vectors:
+    """Store the vectors that a recipe lacks, and return their encoder; None where no vectors are compared."""
+    if not (recipe.needs_vectors and recipe.has_size):
         return None
     encoder = make_encoder()
     with engine.begin() as connection:

@@ -2,96 +2,123 @@
 
 from __future__ import annotations
 
-from assets.reports.text import format_count, format_name, format_percent
-from assets.stress.records import StressedKind, StressResult
+from assets.reports.text import format_count, format_name, format_percent, format_short
+from db.scores.stress import Stress, StressEffect
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
-from metrics_core.intervals import Estimate
+from metrics_core.stress.rewrites import REWRITE_KINDS
 
-_ORDER = ("gains_from_nothing", "does_not_lose", "open", "fine")
-
-
-def explain_stress(result: StressResult) -> list[str]:
-    """Explain the outcome: a sentence on the whole, then one on every kind of rewrite, the metric's holes first."""
-    kinds = sorted(result.kinds, key=lambda each: _ORDER.index(each.effect.conclusion))
-    return [_summarise(result), *(explain_kind(result.metric, each) for each in kinds)]
+_LABELS = {kind.name: kind.label for kind in REWRITE_KINDS}
+_HOLES = ("gains_from_nothing", "does_not_lose")
+_ORDER = (*_HOLES, "open", "fine")
 
 
-def explain_kind(metric: str, stressed: StressedKind) -> str:
-    """Explain what one kind of rewrite does to a metric's values, in a sentence without a full stop."""
-    effect, label = stressed.effect, stressed.kind.label
-    if not effect.n:
-        return f"{label}: {_explain_nothing_scored(stressed)}"
-    change = format_change(effect.change)
-    if effect.conclusion == "gains_from_nothing":
-        rising = f"{_format_tenths(effect.rise_share)} captions rise"
-        return f"{metric} can be raised by {label}: {change} of its value; {rising}{_explain_look_alikes(stressed)}"
-    if effect.conclusion == "does_not_lose":
-        return f"{metric} {_choose_verb(effect.change)} {label}: {change}"
-    if effect.conclusion == "open":
-        verb = "gains from" if stressed.kind.keeps_truth else "loses by"
-        few = f"; {format_count(effect.n_videos, 'video')}, and {FEWEST_VIDEOS} are needed"
-        return f"whether {metric} {verb} {label} is open: {change}{few if effect.n_videos < FEWEST_VIDEOS else ''}"
-    if stressed.kind.keeps_truth:
-        return f"{metric} does not gain from {label}: {change}"
-    return f"{metric} loses by {label} as it should: {change}"
-
-
-def format_change(change: Estimate) -> str:
-    """Format a change with its sign and its interval.
-
-    >>> format_change(Estimate(0.19, 0.151, 0.23)), format_change(Estimate(-0.0004, None, None))
-    ('+.190 (.151 to .230)', '.000')
+def explain_stress(stress: Stress, name: str) -> list[str]:
+    """Explain the outcome: a sentence on the whole, then one on every kind of rewrite, the metric's holes first. name:
+    of the metric, as sentences show it.
     """
-    if change.value is None:
-        return "no value"
-    sign = "+" if change.value > 0 and format_short(change.value).strip("0.") else ""
-    shown = f"{sign}{format_short(change.value)}"
-    if change.low is None or change.high is None:
-        return shown
-    return f"{shown} ({format_short(change.low)} to {format_short(change.high)})"
+    return [summarise_stress(stress, name), *(explain_effect(effect, name) for effect in _sort_effects(stress))]
 
 
-def format_short(value: float) -> str:
-    """Format a number with three decimals and without a zero before them; from 10 on with one decimal.
-
-    >>> format_short(-0.0312), format_short(-0.0001), format_short(12.345)
-    ('-.031', '.000', '12.3')
-    """
-    shown = f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
-    bare = shown.lstrip("-")
-    sign = "-" if shown.startswith("-") and bare.strip("0.") else ""
-    return sign + (bare[1:] if bare.startswith("0.") else bare)
-
-
-def _summarise(result: StressResult) -> str:
-    adding = [each.effect.conclusion for each in result.kinds if each.kind.keeps_truth and each.effect.n]
-    harming = [each.effect.conclusion for each in result.kinds if not each.kind.keeps_truth and each.effect.n]
-    captions, videos = format_count(result.n_captions, "caption"), format_count(result.n_videos, "video")
+def summarise_stress(stress: Stress, name: str) -> str:
+    """Summarise the outcome in a sentence without a full stop: how many kinds of rewrites find a hole."""
+    adding, harming = (
+        [effect.conclusion for effect in stress.effects if effect.keeps_truth is keeps and effect.n]
+        for keeps in (True, False)
+    )
+    of = format_stressed(stress)
+    if not list_holes(stress):
+        decided = (adding + harming).count("fine")
+        n_open = len(adding + harming) - decided
+        if not decided:
+            return f"{name} shows no hole, but all kinds of rewrites are open: {of}"
+        left = f", and {n_open} {'is' if n_open == 1 else 'are'} open" if n_open else ""
+        return f"{name} shows no hole in {format_count(decided, 'kind')} of rewrites{left}: {of}"
     return (
-        f"{result.metric} gains from {adding.count('gains_from_nothing')} of {len(adding)} kinds of rewrites that add "
-        f"no truth, and does not lose by {harming.count('does_not_lose')} of {len(harming)} that take some away: "
-        f"{captions} of {videos} of {result.dataset}"
+        f"{name} gains from {adding.count('gains_from_nothing')} of {len(adding)} kinds of rewrites that add no truth, "
+        f"and does not lose by {harming.count('does_not_lose')} of {len(harming)} that take some away: {of}"
     )
 
 
-def _choose_verb(change: Estimate) -> str:
+def format_stressed(stress: Stress) -> str:
+    """Return how many captions were rewritten, such as `300 captions of 60 videos`."""
+    return f"{format_count(stress.n_captions, 'caption')} of {format_count(stress.n_videos, 'video')}"
+
+
+def list_holes(stress: Stress) -> list[StressEffect]:
+    """List the effects that are holes of the metric: it gains from a rewrite without truth, or does not lose by harm.
+    Gains come first, and of these the largest.
+    """
+    return [effect for effect in _sort_effects(stress) if effect.conclusion in _HOLES]
+
+
+def explain_effect(effect: StressEffect, name: str) -> str:
+    """Explain what one kind of rewrite does to a metric's values, in a sentence without a full stop. name: of the
+    metric, as the sentence shows it.
+    """
+    if not effect.n:
+        return f"{find_label(effect)}: {_explain_nothing_scored(effect)}"
+    change, label = format_change(effect), find_label(effect)
+    if effect.conclusion == "open":
+        verb = "gains from" if effect.keeps_truth else "loses by"
+        few = f"; {format_count(effect.n_videos, 'video')}, and {FEWEST_VIDEOS} are needed"
+        return f"whether {name} {verb} {label} is open: {change}{few if effect.n_videos < FEWEST_VIDEOS else ''}"
+    if effect.conclusion == "fine":
+        ends = "does not gain from {}" if effect.keeps_truth else "loses by {} as it should"
+        return f"{name} {ends.format(label)}: {change}"
+    sentence = explain_hole(effect, name)
+    if effect.conclusion == "does_not_lose":
+        return sentence
+    return f"{sentence} of its value; {_format_tenths(effect.rise_share)} captions rise{_explain_look_alikes(effect)}"
+
+
+def explain_hole(effect: StressEffect, name: str) -> str:
+    """Explain one of `list_holes` in short: what raises the metric, or what harm it overlooks, and the change."""
+    can = "can be raised by" if effect.conclusion == "gains_from_nothing" else _choose_verb(effect)
+    return f"{name} {can} {find_label(effect)}: {format_change(effect)}"
+
+
+def find_label(effect: StressEffect) -> str:
+    """Return the noun phrase for a kind of rewrite; its name as words where another version of the rules stored it."""
+    return _LABELS.get(effect.rewrite, format_name(effect.rewrite))
+
+
+def format_change(effect: StressEffect) -> str:
+    """Return the change of the value with its sign and, if it has one, its interval, such as `+.190 (.151 to .230)`. A
+    dash for none.
+    """
+    value, low, high = effect.change, effect.low, effect.high
+    shown = format_short(value)
+    sign = "+" if value is not None and value > 0 and shown.strip("0.") else ""
+    interval = "" if low is None or high is None else f" ({format_short(low)} to {format_short(high)})"
+    return f"{sign}{shown}{interval}"
+
+
+def _sort_effects(stress: Stress) -> list[StressEffect]:
+    """Holes come first and kinds that fit no caption last; of the same conclusion, the largest change comes first."""
+    return sorted(
+        stress.effects, key=lambda effect: (not effect.n, _ORDER.index(effect.conclusion), -(effect.change or 0.0))
+    )
+
+
+def _choose_verb(effect: StressEffect) -> str:
     """The verb for a metric that does not lose by a harm as it should."""
-    if change.low is not None and change.low > 0:
+    if effect.low is not None and effect.low > 0:
         return "even gains from"
-    return "hardly loses by" if change.high is not None and change.high < 0 else "does not notice"
+    return "hardly loses by" if effect.high is not None and effect.high < 0 else "does not notice"
 
 
-def _explain_nothing_scored(stressed: StressedKind) -> str:
-    if not stressed.unscored:
+def _explain_nothing_scored(effect: StressEffect) -> str:
+    if not effect.unscored:
         return "no drawn caption has anything that this rewrite changes"
-    counts = ", ".join(f"{format_name(status)} {n:,}" for status, n in stressed.unscored.items())
-    return f"no rewrite has a value ({counts})"
+    statuses = sorted(effect.unscored.items(), key=lambda item: (-item[1], item[0]))
+    return f"no rewrite has a value ({', '.join(f'{format_name(status)} {n:,}' for status, n in statuses)})"
 
 
-def _explain_look_alikes(stressed: StressedKind) -> str:
-    if (alike := stressed.look_alikes) is None:
+def _explain_look_alikes(effect: StressEffect) -> str:
+    if effect.best_look_alike is None:
         return ""
-    return f"; {format_percent(alike.best)} of the best eighth look so already, {format_percent(alike.all)} of all"
+    best, of_all = format_percent(effect.best_look_alike), format_percent(effect.all_look_alike)
+    return f"; {best} of the best eighth look so already, {of_all} of all"
 
 
 def _format_tenths(share: float | None) -> str:

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
@@ -15,13 +16,14 @@ from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import RefusalCounts, find_scorer_id, format_refusals
 from assets.scores.run import score_without_database
 from assets.sources.base import BATCH_SIZE, LineWriter, NeedsDatabase
-from assets.stress.records import LookAlikes, ShownRewrite, StressedKind, StressResult
+from assets.stress.records import ShownRewrite, StressResult
 from db.evidence.frames import make_video_loader
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, SEGMENTS
 from db.scores.pending import PendingSample, load_samples, split_ids
 from db.scores.quality import count_statuses_with_reasons
 from db.scores.scorers import ScoredCaption, count_captions, load_named_samples, load_scored_captions
+from db.scores.stress import Stress, StressEffect, store_stress
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.stress.detectors import DETECTORS
 from metrics_core.stress.effects import Effect, ValueChanges, compute_effects, compute_small_change
@@ -65,7 +67,8 @@ def stress_metric(
     n_shown: int = 0,
     tell: LineWriter = lambda _: None,
 ) -> StressResult:
-    """Rewrite drawn captions of a dataset, and measure how a scorer's values and ranks change. Stores nothing.
+    """Rewrite drawn captions of a dataset, and measure how a scorer's values and ranks change. Stores the outcome, in
+    place of the scorer's earlier one on the dataset, and nothing else.
 
     Captions are drawn among those that the scorer has a value for, by a hash of the seed and their keys, so that a
     larger draw holds a smaller one. A caption and its rewrites are scored in the same batch by the scorer's models,
@@ -96,11 +99,9 @@ def stress_metric(
     values = np.array([each.value for each in scored], dtype=np.float64)
     changes = [_collect_changes(kind, rewritten) for kind in REWRITE_KINDS]
     effects = compute_effects(changes, values, seed)
-    return StressResult(
-        dataset=dataset.name,
+    stress = Stress(
         metric=scorer.metric,
-        scorer=f"{scorer.metric}@{scorer_id}",
-        models=tuple(str(model["model_id"]) for model in scorer.models().values()),
+        scorer_id=scorer_id,
         seed=seed,
         n_drawn=len(drawn),
         n_timed=len(samples) - len(untimed),
@@ -108,12 +109,15 @@ def stress_metric(
         n_captions=len(rewritten),
         n_videos=len({each.caption.sample.video_id for each in rewritten}),
         small_change=compute_small_change(values),
-        kinds=tuple(
-            _build_kind(kind, effect, rewritten, look_alikes)
+        stressed_at=datetime.now(timezone.utc),
+        effects=tuple(
+            _build_effect(kind, effect, rewritten, look_alikes)
             for kind, effect in zip(REWRITE_KINDS, effects, strict=True)
         ),
-        shown=tuple(_list_shown(rewritten[:n_shown])),
     )
+    store_stress(engine, dataset.dataset_id, stress)
+    models = tuple(str(model["model_id"]) for model in scorer.models().values())
+    return StressResult(dataset.name, models, stress, tuple(_list_shown(rewritten[:n_shown])))
 
 
 def _load_captions(connection: Connection, dataset: Dataset, scorer: Scorer) -> tuple[int, list[ScoredCaption]]:
@@ -225,18 +229,35 @@ def _collect_changes(kind: RewriteKind, scored: Sequence[_Scored]) -> ValueChang
     return ValueChanges(before, after, videos, kind.keeps_truth)
 
 
-def _build_kind(
-    kind: RewriteKind, effect: Effect, scored: Sequence[_Scored], look_alikes: Mapping[str, LookAlikes]
-) -> StressedKind:
+def _build_effect(
+    kind: RewriteKind, effect: Effect, scored: Sequence[_Scored], look_alikes: Mapping[str, tuple[float, float]]
+) -> StressEffect:
     outcomes = [each.outcomes[kind.name] for each in scored if kind.name in each.outcomes]
-    unscored = Counter(outcome.status for outcome in outcomes if outcome.value is None)
-    return StressedKind(
-        kind, effect, len(scored) - len(outcomes), dict(unscored.most_common()), look_alikes.get(kind.name)
+    best, of_all = look_alikes.get(kind.name, (None, None))
+    return StressEffect(
+        rewrite=kind.name,
+        keeps_truth=kind.keeps_truth,
+        conclusion=effect.conclusion,
+        n=effect.n,
+        n_videos=effect.n_videos,
+        change=effect.change.value,
+        low=effect.change.low,
+        high=effect.change.high,
+        rank_change=effect.rank_change.value,
+        rank_low=effect.rank_change.low,
+        rank_high=effect.rank_change.high,
+        rise_share=effect.rise_share,
+        fall_share=effect.fall_share,
+        p_value=effect.p_value,
+        n_not_applicable=len(scored) - len(outcomes),
+        unscored=dict(Counter(outcome.status for outcome in outcomes if outcome.value is None)),
+        best_look_alike=best,
+        all_look_alike=of_all,
     )
 
 
-def _count_look_alikes(connection: Connection, captions: Sequence[ScoredCaption]) -> dict[str, LookAlikes]:
-    """By kind of rewrite, how many captions look like one, among the best eighth by value and among all."""
+def _count_look_alikes(connection: Connection, captions: Sequence[ScoredCaption]) -> dict[str, tuple[float, float]]:
+    """By kind of rewrite, the shares of captions that look like one: of the best eighth by value, and of all."""
     split = RuleSplitter().split
     texts: dict[int, list[str]] = {}
     for ids in split_ids([each.sample_id for each in captions], BATCH_SIZE):
@@ -245,8 +266,7 @@ def _count_look_alikes(connection: Connection, captions: Sequence[ScoredCaption]
     found = {}
     for name, looks_alike in DETECTORS.items():
         alike = {number for number, sentences in texts.items() if looks_alike(sentences)}
-        n_best = sum(each.sample_id in alike for each in best)
-        found[name] = LookAlikes(n_best / len(best), len(best), len(alike) / len(captions), len(captions))
+        found[name] = sum(each.sample_id in alike for each in best) / len(best), len(alike) / len(captions)
     return found
 
 

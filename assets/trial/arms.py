@@ -31,11 +31,27 @@ class ArmRows:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A part of the training captions. n: its number of rows; draw: gives its rows by seed, the same ones for most."""
+    """A part of the training captions. n: its number of rows; draw: gives its rows by seed, the same ones for most.
+    share: the share of all captions, for an arm of the curve.
+    """
 
     name: str
     n: int
     draw: Callable[[int], ArmRows]
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRun:
+    """One student to train: the rows of an arm in one seed. rows_sha256: the digest of rows, test videos and seed;
+    sha256: that of these and the trainer.
+    """
+
+    arm: str
+    seed: int
+    rows: ArmRows
+    rows_sha256: bytes
+    sha256: bytes
 
 
 def build_arms(
@@ -85,9 +101,9 @@ def build_controls(captions: TrialCaptions, chosen: IntArray) -> list[Arm]:
     return [Arm(NOISY, len(chosen), add_noise), Arm(COPY, len(chosen), reorder)]
 
 
-def build_fixed_arm(name: str, positions: IntArray) -> Arm:
-    """Return an arm that has the captions at these positions, whatever the seed."""
-    return Arm(name, len(positions), lambda _: _build_rows(positions))
+def build_fixed_arm(name: str, positions: IntArray, share: float | None = None) -> Arm:
+    """Return an arm that has the captions at these positions, whatever the seed. share: see `Arm`."""
+    return Arm(name, len(positions), lambda _: _build_rows(positions), share)
 
 
 def _build_rows(positions: IntArray) -> ArmRows:

@@ -3,97 +3,145 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
-from assets.reports.text import format_count, format_percent
+from assets.reports.text import format_count, format_percent, join_names
 from assets.trial.arms import COPY, NOISE_SHARE, NOISY
-from assets.trial.trial import ArmResult, Trial
-from metrics_core.trial import ArmDifference
+from db.selection.trials import ArmResult, Trial
+
+MEASURE_NAMES = {"mrr": "mean reciprocal rank"}
+_SIDES = {"frames": "the frames of a video", "references": "the references of a video, not its frames"}
+_SHORT = {"mrr": "MRR", "recall_at_1": "R@1", "recall_at_5": "R@5"}
+_CONTROLS = (NOISY, COPY)
 
 
 def explain_trial(trial: Trial) -> list[str]:
-    """Return the sentences of a trial: one for every arm, then the terms under which they hold.
+    """Return the sentences of a trial: one for every arm and one on the curve, then the terms under which they hold.
 
     Where the selection differs from itself in another order, nothing else is concluded. Where planted noise was not
     found, a sentence warns that an undecided arm proves little.
     """
     first, *others = trial.arms
     if first.status != "ok":
-        return [f"Nothing is compared: {first.name} has {first.reason}."]
-    by_name = {arm.name: arm for arm in others}
-    copy, noise = by_name[COPY].difference, by_name[NOISY].difference
-    if copy is not None and copy.conclusion in ("better", "worse"):
+        return [f"Nothing is compared: {first.arm} has {first.reason}."]
+    by_name = {arm.arm: arm for arm in others}
+    copy, noise = by_name[COPY], by_name[NOISY]
+    if copy.conclusion in ("better", "worse"):
         return [
-            f"Open: {first.name} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
+            f"Open: {first.arm} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
             "proves nothing."
         ]
-    lines = [_explain_arm(first.name, arm) for arm in others if arm.name not in (NOISY, COPY)]
-    if noise is None or noise.conclusion != "better":
+    lines = [_explain_arm(first.arm, arm) for arm in others if arm.share is None and arm.arm not in _CONTROLS]
+    if noise.conclusion != "better":
         lines.append(
-            f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.name} were swapped"
+            f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.arm} were swapped"
             f"{_format_needed(noise)}: it may miss such differences between other arms, too."
         )
-    return [*lines, *_explain_terms(trial)]
+    return [line[0].upper() + line[1:] for line in (*lines, *explain_curve(trial), *_explain_terms(trial))]
+
+
+def explain_curve(trial: Trial) -> list[str]:
+    """Return a sentence on the share of the samples that trained best, and which others it is better than; [] without
+    two shares that have a value.
+    """
+    described = _describe_curve(trial)
+    return [f"Of the shares tried, {described}."] if described else []
+
+
+def _describe_curve(trial: Trial) -> str | None:
+    best = next((arm for arm in trial.curve if arm.difference is None), None)
+    if best is None or len(trial.curve) < 2:
+        return None
+    parts = []
+    for conclusion, words in (
+        ("better", "better than"),
+        ("no difference", "no different from"),
+        ("open", "open against"),
+    ):
+        if shares := [f"{arm.share:g}" for arm in trial.curve if arm.conclusion == conclusion]:
+            parts.append(f"{words} {join_names(shares)}")
+    return f"{best.share:g} trained best, at {best.value:.3f}: {', '.join(parts)}"
+
+
+def advise_size(trials: Sequence[Trial]) -> str:
+    """Return advice on the size of a selection: what the newest trial with a curve showed, or how to make one."""
+    for trial in trials:
+        if described := _describe_curve(trial):
+            return f"of the shares tried for selection {trial.selection_id}, {described}"
+    return "reelsieve prove SELECTION --curve 0.25 --curve 0.5 tries which share trains best"
 
 
 def _explain_arm(name: str, arm: ArmResult) -> str:
-    other = f"{arm.name} ({format_count(arm.n, 'row')})"
-    difference = arm.difference
-    if difference is None:
-        return f"{name} is not compared with {arm.name}: {arm.reason}."
-    if difference.conclusion in ("better", "worse"):
-        return f"{name} trains {difference.conclusion} than {other} by {_format_size(difference)}."
-    if difference.conclusion == "no difference":
-        largest = max(abs(difference.low), abs(difference.high))
-        return f"{name} and {other}: no difference above {largest:.3f}."
-    needed = _format_needed(difference) or "; with so many arms it may be chance"
-    return f"{name} or {other}: open, {_format_difference(difference)}{needed}."
+    other = f"{arm.arm} ({format_count(arm.n, 'row')})"
+    if arm.difference is None or arm.low is None or arm.high is None:
+        return f"{name} is not compared with {arm.arm}, which has no value: {arm.reason}."
+    if arm.conclusion in ("better", "worse"):
+        return f"{name} trains {arm.conclusion} than {other} by {_format_size(arm)}."
+    if arm.conclusion == "no difference":
+        return f"{name} and {other}: no difference above {max(abs(arm.low), abs(arm.high)):.3f}."
+    is_certain = arm.low > 0 or arm.high < 0
+    needed = _format_needed(arm) or ("; with so many arms it may be chance" if is_certain else "")
+    return f"{name} or {other}: open, {_format_difference(arm)}{needed}."
 
 
 def _explain_terms(trial: Trial) -> list[str]:
-    side = "the frames of a video" if trial.video_side == "frames" else "the references of a video, not its frames"
+    chance = "" if trial.chance is None else f" (chance {trial.chance:.3f})"
     texts = [
-        f"Measured: mean reciprocal rank of {format_count(trial.n_test_videos, 'held-out video')} "
-        f"(chance {trial.chance:.3f}), {format_count(trial.n_seeds, 'seed')}, 95 % intervals over seeds and videos.",
+        f"Measured: {MEASURE_NAMES.get(trial.measure, trial.measure)} of "
+        f"{format_count(trial.n_test_videos, 'held-out video')}{chance}, {format_count(trial.n_seeds, 'seed')}, "
+        "95 % intervals over seeds and videos."
     ]
     if trial.detectable is not None:
         texts.append(f"Differences below {trial.detectable:.3f} would probably not be seen.")
-    texts.append(f"The student is a small head on frozen vectors of captions and of {side}; your model may differ.")
+    if trial.video_side in _SIDES:
+        side = _SIDES[trial.video_side]
+        texts.append(f"The student is a small head on frozen vectors of captions and of {side}; your model may differ.")
+    else:
+        texts.append(f"The students were trained by {trial.trainer}.")
     if trial.n_changed:
-        texts.append(f"{format_count(trial.n_changed, 'caption')} changed since: the frozen text is trained on.")
+        changed = format_count(trial.n_changed, "caption")
+        texts.append(f"{changed} of the selection changed or went since: the frozen text trains.")
     return texts
 
 
-def _format_size(difference: ArmDifference) -> str:
+def _format_size(arm: ArmResult) -> str:
     """How large a difference is, whichever sign it has, with its interval."""
-    low, high = sorted((abs(difference.low), abs(difference.high)))
-    return _format_interval(abs(difference.value), low, high)
+    size, *ends = (abs(end or 0.0) for end in (arm.difference, arm.low, arm.high))
+    return f"{size:.3f} ({min(ends):.3f} to {max(ends):.3f})"
 
 
-def _format_difference(difference: ArmDifference) -> str:
-    return _format_interval(difference.value, difference.low, difference.high)
+def _format_difference(arm: ArmResult) -> str | None:
+    return None if arm.difference is None else f"{arm.difference:.3f} ({arm.low:.3f} to {arm.high:.3f})"
 
 
-def _format_interval(value: float, low: float, high: float) -> str:
-    return f"{value:.3f} ({low:.3f} to {high:.3f})"
-
-
-def _format_needed(difference: ArmDifference | None) -> str:
-    if difference is None or not difference.n_more_videos:
+def _format_needed(arm: ArmResult) -> str:
+    if not arm.n_more_videos:
         return ""
-    return f"; about {format_count(difference.n_more_videos, 'more test video')} would decide it"
+    return f"; about {format_count(arm.n_more_videos, 'more test video')} would decide it"
 
 
-def list_arm_rows(arms: Sequence[ArmResult]) -> list[dict[str, object]]:
-    """Return a row of a table for every arm: its rows, measures, and the selection's difference to it."""
+def list_arm_rows(trial: Trial) -> list[dict[str, object]]:
+    """Return a row of a table for every arm: its rows, measures, and the difference of the arm that it is compared
+    with.
+    """
+    names = list(dict.fromkeys(name for arm in trial.arms for name in arm.measures))
     return [
         {
-            "arm": arm.name,
+            "arm": arm.arm,
             "rows": arm.n,
-            "MRR": arm.mrr,
-            "R@1": arm.recall_at_1,
-            "R@5": arm.recall_at_5,
-            "selection - arm": _format_difference(arm.difference) if arm.difference else None,
+            **{_SHORT.get(name, name): arm.measures.get(name) for name in names},
+            "compared with": arm.compared_with,
+            "above this by": _format_difference(arm) or arm.reason,
             "seconds": arm.seconds,
         }
-        for arm in arms
+        for arm in trial.arms
     ]
+
+
+def describe_trial(trial: Trial) -> dict[str, Any]:
+    """Return a trial as plain data for JSON, with its sentences; digests are hexadecimal."""
+    plain = asdict(trial)
+    for each in (plain, *plain["arms"]):
+        each |= {name: value.hex() for name, value in each.items() if isinstance(value, bytes)}
+    return {**plain, "sentences": explain_trial(trial)}

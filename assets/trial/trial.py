@@ -1,276 +1,188 @@
-"""A training trial of a selection: splits the videos, trains the students of all arms, and compares them."""
+"""A training trial of a selection: splits the videos, has students trained on all arms, compares and stores them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
+from assets.leases import hold_datasets
 from assets.reports.text import format_count
 from assets.scores.base import Scorer
-from assets.sources.base import BATCH_SIZE, LineWriter
-from assets.sources.frames import SampledFrames
-from assets.trial.arms import RANDOM, Arm, build_arms, build_controls, build_fixed_arm
-from assets.trial.vectors import TrialVectors, build_trial_vectors, find_frozen_positions
-from db.evidence.frames import load_frames
+from assets.sources.base import LineWriter
+from assets.trial.arms import RANDOM, Arm, TrialRun
+from assets.trial.parts import TrialParts, compute_digest
+from assets.trial.setup import TrialRequest, prepare_trial
+from assets.trial.trainer import Trainer
 from db.manifest.datasets import Dataset, find_dataset
-from db.scores.pending import split_ids
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
 from db.selection.stored_selections import require_selection
-from db.selection.trial_rows import (
-    FrozenCaption,
-    TrialCaptions,
-    TrialVideo,
-    load_frozen_captions,
-    load_mean_ratings,
-    load_trial_captions,
-    load_trial_videos,
-)
+from db.selection.trials import ArmResult, TrainedRun, Trial, load_run, store_run, store_trial
 from metrics_core.arrays import FloatArray
-from metrics_core.trial import (
-    ArmDifference,
-    StudentSettings,
-    TrainingPairs,
-    compare_arms,
-    compute_detectable_difference,
-    measure_retrieval,
-    train_student,
-)
-from metrics_core.trial.retrieval import RetrievalMeasures, compute_chance
-from metrics_core.trial.student import Vectors
-
-LEAST_TEST_VIDEOS = 50
-N_SEEDS = 5
-
-
-@dataclass(frozen=True)
-class ArmResult:
-    """The result of one arm. status: "ok", or "too_few_rows" with the reason, and no measures.
-
-    n: its rows. mrr, recall_at_1, recall_at_5: means over seeds, test videos and both directions. seconds: for all
-    seeds. difference: by how much the selection is above this arm; None for the selection itself.
-    """
-
-    name: str
-    n: int
-    status: str
-    reason: str | None = None
-    mrr: float | None = None
-    recall_at_1: float | None = None
-    recall_at_5: float | None = None
-    seconds: float | None = None
-    difference: ArmDifference | None = None
-
-
-@dataclass(frozen=True)
-class Trial:
-    """The result of a trial of one selection. arms: the selection first, the two controls last. chance: the mean
-    reciprocal rank of a random order. detectable: the least difference that the trial finds in 80 % of cases, None
-    without a random arm. video_side: what the vectors of videos are made of, "frames" or "references". n_changed: rows
-    whose text differs from the sample's present one; they train with the frozen text.
-    """
-
-    selection_id: int
-    dataset: str
-    n_train_videos: int
-    n_test_videos: int
-    n_left_out_videos: int
-    n_changed: int
-    video_side: str
-    n_seeds: int
-    chance: float
-    detectable: float | None
-    settings: StudentSettings
-    arms: tuple[ArmResult, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the trial as plain data."""
-        return asdict(self)
+from metrics_core.trial import compare_arms, compute_detectable_difference
 
 
 @dataclass(frozen=True)
 class _TrainedArm:
-    """Reciprocal ranks (seeds, test videos) of an arm's students, their mean recalls, and the seconds they took."""
+    """The runs of an arm by seed, with the digest of its rows in all seeds."""
 
-    reciprocal_rank: FloatArray
-    recall_at_1: float
-    recall_at_5: float
-    seconds: float
+    arm: Arm
+    rows_sha256: bytes
+    runs: list[TrainedRun] = field(default_factory=list)
+
+    @property
+    def failure(self) -> tuple[str, str | None] | None:
+        """Status and reason of the first run without values; None if all have some."""
+        for seed, run in enumerate(self.runs):
+            if run.status != "ok":
+                return run.status, run.reason if run.status == "too_few_rows" else f"seed {seed}: {run.reason}"
+        if len({run.measure for run in self.runs}) > 1 or len({len(run.test_values) for run in self.runs}) > 1:
+            return "bad_output", "its seeds have different measures: print the same measure first in all runs"
+        return None
+
+    @property
+    def values(self) -> FloatArray:
+        """The deciding measure by seed and test video (seeds, videos), or in total (seeds, 1)."""
+        return np.array([run.test_values for run in self.runs], dtype=np.float64)
 
 
 def run_trial(
-    engine: Engine,
-    scorers: Mapping[str, Scorer],
-    selection_id: int,
-    others: Sequence[int],
-    tell: LineWriter,
-    n_seeds: int = N_SEEDS,
+    engine: Engine, scorers: Mapping[str, Scorer], home: Path, request: TrialRequest, tell: LineWriter
 ) -> Trial:
-    """Train students on a selection and on the arms that it is compared with, and return what they reached.
+    """Train students on a selection and on the arms that it is compared with, and return what they reached. The trial
+    is stored, unless the selection itself has no value.
 
-    Stores nothing. scorers: by metric; frames that one of them has stored make the vectors of videos, references do
-    where a video has none. others: further selections of the dataset, compared as arms. tell: takes lines of progress.
+    A run that is stored is not trained again, so a trial that was killed goes on, and several machines share the runs
+    of the same trial. scorers: by metric; frames that one of them has stored make the vectors of videos, references do
+    where a video has none. home: the home folder, for the folders of an own trainer. tell: takes lines of progress.
     Raises SelectionError for an unknown selection, one of a dropped or another dataset or of question-answer pairs, and
     where fewer than 50 test videos have a clean text.
     """
-    settings = StudentSettings()
     with engine.connect() as connection:
-        selection = require_selection(connection, selection_id)
-        dataset = _require_dataset(connection, selection)
+        selection = require_selection(connection, request.selection_id)
+    with hold_datasets(engine, selection["dataset_name"]) as leases:
+        with engine.connect() as connection:
+            dataset = _require_dataset(connection, selection)
         recipe = parse_recipe(convert_rule(selection["spec"]))
-    with engine.begin() as connection:
-        captions = load_trial_captions(connection, dataset, recipe)
-        videos = load_trial_videos(connection, dataset)
-        ratings = load_mean_ratings(connection, dataset)
-        frozen, *further = [_require_captions(connection, number, dataset) for number in (selection_id, *others)]
-        model_id = _find_frame_model(connection, scorers)
-    frames = None if model_id is None else _load_frame_vectors(engine, model_id, videos)
-    captions, n_changed = _use_frozen_texts(captions, frozen)
-    vectors = build_trial_vectors(captions, videos, frames)
-    _require_test_videos(dataset.name, vectors)
-    chosen = find_frozen_positions(vectors, captions, frozen)
-    more = {
-        f"selection {n}": find_frozen_positions(vectors, captions, rows)
-        for n, rows in zip(others, further, strict=True)
-    }
-    arms = [
-        build_fixed_arm(f"selection {selection_id}", chosen),
-        *build_arms(captions, vectors.training, chosen, ratings, more),
-        *build_controls(captions, chosen),
-    ]
-    results = _train_arms(arms, vectors, n_seeds, settings, tell)
-    random = results.get(RANDOM)
-    n_test = len(vectors.test_videos)
-    return Trial(
-        selection_id=selection_id,
-        dataset=dataset.name,
-        n_train_videos=len(vectors.videos) - n_test,
-        n_test_videos=n_test,
-        n_left_out_videos=vectors.n_left_out,
-        n_changed=n_changed,
-        video_side=vectors.video_side,
-        n_seeds=n_seeds,
-        chance=compute_chance(n_test),
-        detectable=None if random is None else compute_detectable_difference(random.reciprocal_rank),
-        settings=settings,
-        arms=tuple(_build_results(arms, results)),
-    )
+        setup = prepare_trial(engine, scorers, home, dataset, recipe, request, tell)
+        parts, arms, trainer = setup.parts, setup.arms, setup.trainer
+        runs = [run for arm in arms for run in _list_runs(arm, parts, trainer, request.n_seeds)]
+        done: dict[bytes, TrainedRun] = {}
+        by_name = {f"trial run {run.sha256.hex()}": run for run in runs}
+
+        def wait(name: str) -> None:
+            tell(f"waits for {by_name[name].arm}, which {leases.find_holder(name) or 'another process'} trains")
+
+        for (name,) in leases.take_in_turn(by_name, wait):
+            run = by_name[name]
+            done[run.sha256] = _train(engine, dataset, trainer, run)
+            tell(f"{len(done):,} of {format_count(len(by_name), 'student')}: {_describe(run, done[run.sha256])}")
+        trained = [_collect(arm, [run for run in runs if run.arm == arm.name], done) for arm in arms]
+        trial = _build_trial(request, dataset, parts, trainer, trained)
+        if trial.arms[0].value is None:
+            return trial
+        with engine.begin() as connection:
+            return replace(trial, trial_id=store_trial(connection, trial))
 
 
 def _require_dataset(connection: Connection, selection: RowMapping) -> Dataset:
-    dataset = None if selection["dataset_id"] is None else find_dataset(connection, selection["dataset_name"])
+    """The dataset that has the name of a selection's dataset; it may have been dropped and ingested again."""
+    name = selection["dataset_name"]
+    dataset = find_dataset(connection, name)
     if dataset is None:
         raise SelectionError(
-            f"selection {selection['selection_id']} cannot be tested: its dataset {selection['dataset_name']} was "
-            "dropped, and a trial needs the videos and references of it"
+            f"selection {selection['selection_id']} cannot be tested: its dataset {name} was dropped, and a trial "
+            f"needs its videos and references; ingest it again as {name}, and the frozen texts train"
         )
     return dataset
 
 
-def _find_frame_model(connection: Connection, scorers: Mapping[str, Scorer]) -> int | None:
-    """The id of the image-text encoder whose frames a scorer reads; None where none has stored any."""
-    sources = (source for scorer in scorers.values() for source in scorer.sources)
-    return next((source.model_id(connection) for source in sources if isinstance(source, SampledFrames)), None)
+def _list_runs(arm: Arm, parts: TrialParts, trainer: Trainer, n_seeds: int) -> Iterator[TrialRun]:
+    """Yield the runs of an arm. Equal rows have equal digests in all arms, and are trained once."""
+    captions, keys = parts.captions, {video.video_id: video.key for video in parts.train_videos}
+    identity, test = dict(trainer.identity), parts.test_sha256.hex()
+    for seed in range(n_seeds):
+        rows = arm.draw(seed)
+        texts = [captions.texts[place] for place in rows.texts.tolist()]
+        videos = [keys[number] for number in captions.video_ids[rows.videos].tolist()]
+        rows_sha256 = compute_digest({"test": test, "rows": [texts, videos], "seed": seed})
+        yield TrialRun(arm.name, seed, rows, rows_sha256, compute_digest([identity, rows_sha256.hex()]))
 
 
-def _require_captions(connection: Connection, selection_id: int, dataset: Dataset) -> list[FrozenCaption]:
-    """The rows of a selection. Raises SelectionError for one of another dataset, or with question-answer pairs."""
-    selection = require_selection(connection, selection_id)
-    if selection["dataset_id"] != dataset.dataset_id:
-        raise SelectionError(
-            f"selection {selection_id} is of dataset {selection['dataset_name']}, not of {dataset.name}: compare "
-            "selections of one dataset"
-        )
-    rows = load_frozen_captions(connection, selection_id)
-    if any(row.kind != "caption" for row in rows):
-        raise SelectionError(f"selection {selection_id} holds question-answer pairs: a trial trains on captions")
-    return rows
-
-
-def _require_test_videos(dataset: str, vectors: TrialVectors) -> None:
-    n, text = len(vectors.test_videos), "a reference" if vectors.video_side == "frames" else "two references"
-    if n < LEAST_TEST_VIDEOS:
-        raise SelectionError(
-            f"dataset {dataset} has {format_count(n, 'test video')} with {text}, and a trial needs "
-            f"{LEAST_TEST_VIDEOS}: add references or videos; a fifth of the videos test"
-        )
-
-
-def _use_frozen_texts(captions: TrialCaptions, frozen: Sequence[FrozenCaption]) -> tuple[TrialCaptions, int]:
-    """The captions with the texts that a selection froze, and how many of these are others than now."""
-    texts, position = list(captions.texts), captions.positions
-    changed = [row for row in frozen if row.sample_id in position and texts[position[row.sample_id]] != row.text]
-    for row in changed:
-        texts[position[row.sample_id]] = row.text
-    return replace(captions, texts=texts), len(changed)
-
-
-def _load_frame_vectors(engine: Engine, model_id: int, videos: Sequence[TrialVideo]) -> dict[int, Vectors]:
-    """The mean over time of the frames' vectors, by the id of every video that has stored frames."""
-    means: dict[int, Vectors] = {}
-    # The frames of a large dataset do not fit into memory, their means do.
-    for ids in split_ids([video.video_id for video in videos], BATCH_SIZE):
-        frames = load_frames(engine, model_id, ids)
-        means |= {number: stored.features.mean(axis=0) for number, stored in frames.items() if len(stored.features)}
-    return means
-
-
-def _train_arms(
-    arms: Sequence[Arm], vectors: TrialVectors, n_seeds: int, settings: StudentSettings, tell: LineWriter
-) -> dict[str, _TrainedArm]:
-    """Train the students of all arms that have enough rows, and return their measures by arm."""
-    trained = {}
-    for arm in arms:
-        if arm.n < settings.batch:
-            continue
-        started = time.perf_counter()
-        measures = [_train_once(arm, vectors, seed, settings) for seed in range(n_seeds)]
-        seconds = time.perf_counter() - started
-        trained[arm.name] = _TrainedArm(
-            np.stack([each.reciprocal_rank for each in measures]),
-            float(np.mean([each.recall_at_1 for each in measures])),
-            float(np.mean([each.recall_at_5 for each in measures])),
-            seconds,
-        )
-        tell(f"{arm.name}: {format_count(arm.n, 'row')}, {format_count(n_seeds, 'student')} in {seconds:.1f} s")
+def _train(engine: Engine, dataset: Dataset, trainer: Trainer, run: TrialRun) -> TrainedRun:
+    """The stored result of a run, or that of the trainer, which is stored."""
+    with engine.connect() as connection:
+        stored = load_run(connection, run.sha256) if trainer.keeps_runs else None
+    if stored is not None and stored.status == "ok":
+        return stored
+    trained = trainer.train(run)
+    with engine.begin() as connection:
+        store_run(connection, run.sha256, dataset.dataset_id, trained)
     return trained
 
 
-def _train_once(arm: Arm, vectors: TrialVectors, seed: int, settings: StudentSettings) -> RetrievalMeasures:
-    rows = arm.draw(seed)
-    pairs = TrainingPairs(vectors.captions[rows.texts], vectors.video_places[rows.videos])
-    student = train_student(pairs, vectors.videos, seed, settings)
-    return measure_retrieval(student, vectors.test_texts, vectors.videos[vectors.test_videos])
+def _describe(run: TrialRun, trained: TrainedRun) -> str:
+    reached = (
+        trained.reason if trained.measure is None else f"{trained.measure} {trained.measures[trained.measure]:.3f}"
+    )
+    return f"{run.arm}, seed {run.seed}, {reached}"
 
 
-def _build_results(arms: Sequence[Arm], trained: Mapping[str, _TrainedArm]) -> list[ArmResult]:
-    """The results of all arms in their order, with the difference of the first to every other one."""
-    first, *others = arms
-    differences: dict[str, ArmDifference] = {}
-    if first.name in trained:
-        compared = {arm.name: trained[arm.name].reciprocal_rank for arm in others if arm.name in trained}
-        differences = compare_arms(trained[first.name].reciprocal_rank, compared)
-    results = []
-    for arm in arms:
-        if arm.name not in trained:
-            reason = f"{format_count(arm.n, 'training row')}: fewer than a batch"
-            results.append(ArmResult(arm.name, arm.n, "too_few_rows", reason))
-            continue
-        found = trained[arm.name]
-        results.append(
-            ArmResult(
-                name=arm.name,
-                n=arm.n,
-                status="ok",
-                mrr=float(found.reciprocal_rank.mean()),
-                recall_at_1=found.recall_at_1,
-                recall_at_5=found.recall_at_5,
-                seconds=found.seconds,
-                difference=differences.get(arm.name),
-            )
-        )
-    return results
+def _collect(arm: Arm, runs: Sequence[TrialRun], done: Mapping[bytes, TrainedRun]) -> _TrainedArm:
+    return _TrainedArm(arm, compute_digest([run.rows_sha256.hex() for run in runs]), [done[run.sha256] for run in runs])
+
+
+def _build_trial(
+    request: TrialRequest, dataset: Dataset, parts: TrialParts, trainer: Trainer, trained: Sequence[_TrainedArm]
+) -> Trial:
+    """The trial with all arms compared: those of the curve with the best share, the others with the selection."""
+    complete = [arm for arm in trained if arm.failure is None]
+    by_total = min((arm.values.shape[1] for arm in complete), default=1) == 1
+    values = {arm.arm.name: arm.values.mean(axis=1, keepdims=True) if by_total else arm.values for arm in complete}
+    curve = [arm.arm.name for arm in trained if arm.arm.share is not None]
+    best = max((name for name in curve if name in values), key=lambda name: values[name].mean(), default=None)
+    first = trained[0].arm.name
+    results = {arm.arm.name: _build_result(arm) for arm in trained}
+    for reference, names in ((first, [name for name in results if name not in curve]), (best, curve)):
+        compared = {name: values[name] for name in names if name in values and name != reference}
+        if reference in values and compared:
+            for name, difference in compare_arms(values[reference], compared).items():
+                shown = asdict(difference)
+                shown["difference"] = shown.pop("value")
+                results[name] = replace(results[name], compared_with=reference, **shown)
+    random = values.get(RANDOM)
+    digests = [arm.rows_sha256.hex() for arm in trained]
+    return Trial(
+        selection_id=request.selection_id,
+        dataset=dataset.name,
+        trial_sha256=compute_digest([dict(trainer.identity), list(results), digests]),
+        trainer=trainer.name,
+        measure=next((str(arm.runs[0].measure) for arm in complete), "none"),
+        n_seeds=request.n_seeds,
+        n_train_videos=len(parts.train_videos),
+        n_left_out_videos=parts.n_left_out,
+        n_test_videos=len(parts.test_videos),
+        n_changed=parts.n_changed,
+        test_sha256=parts.test_sha256,
+        video_side=trainer.video_side,
+        chance=trainer.chance,
+        detectable=None if random is None else compute_detectable_difference(random),
+        settings=trainer.settings,
+        arms=tuple(results.values()),
+    )
+
+
+def _build_result(trained: _TrainedArm) -> ArmResult:
+    arm = ArmResult(trained.arm.name, trained.arm.n, trained.rows_sha256, share=trained.arm.share)
+    if trained.failure is not None:
+        status, reason = trained.failure
+        return replace(arm, status=status, reason=reason)
+    means = {
+        name: float(np.mean([run.measures[name] for run in trained.runs if name in run.measures]))
+        for name in trained.runs[0].measures
+    }
+    seconds = sum(run.seconds or 0.0 for run in trained.runs)
+    return replace(arm, value=float(trained.values.mean()), measures=means, seconds=seconds)

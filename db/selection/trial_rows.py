@@ -29,36 +29,45 @@ LENGTH = "n_characters"
 class TrialCaptions:
     """The captions of a dataset, in the order of their ids.
 
-    sample_ids, video_ids: (n,). texts: n. strata: n names, the stratum that a recipe gives every caption. values: by
-    simple score (n,), NaN where a caption has none.
+    sample_ids, video_ids: (n,). keys, texts: n. strata: n names, the stratum that a recipe gives every caption. values:
+    by simple score (n,), NaN where a caption has none.
     """
 
     sample_ids: npt.NDArray[np.int64]
     video_ids: npt.NDArray[np.int64]
+    keys: Sequence[str]
     texts: Sequence[str]
     strata: Sequence[str]
     values: Mapping[str, npt.NDArray[np.float64]]
 
     @cached_property
-    def positions(self) -> dict[int, int]:
-        """The position of every caption in the arrays, by sample id."""
+    def positions(self) -> dict[str, int]:
+        """The position of every caption in the arrays, by its key."""
+        return {key: position for position, key in enumerate(self.keys)}
+
+    @cached_property
+    def positions_by_id(self) -> dict[int, int]:
+        """The position of every caption in the arrays, by its sample id."""
         return {sample_id: position for position, sample_id in enumerate(self.sample_ids.tolist())}
 
 
 class TrialVideo(NamedTuple):
-    """A video of a dataset: id, key, texts of its references in the order of their keys, and what recognises copies."""
+    """A video of a dataset: id, key, texts of its references in the order of their keys, what recognises copies, and
+    the address of its file.
+    """
 
     video_id: int
     key: str
     references: Sequence[str]
     content_sha256: bytes | None
     signature: bytes | None
+    uri: str | None = None
 
 
 class FrozenCaption(NamedTuple):
-    """A row of a frozen selection: the sample that it was copied from, the key of its video, its kind and text."""
+    """A row of a frozen selection: the keys of its sample and its video, its kind and its text."""
 
-    sample_id: int
+    sample: str
     video: str
     kind: str
     text: str
@@ -78,6 +87,7 @@ def load_trial_captions(connection: Connection, dataset: Dataset, recipe: Recipe
         sa.select(
             columns["sample_id"].label("sample_id"),
             sample.c.video_id.label("video_id"),
+            sample.c.key.label("key"),
             columns["text"].label("text"),
             stratum.label("stratum"),
             *[sa.cast(eligible.columns[name], sa.Double).label(f"value_{name}") for name in names],
@@ -90,6 +100,7 @@ def load_trial_captions(connection: Connection, dataset: Dataset, recipe: Recipe
     return TrialCaptions(
         np.array([row.sample_id for row in rows], dtype=np.int64),
         np.array([row.video_id for row in rows], dtype=np.int64),
+        [row.key for row in rows],
         [row.text for row in rows],
         [str(row.stratum) for row in rows],
         {name: np.array([getattr(row, f"value_{name}") for row in rows], dtype=np.float64) for name in names},
@@ -105,7 +116,7 @@ def load_trial_videos(connection: Connection, dataset: Dataset) -> list[TrialVid
         texts[row.video_id].append(row.text)
     facts = video_fact.c.video_id == video.c.video_id
     query = (
-        sa.select(video.c.video_id, video.c.key, video.c.content_sha256, video_fact.c.signature)
+        sa.select(video.c.video_id, video.c.key, video.c.content_sha256, video_fact.c.signature, video.c.uri)
         .select_from(video.outerjoin(video_fact, facts))
         .where(video.c.dataset_id == dataset.dataset_id)
         .order_by(video.c.video_id)
@@ -117,6 +128,7 @@ def load_trial_videos(connection: Connection, dataset: Dataset) -> list[TrialVid
             texts[row.video_id],
             None if row.content_sha256 is None else bytes(row.content_sha256),
             None if row.signature is None else bytes(row.signature),
+            row.uri,
         )
         for row in connection.execute(query)
     ]
@@ -125,7 +137,7 @@ def load_trial_videos(connection: Connection, dataset: Dataset) -> list[TrialVid
 def load_frozen_captions(connection: Connection, selection_id: int) -> list[FrozenCaption]:
     """Load the rows of a frozen selection in the order of their ranks."""
     item = selection_item.c
-    query = sa.select(item.sample_id, item.video, item.kind, item.text).where(item.selection_id == selection_id)
+    query = sa.select(item.sample, item.video, item.kind, item.text).where(item.selection_id == selection_id)
     return [FrozenCaption(*row) for row in connection.execute(query.order_by(item.rank))]
 
 

@@ -46,14 +46,13 @@ class CaptionToRewrite:
 class RewriteKind:
     """One way to rewrite captions.
 
-    label: a noun phrase for sentences and tables. description: what the rewrite does, in a sentence. keeps_truth: True
-    where the new text states what the caption states and adds no truth, False where it states less truth. rewrite:
-    returns the new text, or None for a caption that the rule does not fit.
+    label: a noun phrase for sentences. keeps_truth: True where the new text states what the caption states and adds no
+    truth, False where it states less truth. rewrite: returns the new text, or None for a caption that the rule does not
+    fit.
     """
 
     name: str
     label: str
-    description: str
     keeps_truth: bool
     rewrite: Callable[[CaptionToRewrite, Random], str | None]
 
@@ -180,69 +179,19 @@ def _insert_other_sentence(caption: CaptionToRewrite, random: Random) -> str | N
 
 
 REWRITE_KINDS = (
-    RewriteKind(
-        "generic_sentence",
-        "an added generic sentence",
-        "Adds a sentence that fits every video.",
-        True,
-        _add_generic_sentence,
-    ),
-    RewriteKind(
-        "doubled_sentences",
-        "sentences that come twice",
-        "Writes every sentence twice in a row.",
-        True,
-        _double_sentences,
-    ),
-    RewriteKind(
-        "noun_list",
-        "a list of its own nouns",
-        "Adds a list of the nouns that the caption has already.",
-        True,
-        _add_noun_list,
-    ),
-    RewriteKind(
-        "reference_words",
-        "a list of the references' nouns",
-        "Adds a list of nouns that only the references have, without a statement about them.",
-        True,
-        _add_reference_words,
-    ),
-    RewriteKind(
-        "longer_synonyms",
-        "longer synonyms",
-        "Puts longer words of the same meaning in the place of short ones.",
-        True,
-        _lengthen_synonyms,
-    ),
-    RewriteKind(
-        "stock_opening",
-        "a stock opening",
-        "Puts a phrase about the video before the caption.",
-        True,
-        _add_stock_opening,
-    ),
-    RewriteKind(
-        "hidden_instruction",
-        "a hidden instruction",
-        "Adds a sentence that asks a judge for the best verdict.",
-        True,
-        _hide_instruction,
-    ),
-    RewriteKind("negation", "negation", "Negates every sentence that has no negation.", False, _negate),
-    RewriteKind("swapped_names", "swapped names", "Replaces the names inside sentences by others.", False, _swap_names),
-    RewriteKind("swapped_numbers", "swapped numbers", "Replaces numbers by others.", False, _swap_numbers),
-    RewriteKind("swapped_colours", "swapped colours", "Replaces colours by others.", False, _swap_colours),
-    RewriteKind(
-        "reversed_order", "reversed sentences", "Puts the sentences in reversed order.", False, _reverse_sentences
-    ),
-    RewriteKind(
-        "other_sentence",
-        "a sentence of another video",
-        "Replaces a drawn sentence by one of another video's caption.",
-        False,
-        _insert_other_sentence,
-    ),
+    RewriteKind("generic_sentence", "an added generic sentence", True, _add_generic_sentence),
+    RewriteKind("doubled_sentences", "sentences that come twice", True, _double_sentences),
+    RewriteKind("noun_list", "a list of its own nouns", True, _add_noun_list),
+    RewriteKind("reference_words", "a list of the references' nouns", True, _add_reference_words),
+    RewriteKind("longer_synonyms", "longer synonyms", True, _lengthen_synonyms),
+    RewriteKind("stock_opening", "a stock opening", True, _add_stock_opening),
+    RewriteKind("hidden_instruction", "a hidden instruction", True, _hide_instruction),
+    RewriteKind("negation", "negation", False, _negate),
+    RewriteKind("swapped_names", "swapped names", False, _swap_names),
+    RewriteKind("swapped_numbers", "swapped numbers", False, _swap_numbers),
+    RewriteKind("swapped_colours", "swapped colours", False, _swap_colours),
+    RewriteKind("reversed_order", "reversed sentences", False, _reverse_sentences),
+    RewriteKind("other_sentence", "a sentence of another video", False, _insert_other_sentence),
 )
 """All kinds of rewrites: first those that keep the truth of a caption, then those that take some away."""
 

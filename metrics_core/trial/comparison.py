@@ -27,8 +27,8 @@ class ArmDifference:
     """By how much an arm is above another one in the mean over seeds and test videos, and what follows from it.
 
     low, high: the limits of the 95 % interval. p: two-sided, corrected for the other comparisons by Holm's steps.
-    n_more_videos: how many more test videos an open comparison would take; 0 for the others, and where only the
-    correction leaves it open.
+    n_more_videos: how many more test videos an open comparison would take; 0 for the others, where only the correction
+    leaves it open, and where the measure is known in total only.
     """
 
     value: float
@@ -43,7 +43,8 @@ def compare_arms(arm: FloatArray, others: Mapping[str, FloatArray]) -> dict[str,
     """Compare an arm with every other one, by the other arm's name.
 
     arm, others: a measure such as the reciprocal rank by seed and test video (seeds, videos), of the same seeds and
-    videos in the same order; two or more of both. Raises ValueError for other shapes.
+    videos in the same order; two seeds or more. A measure that is known in total only has one column: then chance is
+    that of the seeds. Raises ValueError for other shapes.
 
     >>> rng = np.random.default_rng(0)
     >>> arm = rng.uniform(0.3, 0.5, (5, 200))
@@ -62,7 +63,7 @@ def compare_arms(arm: FloatArray, others: Mapping[str, FloatArray]) -> dict[str,
 def compute_detectable_difference(random_arm: FloatArray) -> float:
     """Compute the least difference that a trial finds in 80 % of cases, from an arm that is drawn anew for every seed.
 
-    random_arm: a measure by seed and test video (seeds, videos), two or more of both. Two seeds differ by nothing but
+    random_arm: a measure by seed and test video (seeds, videos), as in `compare_arms`. Two seeds differ by nothing but
     draw, first weights and batches: how much they do is the noise that a difference has to exceed.
     """
     from scipy.special import stdtrit
@@ -87,8 +88,8 @@ def _estimate(arm: FloatArray, other: FloatArray) -> ArmDifference:
 
 
 def _require_sizes(arm: FloatArray) -> None:
-    if arm.ndim != 2 or min(arm.shape) < 2:
-        raise ValueError(f"an arm has the shape {arm.shape}: give two or more seeds and test videos.")
+    if arm.ndim != 2 or arm.shape[0] < 2 or not arm.shape[1]:
+        raise ValueError(f"an arm has the shape {arm.shape}: give (seeds, videos) of two or more seeds.")
 
 
 def _compute_error(differences: FloatArray) -> tuple[float, float]:
@@ -99,6 +100,8 @@ def _compute_error(differences: FloatArray) -> tuple[float, float]:
     and videos calls 13 to 15 % of equal arms different where there are five seeds and they matter most, this 4 to 5 %.
     """
     n_seeds, n_videos = differences.shape
+    if n_videos == 1:
+        return float(differences.std(ddof=1)) / math.sqrt(n_seeds), n_seeds - 1.0
     of_seeds, of_videos, mean = differences.mean(axis=1), differences.mean(axis=0), differences.mean()
     residual = differences - of_seeds[:, None] - of_videos[None, :] + mean
     freedoms = np.array([n_seeds - 1, n_videos - 1, (n_seeds - 1) * (n_videos - 1)], dtype=np.float64)
@@ -123,7 +126,7 @@ def _conclude(difference: ArmDifference, n_videos: int) -> ArmDifference:
         return replace(difference, conclusion="better" if difference.value > 0 else "worse")
     if max(abs(low), abs(high)) <= NEGLIGIBLE:
         return replace(difference, conclusion="no difference")
-    if low > 0 or high < 0:
+    if low > 0 or high < 0 or n_videos == 1:
         return difference
     # The interval shrinks with the root of the videos, until it excludes 0 or what is not negligible.
     aim = max(abs(difference.value), NEGLIGIBLE - abs(difference.value), NEGLIGIBLE / 3)

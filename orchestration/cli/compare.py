@@ -189,17 +189,11 @@ def format_short_estimate(estimate: Estimate) -> str:
     """Return an estimate in three decimals without the leading zero, with its 95 % interval, such as `.412 [.380,
     .441]`. Only the value if there is no interval, and a dash if there is no value.
     """
-    if estimate.value is None:
-        return "–"
+    from assets.reports.text import format_short
+
     if estimate.low is None or estimate.high is None:
-        return _format_short(estimate.value)
-    return f"{_format_short(estimate.value)} [{_format_short(estimate.low)}, {_format_short(estimate.high)}]"
-
-
-def _format_short(value: float) -> str:
-    """Return a number with three decimals, without the leading zero: three intervals in a row must fit 80 columns."""
-    shown = f"{value:.3f}"
-    return shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown
+        return format_short(estimate.value)
+    return f"{format_short(estimate.value)} [{format_short(estimate.low)}, {format_short(estimate.high)}]"
 
 
 def _text(value: Any) -> str:

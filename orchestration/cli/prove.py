@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,20 +21,38 @@ def prove(
     beside: Annotated[
         list[int] | None, typer.Option(help="Another selection of the dataset to compare; may be given several times.")
     ] = None,
+    curve: Annotated[
+        list[float] | None,
+        typer.Option(help="A share of the samples to try, such as 0.25, by the recipe; may be given several times."),
+    ] = None,
     seeds: Annotated[int, typer.Option(min=5, max=100, help="Students trained for every arm.")] = 5,
+    trainer: Annotated[
+        str, typer.Option(help="Command that trains your own model on a folder, instead of the small student.")
+    ] = "",
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of your own trainer's runs; without --trainer, results lie in it.")
+    ] = None,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds after which a run of --trainer is ended.")] = 86400,
     as_json: AsJson = False,
 ) -> None:
-    """Train small students on a selection and on other captions, and compare them on held-out videos."""
-    from assets.trial.sentences import explain_trial, list_arm_rows
+    """Train small students on a selection and on other captions, and compare them on held-out videos.
+
+    The result is stored. A trial that was stopped goes on where it was.
+    """
+    from assets.trial.sentences import describe_trial, explain_trial, list_arm_rows
+    from assets.trial.setup import TrialRequest
     from assets.trial.trial import run_trial
 
+    request = TrialRequest(selection, beside or [], curve or [], seeds, trainer, results, limit)
+    curation = installation.curation
     with show_progress() as tell:
-        trial = run_trial(installation.engine, installation.curation.scorers, selection, beside or [], tell, seeds)
-    sentences = explain_trial(trial)
+        trial = run_trial(installation.engine, curation.scorers, curation.home, request, tell)
     if as_json:
-        print_json({**trial.as_dict(), "sentences": sentences})
-        return
-    for sentence in sentences:
-        console.print(sentence, markup=False, soft_wrap=True)
-    console.print()
-    print_rows(list_arm_rows(trial.arms), empty="")
+        print_json(describe_trial(trial))
+    else:
+        for sentence in explain_trial(trial):
+            console.print(sentence, markup=False, soft_wrap=True)
+        console.print()
+        print_rows(list_arm_rows(trial), empty="")
+    if trial.arms[0].value is None:
+        raise typer.Exit(1)

@@ -12,7 +12,8 @@ from orchestration.cli.output import AsJson, DatasetName, console, print_json, p
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from assets.stress.records import StressedKind, StressResult
+    from assets.stress.records import StressResult
+    from db.scores.stress import StressEffect
     from orchestration.installation import Installation
 
 
@@ -28,16 +29,18 @@ def stress(
 ) -> None:
     """Rewrite captions without truth gained, or with truth lost, and show how a metric's values and ranks change.
 
-    Nothing is stored. The metric's models are asked about every rewrite.
+    The metric's models are asked about every rewrite. The outcome is stored for the report, in place of the scorer's
+    earlier one.
     """
     from assets.datasets import require_dataset
+    from assets.leases import hold_datasets
     from assets.stress.stress import stress_metric
 
     (chosen,) = choose_metrics(installation, [metric])
-    of = require_dataset(installation.engine, dataset)
-    scorer = installation.curation.scorers[chosen]
-    with show_progress() as tell:
-        result = stress_metric(installation.engine, of, scorer, n_drawn=draw, seed=seed, n_shown=show, tell=tell)
+    engine, scorer = installation.engine, installation.curation.scorers[chosen]
+    with hold_datasets(engine, dataset), show_progress() as tell:
+        of = require_dataset(engine, dataset)
+        result = stress_metric(engine, of, scorer, n_drawn=draw, seed=seed, n_shown=show, tell=tell)
     if as_json:
         print_json(result.as_dict())
     else:
@@ -45,26 +48,27 @@ def stress(
 
 
 def _print(result: StressResult) -> None:
-    from assets.reports.text import format_count
-    from assets.stress.sentences import explain_stress, format_short
+    from assets.reports.text import format_count, format_short
+    from assets.stress.sentences import explain_stress
 
-    for sentence in explain_stress(result):
+    stress = result.stress
+    for sentence in explain_stress(stress, stress.metric):
         console.print(sentence, markup=False, soft_wrap=True)
     console.print()
     print_rows(
-        [_build_row(each) for each in result.kinds], empty="", right=("change", "rank", "rise", "best 1/8", "all")
+        [_build_row(effect) for effect in stress.effects], empty="", right=("change", "rank", "rise", "best 1/8", "all")
     )
     models = f" by {', '.join(result.models)}" if result.models else ""
     notes = [
-        f"{result.scorer}{models}, seed {result.seed}",
+        f"{result.scorer}{models}, seed {stress.seed}",
         "change, rank: means, with 95 % intervals over videos; "
-        f"a change below {format_short(result.small_change)} is small",
+        f"a change below {format_short(stress.small_change)} is small",
         "best 1/8, all: captions that look so without a rewrite",
     ]
-    if result.n_timed:
-        notes.append(f"{format_count(result.n_timed, 'caption')} with times left out")
-    if result.n_unscored:
-        notes.append(f"{format_count(result.n_unscored, 'caption')} left out that got no value again")
+    if stress.n_timed:
+        notes.append(f"{format_count(stress.n_timed, 'caption')} with times left out")
+    if stress.n_unscored:
+        notes.append(f"{format_count(stress.n_unscored, 'caption')} left out that got no value again")
     for note in notes:
         console.print(escape(note), style="dim", soft_wrap=True)
     shown_sample = None
@@ -77,19 +81,18 @@ def _print(result: StressResult) -> None:
         console.print(f"{each.kind} {after}: {each.rewrite}", markup=False, soft_wrap=True)
 
 
-def _build_row(stressed: StressedKind) -> dict[str, Any]:
+def _build_row(effect: StressEffect) -> dict[str, Any]:
     """One kind of rewrite, in a row that fits 80 columns."""
     from assets.reports.text import NO_VALUE, format_percent
     from assets.stress.sentences import format_change
 
-    effect, alike = stressed.effect, stressed.look_alikes
-    rank = effect.rank_change.value
+    has_sign = effect.best_look_alike is not None
     return {
-        "rewrite": stressed.kind.name,
+        "rewrite": effect.rewrite,
         "n": effect.n,
-        "change": format_change(effect.change),
-        "rank": NO_VALUE if rank is None else f"{rank:+.0f}",
+        "change": format_change(effect),
+        "rank": NO_VALUE if effect.rank_change is None else f"{effect.rank_change:+.0f}",
         "rise": format_percent(effect.rise_share),
-        "best 1/8": "" if alike is None else format_percent(alike.best),
-        "all": "" if alike is None else format_percent(alike.all),
+        "best 1/8": format_percent(effect.best_look_alike) if has_sign else "",
+        "all": format_percent(effect.all_look_alike) if has_sign else "",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,15 +14,14 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.base import Outcome
 from assets.scores.run import score_shard
-from assets.stress.records import LookAlikes, StressedKind, StressResult
-from assets.stress.sentences import explain_kind, explain_stress
+from assets.stress.records import StressResult
+from assets.stress.sentences import explain_effect, explain_hole, explain_stress, list_holes, summarise_stress
 from assets.stress.stress import NothingToStress, stress_metric
 from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, SEGMENTS, TEXT
-from metrics_core.intervals import Estimate
-from metrics_core.stress.effects import Effect
+from db.scores.stress import StressEffect, load_stresses
 from metrics_core.stress.rewrites import REWRITE_KINDS
 from reelsieve import metric
 from tests.assets.verifying import HashEncoder, make_sources
@@ -64,7 +64,12 @@ def stressed(engine: Engine, template: Template[Dataset], scorer: Any, **options
 
 
 def conclusions(result: StressResult) -> dict[str, str]:
-    return {each.kind.name: each.effect.conclusion for each in result.kinds}
+    return {effect.rewrite: effect.conclusion for effect in result.stress.effects}
+
+
+def effect_of(result: StressResult, rewrite: str) -> StressEffect:
+    (effect,) = [effect for effect in result.stress.effects if effect.rewrite == rewrite]
+    return effect
 
 
 def length(text: str, references: list[str]) -> float:
@@ -81,13 +86,18 @@ def test_length_is_raised_by_whatever_adds_no_truth(engine: Engine, template: Te
     found = conclusions(result)
     assert {found[name] for name, kind in KINDS.items() if kind.keeps_truth} == {"gains_from_nothing"}
     assert found["negation"] == "does_not_lose"
-    assert (result.n_drawn, result.n_captions, result.n_videos, result.n_unscored) == (24, 24, 12, 0)
-    doubled = next(each for each in result.kinds if each.kind.name == "doubled_sentences")
-    assert doubled.effect.rise_share == 1.0
-    assert doubled.look_alikes == LookAlikes(0.0, 3, 0.0, 24)
-    sentences = explain_stress(result)
-    assert sentences[0].startswith("vcs gains from 7 of 7 kinds of rewrites that add no truth")
-    assert sentences[1].startswith("vcs can be raised by an added generic sentence: +")
+    stress = result.stress
+    assert (stress.n_drawn, stress.n_captions, stress.n_videos, stress.n_unscored) == (24, 24, 12, 0)
+    doubled = effect_of(result, "doubled_sentences")
+    assert (doubled.rise_share, doubled.best_look_alike, doubled.all_look_alike) == (1.0, 0.0, 0.0)
+    holes = list_holes(stress)
+    gains = [effect.change or 0.0 for effect in holes if effect.conclusion == "gains_from_nothing"]
+    assert gains == sorted(gains, reverse=True)
+    assert [effect.keeps_truth for effect in holes] == [True] * 7 + [False] * (len(holes) - 7)
+    sentences = explain_stress(stress, "VCS")
+    assert sentences[0].startswith("VCS gains from 7 of 7 kinds of rewrites that add no truth")
+    assert sentences[1].startswith(f"VCS can be raised by {KINDS[holes[0].rewrite].label}: +")
+    assert len(sentences) == 14
 
 
 def test_a_judge_that_obeys_is_found(engine: Engine, template: Template[Dataset]) -> None:
@@ -97,14 +107,15 @@ def test_a_judge_that_obeys_is_found(engine: Engine, template: Template[Dataset]
     ]
 
 
-def test_nothing_is_stored_and_the_same_seed_gives_the_same(engine: Engine, template: Template[Dataset]) -> None:
+def test_scores_stay_and_the_same_seed_gives_the_same(engine: Engine, template: Template[Dataset]) -> None:
     scorer = make_metric(length)
     first = stressed(engine, template, scorer, n_drawn=10, n_shown=2)
     with engine.connect() as connection:
         before = connection.exec_driver_sql("SELECT count(*), sum(value) FROM score").one()
         n_samples = connection.exec_driver_sql("SELECT count(*) FROM sample").scalar()
     again = stress_metric(engine, template.filled, scorer, n_drawn=10, n_shown=2)
-    assert again == first
+    assert again == replace(first, stress=replace(first.stress, stressed_at=again.stress.stressed_at))
+    assert again.as_dict() == first.as_dict()
     with engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*), sum(value) FROM score").one() == before
         assert connection.exec_driver_sql("SELECT count(*) FROM sample").scalar() == n_samples
@@ -115,7 +126,7 @@ def test_nothing_is_stored_and_the_same_seed_gives_the_same(engine: Engine, temp
     assert {each.sample for each in larger.shown} == {each.sample for each in first.shown}
     other = stress_metric(engine, template.filled, scorer, n_drawn=10, n_shown=2, seed=1)
     assert other.shown != first.shown
-    assert json.loads(json.dumps(first.as_dict()))["kinds"][0]["sentence"]
+    assert json.loads(json.dumps(first.as_dict()))["effects"][0]["sentence"]
 
 
 def test_vcs_short_with_an_encoder_gives_the_values_that_are_stored(
@@ -137,9 +148,9 @@ def test_rewrites_without_a_value_are_counted(engine: Engine, template: Template
         return Outcome(None, "too_long", "no") if text.count(".") > 2 else Outcome(float(len(text)))
 
     result = stressed(engine, template, make_metric(short))
-    doubled = next(each for each in result.kinds if each.kind.name == "doubled_sentences")
-    assert (doubled.effect.n, doubled.unscored) == (0, {"too_long": 24})
-    assert explain_kind("m", doubled) == "sentences that come twice: no rewrite has a value (too long 24)"
+    doubled = effect_of(result, "doubled_sentences")
+    assert (doubled.n, doubled.change, doubled.unscored) == (0, None, {"too_long": 24})
+    assert explain_effect(doubled, "m") == "sentences that come twice: no rewrite has a value (too long 24)"
 
 
 def test_what_cannot_be_stressed_is_one_sentence(engine: Engine, template: Template[Dataset]) -> None:
@@ -182,10 +193,10 @@ def test_captions_with_times_are_left_out_where_the_metric_reads_them(
         times = [{"start_s": 0, "end_s": 2, "text": "A man."}]
         timed = sa.update(schema.sample).where(schema.sample.c.key.like("c1.%"))
         connection.execute(timed.values(segments=times))
-    assert stress_metric(engine, template.filled, scorer, n_drawn=300).n_timed == 0
+    assert stress_metric(engine, template.filled, scorer, n_drawn=300).stress.n_timed == 0
     scorer.inputs = (TEXT, REFERENCES, SEGMENTS)
     result = stress_metric(engine, template.filled, scorer, n_drawn=300)
-    assert (result.n_drawn, result.n_timed, result.n_captions) == (24, 2, 22)
+    assert (result.stress.n_drawn, result.stress.n_timed, result.stress.n_captions) == (24, 2, 22)
     with engine.begin() as connection:
         connection.execute(sa.update(schema.sample).values(segments=times))
     with pytest.raises(NothingToStress, match="all drawn captions of clips have times"):
@@ -200,44 +211,81 @@ def test_a_source_that_needs_stored_samples_is_named(engine: Engine, template: T
         stress_metric(engine, template.filled, scorer, n_drawn=9)
 
 
-def stressed_kind(
-    name: str, conclusion: Any, low: float, value: float, high: float, n_videos: int = 20
-) -> StressedKind:
-    change = Estimate(value, low, high)
-    effect = Effect(20, n_videos, change, change, 0.81, 0.1, 0.01, conclusion)
-    return StressedKind(KINDS[name], effect, 0, {}, LookAlikes(0.12, 8, 0.051, 64) if name == "noun_list" else None)
+def made_effect(name: str, conclusion: str, low: float, value: float, high: float, n_videos: int = 20) -> StressEffect:
+    change, alike = (value, low, high), (0.12, 0.051) if name == "noun_list" else (None, None)
+    shares = (0.81, 0.1, 0.01)
+    return StressEffect(
+        name, KINDS[name].keeps_truth, conclusion, 20, n_videos, *change, *change, *shares, 0, {}, *alike
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "sentence"),
+    ("effect", "sentence"),
     [
         (
-            stressed_kind("noun_list", "gains_from_nothing", 0.15, 0.19, 0.23),
+            made_effect("noun_list", "gains_from_nothing", 0.15, 0.19, 0.23),
             "m can be raised by a list of its own nouns: +.190 (.150 to .230) of its value; 8 of 10 captions rise; "
             "12 % of the best eighth look so already, 5 % of all",
         ),
         (
-            stressed_kind("swapped_colours", "does_not_lose", -0.02, -0.01, 0.01),
+            made_effect("swapped_colours", "does_not_lose", -0.02, -0.01, 0.01),
             "m does not notice swapped colours: -.010 (-.020 to .010)",
         ),
         (
-            stressed_kind("swapped_colours", "does_not_lose", -0.02, -0.01, -0.005),
+            made_effect("swapped_colours", "does_not_lose", -0.02, -0.01, -0.005),
             "m hardly loses by swapped colours: -.010 (-.020 to -.005)",
         ),
-        (stressed_kind("negation", "does_not_lose", 0.1, 0.2, 0.3), "m even gains from negation: +.200 (.100 to .300)"),
+        (made_effect("negation", "does_not_lose", 0.1, 0.2, 0.3), "m even gains from negation: +.200 (.100 to .300)"),
         (
-            stressed_kind("negation", "fine", -0.4, -0.31, -0.2),
+            made_effect("negation", "fine", -0.4, -0.31, -0.2),
             "m loses by negation as it should: -.310 (-.400 to -.200)",
         ),
         (
-            stressed_kind("stock_opening", "fine", -0.1, 0.0, 0.01),
+            made_effect("stock_opening", "fine", -0.1, 0.0, 0.01),
             "m does not gain from a stock opening: .000 (-.100 to .010)",
         ),
         (
-            stressed_kind("negation", "open", -0.4, -0.1, 0.2, n_videos=7),
+            made_effect("negation", "open", -0.4, -0.1, 0.2, n_videos=7),
             "whether m loses by negation is open: -.100 (-.400 to .200); 7 videos, and 10 are needed",
         ),
     ],
 )
-def test_sentences(kind: StressedKind, sentence: str) -> None:
-    assert explain_kind("m", kind) == sentence
+def test_sentences(effect: StressEffect, sentence: str) -> None:
+    assert explain_effect(effect, "m") == sentence
+    if effect.conclusion in ("gains_from_nothing", "does_not_lose"):
+        assert sentence.startswith(explain_hole(effect, "m"))
+
+
+def test_a_metric_without_a_hole_says_so(engine: Engine, template: Template[Dataset]) -> None:
+    known = {text_of(video, system) for video in range(12) for system in (0, 1)}
+    stress = stressed(engine, template, make_metric(lambda text, references: float(text in known))).stress
+    assert list_holes(stress) == []
+    n_compared = sum(effect.n > 0 for effect in stress.effects)
+    assert (
+        explain_stress(stress, "VCS")[0]
+        == f"VCS shows no hole in {n_compared} kinds of rewrites: 24 captions of 12 videos"
+    )
+    effects = tuple(
+        effect if effect.rewrite == "negation" else replace(effect, conclusion="open") for effect in stress.effects
+    )
+    some_open = f"VCS shows no hole in 1 kind of rewrites, and {n_compared - 1} are open: 24 captions of 12 videos"
+    assert summarise_stress(replace(stress, effects=effects), "VCS") == some_open
+    effects = tuple(replace(effect, conclusion="open") for effect in effects)
+    all_open = "VCS shows no hole, but all kinds of rewrites are open: 24 captions of 12 videos"
+    assert summarise_stress(replace(stress, effects=effects), "VCS") == all_open
+
+
+def test_the_outcome_is_stored_until_the_next_one(engine: Engine, template: Template[Dataset]) -> None:
+    """What comes back is what was measured, and gives the same sentences."""
+    scorer = make_metric(length)
+    score_shard(engine, scorer, template.filled, 0, run_id="run")
+    for n_drawn, seed in ((10, 0), (24, 3)):
+        fresh = stress_metric(engine, template.filled, scorer, n_drawn=n_drawn, seed=seed).stress
+        with engine.connect() as connection:
+            stored = load_stresses(connection, template.filled.dataset_id)
+        assert set(stored) == {"vcs"}
+        assert sorted(stored["vcs"].effects, key=lambda effect: effect.rewrite) == sorted(
+            fresh.effects, key=lambda effect: effect.rewrite
+        )
+        assert replace(stored["vcs"], effects=fresh.effects) == fresh
+        assert explain_stress(stored["vcs"], "m") == explain_stress(fresh, "m")

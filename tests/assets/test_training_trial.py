@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from assets.trial.arms import COPY, NOISY, build_arms, build_controls
-from assets.trial.sentences import explain_trial
-from assets.trial.trial import ArmResult, Trial
-from assets.trial.vectors import build_trial_vectors, find_frozen_positions
-from db.selection.recipes import SelectionError
+from assets.trial.parts import TooFewTestVideos, TrialParts, split_captions
+from assets.trial.sentences import explain_curve, explain_trial
+from assets.trial.vectors import build_trial_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
-from metrics_core.trial import ArmDifference, StudentSettings, is_test_video
+from db.selection.trials import ArmResult, Trial
+from metrics_core.trial import is_test_video
 from metrics_core.trial.comparison import Conclusion
 
-N = 120
+N = 300
 WORDS = ("dog", "cat", "boat", "tree", "car", "ball", "house", "river", "bird", "lamp", "door", "horse", "apple")
 
 
@@ -26,10 +26,11 @@ def describe(video: int) -> str:
 
 
 def make_captions() -> TrialCaptions:
-    """Two captions for each of 120 videos, in two strata; the first of a video is the better one."""
+    """Two captions for each of 300 videos, in two strata; the first of a video is the better one."""
     return TrialCaptions(
         np.arange(2 * N) + 1000,
         np.repeat(np.arange(N), 2),
+        [f"c{i}" for i in range(2 * N)],
         [f"{describe(i // 2)} number {i % 2}" for i in range(2 * N)],
         ["odd" if i % 2 else "even" for i in range(2 * N)],
         {"n_characters": np.arange(2 * N) * 1.0, "cosine": np.where(np.arange(2 * N) % 2, np.nan, 1.0)},
@@ -37,7 +38,7 @@ def make_captions() -> TrialCaptions:
 
 
 def make_videos() -> list[TrialVideo]:
-    return [TrialVideo(i, f"v{i}", [describe(i), f"there is {describe(i)}"], bytes([i]), None) for i in range(N)]
+    return [TrialVideo(i, f"v{i}", [describe(i), f"there is {describe(i)}"], i.to_bytes(2), None) for i in range(N)]
 
 
 def test_arms_have_the_strata_of_the_selection_and_stay_in_the_training_part() -> None:
@@ -68,33 +69,62 @@ def test_controls_are_the_selection_with_swapped_captions_and_in_another_order()
     assert copy.draw(1).texts.tolist() != chosen.tolist()
 
 
+def split(captions: TrialCaptions, videos: list[TrialVideo], frozen: list[FrozenCaption] | None = None) -> TrialParts:
+    return split_captions("clips", captions, videos, frozen or [], 2)
+
+
 def test_held_out_videos_and_their_copies_train_nothing() -> None:
     captions, videos = make_captions(), make_videos()
     test_keys = {video.key for video in videos if is_test_video(video.key)}
     first_test = next(video for video in videos if video.key in test_keys)
     first_training = next(video for video in videos if video.key not in test_keys)
     videos[first_training.video_id] = first_training._replace(content_sha256=first_test.content_sha256)
-    vectors = build_trial_vectors(captions, videos, None)
-    assert (vectors.video_side, vectors.n_left_out) == ("references", 1)
-    assert len(vectors.test_videos) == len(vectors.test_texts) == len(test_keys)
-    trained = {f"v{captions.video_ids[i]}" for i in vectors.training.tolist()}
+    parts = split(captions, videos)
+    assert (parts.n_left_out, parts.n_changed) == (1, 0)
+    assert {video.key for video in parts.test_videos} == test_keys
+    trained = {f"v{captions.video_ids[i]}" for i in parts.training.tolist()}
     assert trained.isdisjoint(test_keys | {first_training.key})
     assert len(trained) == N - len(test_keys) - 1
-    places = vectors.video_places[vectors.training]
-    assert places.min() >= 0
-    assert set(places.tolist()).isdisjoint(vectors.test_videos.tolist())
-    copied = int(vectors.training[0])
+    copied = int(parts.training[0])
     texts = list(captions.texts)
     texts[copied] = first_test.references[1]
-    without = build_trial_vectors(replace(captions, texts=texts), videos, None)
-    assert set(vectors.training.tolist()) - set(without.training.tolist()) == {copied}
-    frozen = [FrozenCaption(1000 + i, f"v{i // 2}", "caption", "x") for i in (0, 1, 2, 239)]
-    found = find_frozen_positions(vectors, captions, [*frozen, FrozenCaption(5, "gone", "caption", "x")])
-    assert set(found.tolist()) <= {0, 1, 2, 239}
+    without = split(replace(captions, texts=texts), videos)
+    assert set(parts.training.tolist()) - set(without.training.tolist()) == {copied}
+    with pytest.raises(TooFewTestVideos, match="clips has 0 test videos with 2 references, and a trial needs 50"):
+        split(captions, [])
+
+
+def test_vectors_of_videos_are_those_of_frames_or_of_other_references() -> None:
+    captions, videos = make_captions(), make_videos()
+    parts = split(captions, videos)
+    vectors = build_trial_vectors(parts, None)
+    assert len(vectors.test_videos) == len(vectors.test_texts) == len(parts.test_videos)
+    places = vectors.video_places[parts.training]
+    assert places.min() >= 0
+    assert places.max() < len(parts.train_videos)
     frames = {i: np.full(4, i, dtype=np.float32) for i in range(N)}
-    assert build_trial_vectors(captions, videos, frames).video_side == "frames"
-    with pytest.raises(SelectionError, match="0 videos are too few for a trial"):
-        build_trial_vectors(captions, [], None)
+    by_frames = build_trial_vectors(parts, frames)
+    assert by_frames.test_videos[0].tolist() == [parts.test_videos[0].video_id] * 4
+
+
+def test_frozen_texts_train_where_captions_changed_or_are_gone() -> None:
+    captions, videos = make_captions(), make_videos()
+    parts = split(captions, videos)
+    kept, changed = (captions.keys[place] for place in parts.training[:2].tolist())
+    of_gone, of_test = parts.train_videos[0].key, parts.test_videos[0].key
+    frozen = [
+        FrozenCaption(kept, "v0", "caption", captions.texts[int(parts.training[0])]),
+        FrozenCaption(changed, "v0", "caption", "as it was"),
+        FrozenCaption("gone", of_gone, "caption", "a text that is gone"),
+        FrozenCaption("gone too", of_test, "caption", "a text of a test video"),
+        FrozenCaption("its video", "no such video", "caption", "a text without a video"),
+    ]
+    found = split(captions, videos, frozen)
+    chosen = found.find_positions([row.sample for row in frozen])
+    assert [found.captions.texts[place] for place in chosen.tolist()] == [frozen[i].text for i in range(3)]
+    assert (found.n_changed, len(found.training)) == (4, len(parts.training))
+    (noisy, _) = build_controls(found.captions, chosen)
+    assert sorted(noisy.draw(0).texts.tolist()) == chosen.tolist()
 
 
 def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Trial:
@@ -104,12 +134,31 @@ def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Tr
         NOISY: conclusions.get("noise", (0.2, 0.1, 0.3, "better", 0)),
         COPY: conclusions.get("copy", (0.0, -0.01, 0.01, "no difference", 0)),
     }
-    arms = [ArmResult("selection 3", 200, "ok", mrr=0.5)]
+    arms = [ArmResult("selection 3", 200, b"", value=0.5)]
     for name, (value, low, high, conclusion, more) in given.items():
         if name != "noise":
-            difference = ArmDifference(value, low, high, 0.01, conclusion, more)
-            arms.append(ArmResult(name, 200, "ok", mrr=0.4, difference=difference))
-    return Trial(3, "clips", 400, 100, 0, 1, "references", 5, 0.05, 0.04, StudentSettings(), tuple(arms))
+            arm = ArmResult(
+                name, 200, b"", value=0.4, compared_with="selection 3", difference=value, low=low, high=high
+            )
+            arms.append(replace(arm, conclusion=conclusion, n_more_videos=more))
+    return Trial(
+        selection_id=3,
+        dataset="clips",
+        trial_sha256=b"t",
+        trainer="a small head on frozen vectors",
+        measure="mrr",
+        n_seeds=5,
+        n_train_videos=400,
+        n_left_out_videos=0,
+        n_test_videos=100,
+        n_changed=1,
+        test_sha256=b"v",
+        video_side="references",
+        chance=0.05,
+        detectable=0.04,
+        settings={},
+        arms=tuple(arms),
+    )
 
 
 def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
@@ -121,17 +170,17 @@ def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
         words=(0.06, 0.01, 0.11, "open", 0),
     )
     assert explain_trial(trial) == [
-        "selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
-        "selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
-        "selection 3 and length (200 rows): no difference above 0.025.",
-        "selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
-        "selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
+        "Selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
+        "Selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
+        "Selection 3 and length (200 rows): no difference above 0.025.",
+        "Selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
+        "Selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
         "Measured: mean reciprocal rank of 100 held-out videos (chance 0.050), 5 seeds, 95 % intervals over seeds and "
         "videos.",
         "Differences below 0.040 would probably not be seen.",
         "The student is a small head on frozen vectors of captions and of the references of a video, not its frames; "
         "your model may differ.",
-        "1 caption changed since: the frozen text is trained on.",
+        "1 caption of the selection changed or went since: the frozen text trains.",
     ]
 
 
@@ -143,3 +192,32 @@ def test_controls_that_fail_are_named() -> None:
         "Open: selection 3 and the same rows in another order differ by 0.100 (0.050 to 0.150), so that this trial "
         "proves nothing."
     ]
+
+
+def test_the_curve_says_which_share_trained_best() -> None:
+    trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0))
+    assert explain_curve(trial) == []
+    given: list[tuple[float, float | None, Conclusion | None]] = [
+        (0.0625, 0.2, "better"),
+        (0.125, 0.28, "better"),
+        (0.5, 0.4, None),
+        (1.0, 0.39, "open"),
+    ]
+    arms = [
+        ArmResult(
+            f"share {share:g}",
+            100,
+            b"",
+            share=share,
+            value=value,
+            difference=None if conclusion is None else 0.1,
+            conclusion=conclusion,
+        )
+        for share, value, conclusion in given
+    ]
+    failed = ArmResult("share 0.25", 10, b"", "too_few_rows", "10 training rows", share=0.25)
+    both = replace(trial, arms=(*trial.arms[:2], *arms, failed, *trial.arms[2:]))
+    assert explain_curve(both) == [
+        "Of the shares tried, 0.5 trained best, at 0.400: better than 0.0625 and 0.125, open against 1."
+    ]
+    assert "Of the shares tried, 0.5 trained best" in explain_trial(both)[1]

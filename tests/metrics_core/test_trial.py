@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from metrics_core.trial import (
     StudentSettings,
@@ -166,7 +167,7 @@ def test_a_detectable_difference_is_detected_in_four_of_five() -> None:
         third = 0.3 + draw_differences(rng, 0.01, 0.0, 0.1)
         hits.append(compare_arms(other + least, {"other": third})["other"].conclusion == "better")
     assert 0.7 < np.mean(hits) < 0.95
-    with pytest.raises(ValueError, match="give two or more seeds and test videos"):
+    with pytest.raises(ValueError, match="of two or more seeds"):
         compute_detectable_difference(np.zeros((1, 9)))
 
 
@@ -184,3 +185,15 @@ def test_an_open_comparison_names_the_videos_that_it_needs() -> None:
     assert compare_arms(np.ones((5, 9)), {"other": np.ones((5, 9))})["other"].conclusion == "no difference"
     with pytest.raises(ValueError, match="give \\(seeds, videos\\) of both"):
         compare_arms(arm, {"other": arm[:, 1:]})
+
+
+def test_measures_in_total_are_compared_by_seed() -> None:
+    rng = np.random.default_rng(3)
+    arm, other = rng.normal(0.5, 0.02, (6, 1)), rng.normal(0.4, 0.02, (6, 1))
+    by_hand = stats.ttest_rel(arm[:, 0], other[:, 0])
+    found = compare_arms(arm, {"other": other})["other"]
+    assert (found.p, found.conclusion) == (pytest.approx(by_hand.pvalue), "better")
+    interval = by_hand.confidence_interval()
+    assert (found.low, found.high) == (pytest.approx(interval.low), pytest.approx(interval.high))
+    near = compare_arms(arm, {"near": arm + rng.normal(0, 0.2, (6, 1))})["near"]
+    assert (near.conclusion, near.n_more_videos) == ("open", 0)

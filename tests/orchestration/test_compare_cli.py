@@ -113,7 +113,7 @@ def test_what_cannot_be_compared_is_one_sentence(arguments: tuple[str, ...], cod
         ((0.4123, None, None), ".412"),
         ((-0.094, -0.112, -0.0761), "-.094 [-.112, -.076]"),
         ((1.0, 0.99, 1.0), "1.000 [.990, 1.000]"),
-        ((10.04, 0.0, 20.5), "10.040 [.000, 20.500]"),
+        ((10.04, 0.0, 20.5), "10.0 [.000, 20.5]"),
     ],
 )
 def test_intervals_are_short(estimate: tuple[float | None, float | None, float | None], shown: str) -> None:

@@ -114,3 +114,12 @@ def test_options_of_a_promise_need_one() -> None:
 def test_rate_names_a_promise_that_is_not_there(options: list[str], code: int, sentence: str) -> None:
     done = run_command("rate", "clips", *options)
     assert (done.returncode, sentence in " ".join(done.stderr.split())) == (code, True), done.stderr
+
+
+@pytest.mark.usefixtures("clips")
+def test_near_duplicates_are_no_members_of_the_sets() -> None:
+    options = ("--dedupe", "1", "--promise", "errors <= 0.3", "--by-people", "other", "--error-below", "3", "--json")
+    done = run_command(*SELECT, "--ties", "random", *options)
+    assert done.returncode == 1
+    texts = {"A dog runs" + " fast" * (number + length) for number in range(20) for length in (1, 2, 3)}
+    assert json.loads(done.stdout)["sets"][-1]["samples"] == len(texts) < 60

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestration.installation import get_installation
+from orchestration.runs import run_job
 from tests.assets.manifests import write_lines
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
@@ -15,6 +19,7 @@ from tests.orchestration.conftest import Installation
 pytestmark = pytest.mark.slow
 
 N_VIDEOS = 300
+CURVE = ("--curve", "0.2", "--curve", "0.5")
 WHO = ("man", "woman", "boy", "girl", "dog", "cat", "horse", "chef", "singer", "diver", "pilot", "farmer")
 DOES = ("paints", "carries", "washes", "breaks", "finds", "sells", "hides", "throws", "cuts", "builds")
 WHAT = ("a red ball", "a small boat", "two apples", "an old lamp", "a guitar", "some flowers", "a wooden door")
@@ -54,25 +59,103 @@ def build_caption(key: str, video: str, role: str, text: str) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("proved")
 def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
-    found = json.loads(run_successfully("prove", "1", "--json").stdout)
-    arms = {arm["name"]: arm for arm in found["arms"]}
+    found = json.loads(run_successfully("prove", "1", *CURVE, "--json").stdout)
+    arms = {arm["arm"]: arm for arm in found["arms"]}
     assert (found["dataset"], found["video_side"], found["n_seeds"]) == ("clips", "references", 5)
     assert found["n_train_videos"] + found["n_test_videos"] == N_VIDEOS
     assert 40 < found["n_test_videos"] < 80
-    assert list(arms) == ["selection 1", "random", "all", "length", "words in common", "planted noise", "copy"]
+    shares = ["share 0.2", "share 0.5", "share 1"]
+    simple = ["length", "words in common"]
+    assert list(arms) == ["selection 1", "random", "all", *simple, *shares, "planted noise", "copy"]
     assert arms["selection 1"]["n"] == arms["random"]["n"] == arms["planted noise"]["n"]
     for name in ("random", "all"):
-        assert arms[name]["difference"]["conclusion"] == "better", name
-        assert arms[name]["difference"]["low"] > 0
-    assert arms["copy"]["difference"]["conclusion"] not in ("better", "worse")
-    assert arms["planted noise"]["difference"]["value"] > 0
-    assert found["sentences"][0].startswith("selection 1 trains better than random (")
+        assert arms[name]["conclusion"] == "better", name
+        assert arms[name]["low"] > 0
+    assert arms["copy"]["conclusion"] not in ("better", "worse")
+    assert arms["planted noise"]["difference"] > 0
+    assert found["sentences"][0].startswith("Selection 1 trains better than random (")
     assert any("your model may differ" in sentence for sentence in found["sentences"])
+    best = max(shares, key=lambda name: arms[name]["value"])
+    assert {arms[name]["compared_with"] for name in shares if name != best} == {best}
+    assert (arms[best]["difference"], best) == (None, "share 0.5")
+    assert arms["share 1"]["conclusion"] == "better"
+    # All captions have a value: the same rows, which are trained once.
+    assert arms["share 1"]["rows_sha256"] == arms["all"]["rows_sha256"]
+    assert any(sentence.startswith("Of the shares tried, 0.5 trained best, at ") for sentence in found["sentences"])
+
+
+@pytest.mark.usefixtures("proved")
+def test_a_trial_again_trains_only_what_is_new() -> None:
+    def load() -> tuple[list[Any], list[Any]]:
+        with get_installation().engine.connect() as connection:
+            runs = connection.exec_driver_sql("SELECT run_sha256, trained_at FROM trial_run ORDER BY 1").all()
+            trials = connection.exec_driver_sql("SELECT trial_id, n_seeds FROM selection_trial ORDER BY 1").all()
+        return list(runs), list(trials)
+
+    first = run_successfully("prove", "1", "--json").stdout
+    runs, trials = load()
+    assert run_successfully("prove", "1", "--json").stdout == first
+    assert load() == (runs, trials)
+    json.loads(run_successfully("prove", "1", "--seeds", "6", "--json").stdout)
+    more, further = load()
+    assert set(runs) < set(more)
+    assert further == [*trials, (trials[-1][0] + 1, 6)] or further[-1][1] == 6
+
+
+@pytest.mark.usefixtures("proved")
+def test_the_asset_tries_a_selection_with_what_is_stored() -> None:
+    config = {"ops": {"selection_trial": {"config": {"selection": 1, "curve": [0.5]}}}}
+    (found,) = run_job(get_installation(), "trial_job", "clips", config).asset_materializations_for_node(
+        "selection_trial"
+    )
+    assert found.metadata["selection"].value == 1
+    assert "Selection 1 trains better than random" in str(found.metadata["conclusions"].value)
+
+
+TRAINER = """
+import json, sys
+from pathlib import Path
+folder = Path(sys.argv[1])
+trial = json.loads((folder / "trial.json").read_text())
+if (Path(__file__).parent / "broken").exists() and folder.parent.name == "length":
+    raise SystemExit(3)
+if (Path(__file__).parent / "killed").exists():
+    import os, signal
+    os.kill(os.getppid(), signal.SIGKILL)
+print(json.dumps({"accuracy": trial["budget"]["rows"] + trial["seed"] / 100}))
+"""
+
+
+@pytest.mark.usefixtures("proved")
+def test_an_own_trainer_is_killed_resumed_and_handed_in_with_the_same_verdict(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAINER)
+    command = ("--trainer", f"{sys.executable} {script}", "--results", str(tmp_path / "runs"))
+    (tmp_path / "killed").touch()
+    # In a process of its own, which the trainer kills.
+    program = [sys.executable, "-c", "from orchestration.cli import main; main()", "prove", "1", *command]
+    assert subprocess.run(program, check=False).returncode == -9
+    (tmp_path / "killed").unlink()
+    (tmp_path / "broken").touch()
+    broken = json.loads(run_successfully("prove", "1", *command, "--json").stdout)
+    assert {arm["arm"] for arm in broken["arms"] if arm["status"] != "ok"} == {"length"}
+    assert any("exit code 3: look at " in sentence for sentence in broken["sentences"])
+    (tmp_path / "broken").unlink()
+    whole = json.loads(run_successfully("prove", "1", *command, "--json").stdout)
+    assert {arm["status"] for arm in whole["arms"]} == {"ok"}
+    assert (whole["measure"], whole["video_side"], whole["chance"]) == ("accuracy", "media", None)
+    by_hand = json.loads(run_successfully("prove", "1", "--results", str(tmp_path / "runs"), "--json").stdout)
+    assert by_hand["trainer"] == "results in runs"
+    for mine, theirs in zip(whole["arms"], by_hand["arms"], strict=True):
+        assert (mine["value"], mine["difference"]) == (theirs["value"], theirs["difference"])
+    empty = run_command("prove", "1", "--results", str(tmp_path / "empty"))
+    assert (empty.returncode, "result.json is missing" in empty.stdout) == (1, True)
+    assert len(list((tmp_path / "empty").rglob("trial.json"))) == 5 * len(whole["arms"])
 
 
 @pytest.mark.usefixtures("proved")
 def test_what_cannot_be_tried_is_one_sentence() -> None:
-    few = json.loads(run_successfully("prove", "2", "--json").stdout)
+    few = json.loads(run_command("prove", "2", "--json").stdout)
     assert few["sentences"][0].startswith("Nothing is compared: selection 2 has ")
     assert few["arms"][0]["status"] == "too_few_rows"
     unknown = run_command("prove", "99")
@@ -91,6 +174,8 @@ def test_a_dataset_with_few_videos_or_dropped_is_refused(tmp_path: Path) -> None
         "select", "--dataset", "small", "--by", "words_in_common", "--keep", "0.5", "--ties", "random"
     )
     number = shown.stdout.split()[1].rstrip(":")
+    (found,) = run_job(get_installation(), "trial_job", "small", {}).asset_materializations_for_node("selection_trial")
+    assert "a trial needs 50" in str(found.metadata["why none"].value)
     refused = run_command("prove", number)
     assert refused.returncode == 1
     assert "a trial needs 50" in refused.stderr

@@ -1,12 +1,23 @@
-"""`reelsieve stress` as a user meets it: the answer first, JSON, rewrites to look at, and what cannot be stressed."""
+"""`reelsieve stress` as a user meets it: the answer first, JSON, what is stored, and what cannot be stressed."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from assets.leases import format_dataset_lease_name
+from db.manifest.datasets import find_dataset
+from db.manifest.removal import drop_dataset
+from db.schema import stress_result
+from db.server.leases import Leases
 from metrics_core.stress.rewrites import REWRITE_KINDS
+from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
@@ -33,8 +44,7 @@ def test_the_answer_comes_first_and_fits(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("COLUMNS", "80")
     done = run_successfully("stress", "vcs_short", "--dataset", "clips", "--draw", "12", "--show", "1")
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("vcs_short gains from ")
-    assert " of 7 kinds of rewrites that add no truth, and does not lose by " in lines[0]
+    assert lines[0] == "vcs_short shows no hole, but all kinds of rewrites are open: 12 captions of 8 videos"
     table = lines.index("") + 1
     assert max(len(line) for line in lines[table : table + 14]) <= 80
     assert [line.split()[0] for line in lines[table + 1 : table + 14]] == [kind.name for kind in REWRITE_KINDS]
@@ -53,12 +63,87 @@ def test_json_holds_all_numbers() -> None:
         5,
         36,
     )
-    assert [kind["name"] for kind in found["kinds"]] == [kind.name for kind in REWRITE_KINDS]
-    kinds = {kind["name"]: kind for kind in found["kinds"]}
-    assert kinds["reference_words"]["change"]["value"] > 0
-    assert kinds["swapped_names"]["n_not_applicable"] == 36
+    assert [effect["rewrite"] for effect in found["effects"]] == [kind.name for kind in REWRITE_KINDS]
+    effects = {effect["rewrite"]: effect for effect in found["effects"]}
+    assert effects["reference_words"]["change"] > effects["reference_words"]["low"] > 0
+    assert effects["swapped_names"]["n_not_applicable"] == 36
     assert len({shown["sample"] for shown in found["shown"]}) == 2
     assert found == json.loads(run_successfully(*arguments).stdout)
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_newest_outcome_is_stored_and_reported(tmp_path: Path) -> None:
+    query = (
+        "SELECT seed, n_drawn, count(*) AS n_kinds FROM stress_result JOIN stress_effect USING (dataset_id, scorer_id) "
+        "JOIN scorer USING (scorer_id) JOIN dataset USING (dataset_id) "
+        "WHERE dataset.name = 'clips' AND metric = 'vcs_short' GROUP BY 1, 2"
+    )
+    for seed, n_drawn in ((3, 14), (4, 12)):
+        run_successfully("stress", "vcs_short", "-d", "clips", "--draw", str(n_drawn), "--seed", str(seed))
+        rows = json.loads(run_successfully("sql", query, "--json").stdout)
+        assert rows == [{"seed": seed, "n_drawn": n_drawn, "n_kinds": len(REWRITE_KINDS)}]
+    run_successfully("report", "--dataset", "clips", "--to", str(tmp_path))
+    (stressed,) = json.loads((tmp_path / "report.json").read_text())["stresses"]
+    assert (stressed["metric"], stressed["holes"], stressed["stress"]["seed"]) == ("vcs_short", [], 4)
+    assert stressed["summary"].startswith("VCS_short shows no hole, but all kinds of rewrites are open: 12 captions")
+
+
+@contextmanager
+def at_the_store(act: Callable[[], None]) -> Iterator[list[str]]:
+    """Do something right before an outcome is stored; yields the first statement of the store, once it was met."""
+    met: list[str] = []
+    engine = get_installation().engine
+
+    def meet(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "FOR NO KEY UPDATE" in statement and not met:
+            met.append(statement)
+            act()
+
+    sa.event.listen(engine, "before_cursor_execute", meet)
+    try:
+        yield met
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", meet)
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_dataset_is_held_until_the_outcome_is_stored() -> None:
+    free: list[bool] = []
+
+    def try_to_take() -> None:
+        with Leases(get_installation().engine.url) as other:
+            free.append(other.take_if_free(format_dataset_lease_name("clips")))
+
+    with at_the_store(try_to_take):
+        run_successfully("stress", "words_in_common", "-d", "clips", "--draw", "2")
+    try_to_take()
+    assert free == [False, True]
+
+
+@pytest.mark.usefixtures("scored")
+def test_of_a_dataset_that_somebody_drops_nothing_is_stored(installation: Installation) -> None:
+    """By SQL, which asks for no lease."""
+    engine = get_installation().engine
+
+    def drop() -> None:
+        with engine.begin() as connection:
+            found = find_dataset(connection, "doomed")
+            assert found is not None
+            drop_dataset(connection, found)
+
+    def count() -> int:
+        with engine.connect() as connection:
+            return connection.scalar(sa.select(sa.func.count()).select_from(stress_result)) or 0
+
+    run_successfully("ingest", str(installation.manifest), "--dataset", "doomed")
+    run_successfully("score", "--dataset", "doomed", "--metric", "words_in_common")
+    before = count()
+    with at_the_store(drop) as met:
+        done = run_command("stress", "words_in_common", "-d", "doomed", "--draw", "2")
+    assert met
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: dataset 'doomed' was dropped meanwhile" in done.stderr
+    assert count() == before
 
 
 @pytest.mark.usefixtures("scored")

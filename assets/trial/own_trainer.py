@@ -1,0 +1,121 @@
+"""Own trainers of trials: a command that is called for every run, or results that are handed in."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from assets.trial.arms import TrialRun
+from assets.trial.parts import TrialParts
+from assets.trial.run_folder import RESULT, choose_run_folder, parse_result, read_result, write_run_folder
+from db.selection.recipes import SelectionError
+from db.selection.trials import TrainedRun
+
+LOG = "log.txt"
+_OUTPUT = "output.txt"
+_LAST_BYTES = 64 << 20
+
+
+class OwnTrainer:
+    """Has students trained outside: by a command, or by somebody who puts results into the folders of runs.
+
+    command: called as COMMAND FOLDER, without a shell, for every run whose folder has no result; "" where results are
+    handed in. folder: has the folders of all runs. limit_s: seconds after which a run is ended.
+    """
+
+    chance: float | None = None
+    video_side = "media"
+
+    def __init__(self, parts: TrialParts, command: str, folder: Path, limit_s: float) -> None:
+        self._parts = parts
+        self._arguments = split_command(command)
+        self._folder = folder.absolute()
+        self._limit_s = limit_s
+        self._test_keys = [video.key for video in parts.test_videos]
+        self.name = command or f"results in {folder.name}"
+        self.settings: Mapping[str, Any] = {"command": command} if command else {"results": folder.name}
+        self.identity = self.settings
+        # Results that are handed in may still be corrected, so only their folder counts.
+        self.keeps_runs = bool(command)
+
+    def train(self, run: TrialRun) -> TrainedRun:
+        """Return what the run's folder has as its result, after calling the command where it has none."""
+        if not len(run.rows.texts):
+            return TrainedRun("too_few_rows", "no training row")
+        folder = choose_run_folder(self._folder, run.arm, run.seed)
+        write_run_folder(folder, self._parts, run)
+        found = read_result(folder, self._parts)
+        if found.status != "missing" or not self._arguments:
+            return found
+        started = time.perf_counter()
+        failure = self._call(folder)
+        if failure is not None:
+            return failure
+        printed = _read_last_line(folder / _OUTPUT)
+        result = parse_result(printed, self._test_keys)
+        if result.status == "ok":
+            (folder / RESULT).write_text(printed, encoding="utf-8")
+        return result._replace(seconds=time.perf_counter() - started)
+
+    def _call(self, folder: Path) -> TrainedRun | None:
+        """Call the command on a folder; return the failure, None if it ended well."""
+        with (folder / _OUTPUT).open("wb") as output, (folder / LOG).open("wb") as log:
+            try:
+                process = subprocess.Popen(
+                    [*self._arguments, str(folder)], stdin=subprocess.DEVNULL, stdout=output, stderr=log
+                )
+            except OSError as error:
+                raise SelectionError(f"{self._arguments[0]} cannot be called: {error.strerror}") from None
+            try:
+                code = process.wait(self._limit_s)
+            except subprocess.TimeoutExpired:
+                reason = f"it did not end within {self._limit_s:g} s: raise --limit, or look at {folder / LOG}"
+                return TrainedRun("timed_out", reason)
+            finally:
+                _end_family(process)
+        if code:
+            return TrainedRun("failed", f"exit code {code}: look at {folder / LOG}")
+        return None
+
+
+def split_command(command: str) -> list[str]:
+    """Split a command into its program and arguments as a POSIX shell does. Raises SelectionError for an open quote.
+
+    >>> split_command("python train.py --name 'a b'")
+    ['python', 'train.py', '--name', 'a b']
+    """
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise SelectionError(f"the trainer's command cannot be split, {str(error).lower()}: {command}") from None
+
+
+def _end_family(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs, with all processes that it started."""
+    if process.poll() is not None:
+        return
+    try:
+        family = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
+    except psutil.NoSuchProcess:
+        family = []
+    for member in family:
+        try:
+            member.kill()
+        except psutil.NoSuchProcess:
+            continue
+    process.wait()
+
+
+def _read_last_line(file: Path) -> str:
+    """The last line of a file that is not empty, "" without one."""
+    with file.open("rb") as opened:
+        opened.seek(max(0, os.path.getsize(file) - _LAST_BYTES))
+        lines = opened.read().decode("utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""

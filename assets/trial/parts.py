@@ -1,0 +1,141 @@
+"""The two parts of a trial: the captions that may train, and the videos that test with their clean texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assets.reports.text import format_count
+from db.selection.candidates import WHOLE_STRATUM
+from db.selection.recipes import SelectionError
+from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
+from metrics_core.arrays import BoolArray, IntArray
+from metrics_core.facts.signatures import convert_to_unit_vectors
+from metrics_core.trial import is_test_video
+
+COPY_SIMILARITY = 0.6
+"""A training video whose signature is at least so much like a test video's is left out as its copy."""
+LEAST_TEST_VIDEOS = 50
+
+
+class TooFewTestVideos(SelectionError):
+    """Raised for a dataset with too few held-out videos to try anything; the message says how many are needed."""
+
+
+@dataclass(frozen=True)
+class TrialParts:
+    """The parts of a trial. captions: all captions, with frozen texts, and captions of the selection that are gone.
+
+    training: the positions (n,) of present captions that may train; may_train: which of all captions may (m,), the gone
+    ones included. train_videos, test_videos: the videos in the order of their keys. n_left_out: training videos left
+    out as copies of test videos. n_changed: captions of the selection whose text is another one now, or that are gone.
+    """
+
+    captions: TrialCaptions
+    training: IntArray
+    may_train: BoolArray
+    train_videos: Sequence[TrialVideo]
+    test_videos: Sequence[TrialVideo]
+    n_left_out: int
+    n_changed: int
+
+    @property
+    def test_sha256(self) -> bytes:
+        """The digest of the test videos' keys and clean texts."""
+        return compute_digest([(video.key, video.references[0]) for video in self.test_videos])
+
+    def find_positions(self, keys: Sequence[str]) -> IntArray:
+        """Find the positions (n,) of the captions with these keys that may train, in order."""
+        places = (self.captions.positions.get(key) for key in keys)
+        return np.array(sorted(place for place in places if place is not None and self.may_train[place]), np.int64)
+
+
+def split_captions(
+    dataset: str,
+    captions: TrialCaptions,
+    videos: Sequence[TrialVideo],
+    frozen: Sequence[FrozenCaption],
+    n_references: int,
+) -> TrialParts:
+    """Split the captions of a dataset by the hash of their videos' keys.
+
+    frozen: the rows of the selection, whose texts replace the present ones. n_references: how many references a video
+    needs to train or test; the first one is its clean text. Copies of test videos, by file or signature, and captions
+    whose text is a reference of a test video train nothing. Raises TooFewTestVideos for fewer than 50 test videos.
+    """
+    usable = sorted((video for video in videos if len(video.references) >= n_references), key=lambda video: video.key)
+    test = [video for video in usable if is_test_video(video.key)]
+    train = _drop_copies([video for video in usable if not is_test_video(video.key)], test)
+    if len(test) < LEAST_TEST_VIDEOS:
+        raise TooFewTestVideos(
+            f"dataset {dataset} has {format_count(len(test), 'test video')} with "
+            f"{'a reference' if n_references == 1 else f'{n_references} references'}, and a trial needs "
+            f"{LEAST_TEST_VIDEOS}: add references or videos; a fifth of the videos test"
+        )
+    n_present = len(captions.texts)
+    captions, n_changed = _use_frozen_texts(captions, frozen, {video.key: video.video_id for video in videos})
+    test_texts = {text for video in test for text in video.references}
+    train_ids = {video.video_id for video in train}
+    may_train = np.array(
+        [
+            video_id in train_ids and text not in test_texts
+            for video_id, text in zip(captions.video_ids.tolist(), captions.texts, strict=True)
+        ],
+        dtype=np.bool_,
+    )
+    n_left_out = len(usable) - len(test) - len(train)
+    return TrialParts(captions, np.flatnonzero(may_train[:n_present]), may_train, train, test, n_left_out, n_changed)
+
+
+def compute_digest(value: object) -> bytes:
+    """Compute the SHA-256 of plain data as JSON."""
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ).digest()
+
+
+def _use_frozen_texts(
+    captions: TrialCaptions, frozen: Sequence[FrozenCaption], video_ids: dict[str, int]
+) -> tuple[TrialCaptions, int]:
+    """The captions with the texts that a selection froze, and how many of these are others than now.
+
+    Frozen captions that are gone come last, without simple scores, in the most frequent stratum. Of a video that is
+    gone nothing can train.
+    """
+    texts, places = list(captions.texts), captions.positions
+    changed = [row for row in frozen if row.sample in places and texts[places[row.sample]] != row.text]
+    for row in changed:
+        texts[places[row.sample]] = row.text
+    gone = [row for row in frozen if row.sample not in places]
+    back = [row for row in gone if row.video in video_ids]
+    stratum = Counter(captions.strata).most_common(1)[0][0] if captions.strata else WHOLE_STRATUM
+    return replace(
+        captions,
+        sample_ids=np.append(captions.sample_ids, np.full(len(back), -1)),
+        video_ids=np.append(captions.video_ids, np.array([video_ids[row.video] for row in back], dtype=np.int64)),
+        keys=[*captions.keys, *[row.sample for row in back]],
+        texts=[*texts, *[row.text for row in back]],
+        strata=[*captions.strata, *[stratum] * len(back)],
+        values={name: np.append(column, np.full(len(back), np.nan)) for name, column in captions.values.items()},
+    ), len(changed) + len(gone)
+
+
+def _drop_copies(training: Sequence[TrialVideo], test: Sequence[TrialVideo]) -> list[TrialVideo]:
+    """The training videos that are no copy of a test video, by the hash of their file or by their signature."""
+    hashes = {video.content_sha256 for video in test} - {None}
+    kept = [video for video in training if video.content_sha256 not in hashes]
+    signed = [video.signature for video in test if video.signature is not None]
+    if not signed:
+        return kept
+    units = convert_to_unit_vectors(signed)
+    return [
+        video
+        for video in kept
+        if video.signature is None
+        or float((units @ convert_to_unit_vectors([video.signature])[0]).max()) < COPY_SIMILARITY
+    ]

@@ -1,0 +1,152 @@
+"""The folder of one run of an own trainer: what it gets to read, and the result that it leaves.
+
+FOLDER/ARM/seed-N/rows.parquet    rows of the arm: sample, video, text, media
+                  test.parquet    held-out videos: video, text, media
+                  trial.json      digest of the run, arm, seed and budget
+                  result.json     the result: what the trainer printed, or what was handed in
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from assets.trial.arms import TrialRun
+from assets.trial.parts import TrialParts
+from db.selection.recipes import SelectionError
+from db.selection.trial_rows import TrialVideo
+from db.selection.trials import TrainedRun
+from metrics_core.trial import StudentSettings
+
+RESULT = "result.json"
+_MAX_RESULT_BYTES = 64 << 20
+
+
+def choose_run_folder(folder: Path, arm: str, seed: int) -> Path:
+    """Return the folder of a run; nothing is created.
+
+    >>> choose_run_folder(Path("trial"), "words in common", 2).as_posix()
+    'trial/words-in-common/seed-2'
+    """
+    return folder / re.sub(r"[^\w.]+", "-", arm).strip("-") / f"seed-{seed}"
+
+
+def write_run_folder(folder: Path, parts: TrialParts, run: TrialRun) -> None:
+    """Write what a trainer reads; a folder that has the same run stays as it is.
+
+    Raises SelectionError where the folder holds another run, whose result would count for the wrong rows, and where it
+    cannot be written.
+    """
+    try:
+        _write_files(folder, parts, run)
+    except OSError as error:
+        raise SelectionError(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _write_files(folder: Path, parts: TrialParts, run: TrialRun) -> None:
+    written = folder / "trial.json"
+    if written.exists():
+        held = _read_json(written)
+        if not isinstance(held, dict) or held.get("run") != run.rows_sha256.hex():
+            raise SelectionError(f"{folder} holds another run, of other rows or test videos: give an empty folder")
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    captions, texts_of_rows = parts.captions, run.rows.texts.tolist()
+    videos = {video.video_id: video for video in parts.train_videos}
+    of_rows = [videos[number] for number in captions.video_ids[run.rows.videos].tolist()]
+    samples = [captions.keys[place] for place in texts_of_rows]
+    texts = [captions.texts[place] for place in texts_of_rows]
+    _write_table(folder / "rows.parquet", {"sample": samples}, of_rows, texts)
+    _write_table(folder / "test.parquet", {}, parts.test_videos, [video.references[0] for video in parts.test_videos])
+    settings = asdict(StudentSettings())
+    budget = {"rows": len(samples), "steps": settings["steps"], "batch": settings["batch"]}
+    # Last: a folder with this file is complete.
+    named = {"run": run.rows_sha256.hex(), "arm": run.arm, "seed": run.seed, "budget": budget}
+    written.write_text(json.dumps(named, indent=2), encoding="utf-8")
+
+
+def read_result(folder: Path, parts: TrialParts) -> TrainedRun:
+    """Read the result that lies in a run's folder; status "missing" without one."""
+    file = folder / RESULT
+    if not file.is_file():
+        return TrainedRun("missing", f"{file} is missing")
+    if file.stat().st_size > _MAX_RESULT_BYTES:
+        return TrainedRun("bad_output", f"{file} is larger than {_MAX_RESULT_BYTES >> 20} MB")
+    return parse_result(file.read_text(encoding="utf-8", errors="replace"), [video.key for video in parts.test_videos])
+
+
+def parse_result(text: str, test_keys: Sequence[str]) -> TrainedRun:
+    """Parse the measures that a trainer printed: a JSON object whose values are numbers, or numbers by test video.
+
+    The first measure decides. What is no such object, or holds a number that is not finite or not all test videos,
+    comes back with the status "bad_output" and the reason.
+
+    >>> parse_result('{"mrr": {"v1": 0.5, "v2": 1}, "loss": 0.3}', ["v1", "v2"]).test_values
+    (0.5, 1.0)
+    >>> parse_result('{"mrr": NaN}', ["v1"]).reason
+    "measure 'mrr' is nan: print finite numbers"
+    """
+    try:
+        printed = json.loads(text)
+    except ValueError:
+        return TrainedRun("bad_output", f"no JSON object of measures was printed, but {_shorten(text)}")
+    if not isinstance(printed, dict) or not printed:
+        return TrainedRun("bad_output", f"no JSON object of measures was printed, but {_shorten(text)}")
+    columns: dict[str, tuple[float, ...]] = {}
+    for name, given in printed.items():
+        try:
+            columns[name] = _read_measure(name, given, test_keys)
+        except ValueError as error:
+            return TrainedRun("bad_output", str(error))
+    first = next(iter(columns))
+    means = {name: math.fsum(column) / len(column) for name, column in columns.items()}
+    return TrainedRun("ok", None, first, columns[first], means)
+
+
+def _read_measure(name: str, given: Any, test_keys: Sequence[str]) -> tuple[float, ...]:
+    values = given if isinstance(given, Mapping) else {None: given}
+    for value in values.values():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"measure {name!r} is {_shorten(json.dumps(value))}: print a number, or one by test video")
+        if not math.isfinite(value):
+            raise ValueError(f"measure {name!r} is {value}: print finite numbers")
+    if not isinstance(given, Mapping):
+        return (float(given),)
+    if missing := [key for key in test_keys if key not in values]:
+        raise ValueError(
+            f"measure {name!r} lacks {len(missing)} of {len(test_keys)} test videos, such as {missing[0]!r}: print a "
+            "number for every video of test.parquet"
+        )
+    return tuple(float(values[key]) for key in test_keys)
+
+
+def _write_table(
+    file: Path, first: Mapping[str, Sequence[str]], videos: Sequence[TrialVideo], texts: Sequence[str]
+) -> None:
+    table = {
+        **{name: pa.array(column, pa.string()) for name, column in first.items()},
+        "video": pa.array([video.key for video in videos], pa.string()),
+        "text": pa.array(texts, pa.string()),
+        "media": pa.array([video.uri for video in videos], pa.string()),
+    }
+    pq.write_table(pa.table(table), file)
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+
+
+def _shorten(text: str) -> str:
+    line = text.strip().splitlines()[-1] if text.strip() else "nothing"
+    return line if len(line) <= 80 else f"{line[:77]}..."

@@ -1,0 +1,75 @@
+"""The built-in trainer of trials: a small head on frozen vectors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+from assets.reports.text import format_count
+from assets.trial.arms import TrialRun
+from assets.trial.parts import TrialParts, compute_digest
+from assets.trial.vectors import TrialVectors, build_trial_vectors
+from db.selection.trials import TrainedRun
+from metrics_core.trial import StudentSettings, TooFewRows, TrainingPairs, measure_retrieval, train_student
+from metrics_core.trial.retrieval import compute_chance
+from metrics_core.trial.student import Vectors
+
+MEASURE = "mrr"
+
+
+class StudentTrainer:
+    """Trains a small head on frozen vectors, and measures retrieval of the test videos both ways.
+
+    frames: the mean of the frames' vectors by video id, and the image-text encoder's id; None for references.
+    """
+
+    name = "a small head on frozen vectors"
+    keeps_runs = True
+
+    def __init__(self, parts: TrialParts, frames: tuple[int, Mapping[int, Vectors]] | None) -> None:
+        self._parts = parts
+        self._frames = frames
+        self._settings = StudentSettings()
+        self.video_side = "references" if frames is None else "frames"
+        self.settings: Mapping[str, Any] = asdict(self._settings)
+        self.chance: float | None = compute_chance(len(parts.test_videos))
+
+    @cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """Everything but rows, test and seed that decides what a student reaches."""
+        texts, known = self._parts.captions.texts, [*self._parts.train_videos, *self._parts.test_videos]
+        seen = {
+            "texts": [texts[place] for place in self._parts.training.tolist()],
+            "videos": [(video.key, video.references, _format_digest(video.content_sha256)) for video in known],
+        }
+        encoder = None if self._frames is None else self._frames[0]
+        return {"student": self.settings, "encoder": encoder, "seen": compute_digest(seen).hex()}
+
+    def train(self, run: TrialRun) -> TrainedRun:
+        """Train a student on the rows of a run, and return its measures by test video."""
+        started, vectors, rows = time.perf_counter(), self._vectors, run.rows
+        pairs = TrainingPairs(vectors.captions[rows.texts], vectors.video_places[rows.videos])
+        try:
+            student = train_student(pairs, vectors.videos, run.seed, self._settings)
+        except TooFewRows:
+            n = format_count(len(rows.texts), "training row")
+            return TrainedRun("too_few_rows", f"{n}: fewer than a batch of {self._settings.batch}")
+        measured = measure_retrieval(student, vectors.test_texts, vectors.test_videos)
+        means = {
+            MEASURE: float(measured.reciprocal_rank.mean()),
+            "recall_at_1": float(measured.recall_at_1.mean()),
+            "recall_at_5": float(measured.recall_at_5.mean()),
+        }
+        seconds = time.perf_counter() - started
+        return TrainedRun("ok", None, MEASURE, tuple(measured.reciprocal_rank.tolist()), means, seconds)
+
+    @cached_property
+    def _vectors(self) -> TrialVectors:
+        return build_trial_vectors(self._parts, None if self._frames is None else self._frames[1])
+
+
+def _format_digest(digest: bytes | None) -> str | None:
+    return None if digest is None else digest.hex()

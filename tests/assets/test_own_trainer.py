@@ -1,0 +1,154 @@
+"""Own trainers of trials: what a run's folder holds, what a command may print, and how it may fail."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from assets.trial.arms import ArmRows, TrialRun
+from assets.trial.own_trainer import OwnTrainer
+from assets.trial.parts import TrialParts, split_captions
+from assets.trial.run_folder import parse_result, read_result
+from db.selection.recipes import SelectionError
+from db.selection.trial_rows import TrialCaptions, TrialVideo
+
+N = 300
+KEYS = ["v1", "v2"]
+
+
+@pytest.fixture(scope="module")
+def parts() -> TrialParts:
+    captions = TrialCaptions(
+        np.arange(N), np.arange(N), [f"c{i}" for i in range(N)], [f"text {i}" for i in range(N)], ["all"] * N, {}
+    )
+    videos = [TrialVideo(i, f"v{i}", [f"reference {i}"], None, None, f"/clips/{i}.mp4") for i in range(N)]
+    return split_captions("clips", captions, videos, [], 1)
+
+
+@pytest.fixture
+def run(parts: TrialParts) -> TrialRun:
+    """A run of three rows, the last of which has the text of the one before."""
+    first, second, third = parts.training[:3].tolist()
+    rows = ArmRows(np.array([first, second, second]), np.array([first, second, third]))
+    return TrialRun("words in common", 2, rows, b"r", b"s")
+
+
+def make_trainer(parts: TrialParts, folder: Path, script: str, limit_s: float = 60) -> OwnTrainer:
+    """A trainer whose command is a Python script of this text."""
+    folder.mkdir(exist_ok=True)
+    (folder / "train me.py").write_text(script)
+    return OwnTrainer(parts, f"{sys.executable} '{folder / 'train me.py'}' --epochs 2", folder, limit_s)
+
+
+SCRIPT = """
+import json, sys
+from pathlib import Path
+import pyarrow.parquet as pq
+folder = Path(sys.argv[-1])
+assert sys.argv[1:3] == ["--epochs", "2"]
+test = pq.read_table(folder / "test.parquet")
+trial = json.loads((folder / "trial.json").read_text())
+print("loss 0.1")
+print("read", len(test), file=sys.stderr)
+print(json.dumps({"mrr": {key: trial["seed"] / 4 for key in test["video"].to_pylist()}, "loss": 3}))
+print()
+"""
+
+
+def test_a_command_reads_the_rows_of_a_run_and_its_result_is_kept(
+    parts: TrialParts, run: TrialRun, tmp_path: Path
+) -> None:
+    trainer = make_trainer(parts, tmp_path, SCRIPT)
+    found = trainer.train(run)
+    assert (found.status, found.measure, found.measures) == ("ok", "mrr", {"mrr": 0.5, "loss": 3.0})
+    assert found.test_values == (0.5,) * len(parts.test_videos)
+    folder = tmp_path / "words-in-common" / "seed-2"
+    first, second, third = (parts.captions.keys[place] for place in parts.training[:3].tolist())
+    assert pq.read_table(folder / "rows.parquet").to_pydict() == {
+        "sample": [first, second, second],
+        "video": [f"v{key[1:]}" for key in (first, second, third)],
+        "text": [f"text {key[1:]}" for key in (first, second, second)],
+        "media": [f"/clips/{key[1:]}.mp4" for key in (first, second, third)],
+    }
+    test = pq.read_table(folder / "test.parquet").to_pylist()
+    assert [row["video"] for row in test] == [video.key for video in parts.test_videos]
+    assert test[0]["text"] == parts.test_videos[0].references[0]
+    trial = json.loads((folder / "trial.json").read_text())
+    assert trial == {
+        "run": b"r".hex(),
+        "arm": "words in common",
+        "seed": 2,
+        "budget": {"rows": 3, "steps": 250, "batch": 128},
+    }
+    assert (folder / "log.txt").read_text() == f"read {len(test)}\n"
+    # The result lies there now: the command is not called again, and results that are handed in are the same.
+    (tmp_path / "train me.py").write_text("raise SystemExit(9)")
+    again, handed_in = trainer.train(run), OwnTrainer(parts, "", tmp_path, 60).train(run)
+    assert again[:5] == handed_in[:5] == found[:5]
+
+
+def test_a_folder_of_another_run_is_refused(parts: TrialParts, run: TrialRun, tmp_path: Path) -> None:
+    trainer = OwnTrainer(parts, "", tmp_path, 60)
+    missing = trainer.train(run)
+    assert (missing.status, "seed-2/result.json is missing" in str(missing.reason)) == ("missing", True)
+    other = TrialRun(run.arm, run.seed, run.rows, b"other", b"s")
+    with pytest.raises(SelectionError, match="seed-2 holds another run, of other rows or test videos"):
+        trainer.train(other)
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "reason"),
+    [
+        ("raise SystemExit(3)", "failed", r"exit code 3: look at .*log\.txt"),
+        ("print('done')", "bad_output", "no JSON object of measures was printed, but done"),
+        ("", "bad_output", "no JSON object of measures was printed, but nothing"),
+        ("print('{\"mrr\": NaN}')", "bad_output", "measure 'mrr' is nan: print finite numbers"),
+        ('print(\'{"mrr": {"v0": 1}}\')', "bad_output", r"measure 'mrr' lacks \d+ of \d+ test videos, such as 'v"),
+        ("print('{\"mrr\": true}')", "bad_output", "measure 'mrr' is true: print a number, or one by test video"),
+    ],
+)
+def test_a_command_that_fails_has_a_status_and_leaves_no_result(
+    parts: TrialParts, run: TrialRun, tmp_path: Path, script: str, status: str, reason: str
+) -> None:
+    found = make_trainer(parts, tmp_path, script).train(run)
+    assert (found.status, found.test_values) == (status, ())
+    assert found.reason is not None
+    assert re.search(reason, found.reason)
+    assert read_result(tmp_path / "words-in-common" / "seed-2", parts).status == "missing"
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_started(parts: TrialParts, run: TrialRun, tmp_path: Path) -> None:
+    script = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\n"
+        "child.wait()"
+    )
+    found = make_trainer(parts, tmp_path, script, limit_s=3).train(run)
+    assert (found.status, "did not end within 3 s" in str(found.reason)) == ("timed_out", True)
+    child = int((tmp_path / "child").read_text())
+    assert not Path(f"/proc/{child}").exists() or "zombie" in Path(f"/proc/{child}/status").read_text()
+
+
+def test_a_command_that_does_not_exist_is_one_sentence(parts: TrialParts, run: TrialRun, tmp_path: Path) -> None:
+    with pytest.raises(SelectionError, match="no_such_trainer cannot be called: No such file or directory"):
+        OwnTrainer(parts, "no_such_trainer --fast", tmp_path, 60).train(run)
+    with pytest.raises(SelectionError, match="the trainer's command cannot be split, no closing quotation: python 'a"):
+        OwnTrainer(parts, "python 'a", tmp_path, 60)
+
+
+@pytest.mark.parametrize(
+    "printed", ["[1]", "{}", '{"a": []}', '{"a": {}}', '{"a": 1e999}', '{"a": {"v1": 1, "v2": "x"}}']
+)
+def test_what_holds_no_numbers_is_no_result(printed: str) -> None:
+    assert parse_result(printed, KEYS).status == "bad_output"
+
+
+def test_numbers_of_other_videos_are_left_out() -> None:
+    assert parse_result('{"a": {"v2": 2, "v1": 1, "v3": 9}}', KEYS).test_values == (1.0, 2.0)
