@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sqlalchemy.engine import Engine
 
 from assets.promise.select import PromisedSelection, PromiseUnconfirmed, load_promise_state, make_promised_selection
 from assets.promise.sentences import explain_promise, list_set_rows
+from assets.promise.state import compute_promise_state, load_promise_answers, load_promise_sets
 from assets.promise.terms import PromiseTerms, parse_promise_limit
 from assets.promise.watch import watch_promise
 from assets.scores.registry import METRIC_INPUTS
@@ -22,7 +24,9 @@ from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
 from db.manifest.rating import Rater, store_rating
 from db.schema import promise, sample, score
+from db.selection.eligible import find_eligible_samples
 from db.selection.exports import find_frozen_selection
+from db.selection.promises import Attempt
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.protocols import TextEncoder
 from tests.conftest import Template, filled_template
@@ -339,3 +343,31 @@ def test_another_judge_does_not_answer_for_the_first(engine: Engine, clips: Data
     assert "the judge is another one by now" in watched.explain()
     with pytest.raises(SelectionError, match="an order of captions that has changed since"):
         load_promise_state(engine, clips, made.state.attempt.promise_id, no_encoder, never)
+
+
+def test_a_dataset_that_grows_keeps_its_answers_in_a_new_attempt(engine: Engine, clips: Dataset) -> None:
+    drawn = draw_order(engine, clips)
+    rate(engine, clips, dict.fromkeys(drawn, 5.0))
+    assert select(engine, clips).state.attempt.attempt == 1
+    video = add_video(engine, clips, "new")
+    new_id = add_sample(engine, clips, video, "new_0", TEXT, system="s0")
+    write_fresh(engine, register(engine), [ok(new_id, 2.0)])
+    grown = draw_order(engine, clips)
+    assert [sample_id for sample_id in grown if sample_id != new_id] == drawn
+    with engine.connect() as connection:
+        eligible = find_eligible_samples(connection, clips, RECIPE, lock=False)
+        sets = load_promise_sets(connection, eligible, TERMS, None, never)
+        answers = load_promise_answers(connection, eligible, TERMS, sets.sample_ids)
+    # Of all captions those before the new one count; it is the first of the strictest set by rank, not by draw.
+    state = compute_promise_state(TERMS, sets, Attempt(0, 2), answers)
+    assert state.states[-1].n_asked == grown.index(new_id)
+    assert state.states[-1].size == N + 1
+
+
+def test_two_commands_at_once_make_one_attempt(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda _: select(engine, clips), range(2)))
+    assert {one.state.attempt.attempt for one in made} == {1}
+    assert len({one.selection.selection_id for one in made}) == 1
+    assert sorted(one.selection.is_new for one in made) == [False, True]

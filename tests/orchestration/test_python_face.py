@@ -68,7 +68,8 @@ def test_mean_ratings_of_all_captions_are_estimated(scored: Installation) -> Non
     with get_installation().engine.begin() as connection:
         ratings = (
             "INSERT INTO rating (sample_id, rater, aspect, value, row_sha256, text_sha256) "
-            "SELECT sample_id, 'bob', 'fun', 1 + sample_id % 5, '', text_sha256 FROM sample ORDER BY draw_number(kind, key, 0) LIMIT 30"
+            "SELECT sample_id, 'bob', 'fun', 1 + sample_id % 5, '', text_sha256 FROM sample "
+            "ORDER BY draw_number(kind, key, 0) LIMIT 30"
         )
         connection.execute(sa.text(ratings))
     means = here.estimated_means("mine", "vcs")
