@@ -286,7 +286,9 @@ def test_select_asks_how_much_to_take(run: Run, scored: dict[str, Any]) -> None:
         assert done.stdout == ""
         assert done.stderr.startswith("error: nothing is selected, because the recipe has no size: of the 2 samples")
         assert "a share of 0.5 keeps 1" in done.stderr
-        assert done.stderr.endswith("; give keep (--keep), count (--count) or at_least (--at-least)\n")
+        assert (
+            "; give keep (--keep), count (--count) or at_least (--at-least); reelsieve prove SELECTION" in done.stderr
+        )
     assert read_json(run("selections", "--json")) == before
 
 
