@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,18 @@ Values = npt.NDArray[np.float64]
 Units = npt.NDArray[np.float32]
 
 
+class _RankedCandidates(NamedTuple):
+    """Candidates, the values that rank them, the positions of those without better near-duplicates, the vectors of
+    their texts where these are compared, and how many near-duplicates were dropped.
+    """
+
+    candidates: Candidates
+    values: Values
+    order: Positions
+    units: Units | None
+    n_duplicates: int
+
+
 def pick_samples(
     connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: LineWriter
 ) -> PickedSamples:
@@ -45,11 +58,39 @@ def pick_samples(
     random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. A recipe cannot be
     met where the candidates are fewer than it asks for, or only keys would choose between equal values.
     """
+    (picked,) = pick_sizes(connection, candidates, [recipe], encoder, tell)
+    return picked
+
+
+def pick_sizes(
+    connection: Connection,
+    candidates: Candidates,
+    recipes: Sequence[Recipe],
+    encoder: TextEncoder | None,
+    tell: LineWriter,
+) -> list[PickedSamples]:
+    """Return what `pick_samples` would for recipes that differ only in their size, in the same order. Candidates are
+    ranked, and near-duplicates dropped, only once. recipes: at least one.
+    """
+    recipe = recipes[0]
     values = combine_values(candidates, recipe)
     order = np.argsort(-values)
     if recipe.needs_order:
         order = _rank_positions(connection, candidates, recipe, values, order)
     order, units, n_duplicates = _drop_duplicates(connection, candidates, recipe, encoder, order, tell)
+    ranked = _RankedCandidates(candidates, values, order, units, n_duplicates)
+    return [_take_size(connection, ranked, recipe, encoder, tell) for recipe in recipes]
+
+
+def _take_size(
+    connection: Connection,
+    ranked: _RankedCandidates,
+    recipe: Recipe,
+    encoder: TextEncoder | None,
+    tell: LineWriter,
+) -> PickedSamples:
+    """Return the samples that a recipe takes from its ranked candidates."""
+    candidates, values, order, units, n_duplicates = ranked
     places = count_places(recipe, candidates.strata, candidates.stratum_places[order])
     n_tied, n_tied_left = None, None
     if recipe.choose == "best":

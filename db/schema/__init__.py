@@ -31,7 +31,7 @@ from db.schema.judge import drawn_sample, judge_answer, sample_draw
 from db.schema.models import chat_call, chat_reply, model
 from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
 from db.schema.scores import past_score, score, scorer, shard_count
-from db.schema.selections import selection, selection_item
+from db.schema.selections import promise, selection, selection_item
 from db.schema.stress import stress_effect, stress_result
 from db.schema.trials import selection_trial, trial_arm, trial_run
 
@@ -56,6 +56,7 @@ __all__ = [
     "model",
     "past_score",
     "preference",
+    "promise",
     "qeva_answer",
     "qeva_question",
     "qeva_question_set",
