@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
-from assets.reports.text import format_count
+from assets.reports.text import format_count, format_percent
 from assets.selection.places import count_places
 from assets.selection.vectors import load_unit_vectors
 from assets.sources.base import LineWriter
@@ -23,7 +23,7 @@ from db.selection.recipes import Recipe, SelectionError
 from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.diversity import choose_diverse_rows
-from metrics_core.selection.duplicates import drop_near_duplicates
+from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed
 from metrics_core.selection.size_threshold import SizeThreshold, count_ties, find_size_thresholds
 from metrics_core.selection.strata import choose_first_per_stratum
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
@@ -161,10 +161,19 @@ def _drop_duplicates(
     if recipe.dedupe_videos is not None:
         tell(f"comparing {format_count(len(candidates.signatures), 'video')} with one another")
         order = order[_filter_videos(candidates, order, recipe.dedupe_videos)]
+    if recipe.dedupe is not None and encoder is not None:
+        # Equal texts have equal vectors: what becomes of the first one decides, and the others go.
+        _, first = np.unique(candidates.text_sha256[order], return_index=True)
+        order = order[np.sort(first)]
     units = load_unit_vectors(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
     if recipe.dedupe is not None and units is not None:
         tell(f"comparing {format_count(len(order), 'text')} with one another")
         keep = drop_near_duplicates(units, recipe.dedupe)
+        if (missed := estimate_missed(units, keep, recipe.dedupe)) is not None:
+            tell(
+                f"of the near-duplicates an estimated {format_percent(missed.share, 1)} was missed, up to "
+                f"{format_percent(missed.high, 1)}: so many texts are compared with their nearest ones only"
+            )
         order = order[keep]
         units = units[keep] if recipe.choose == "diverse" else None
     return order, units, n - len(order)
