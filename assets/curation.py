@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 from assets.agreement.judged import RunJudgements
 from assets.home_files import create_home_folder
 from assets.results import RunResults
-from assets.scores.base import Scorer
+from assets.scores.base import Scorer, find_missing_setting
 from assets.scores.installed_metrics import BrokenMetric, UnusableMetric, find_package, format_error
 from assets.scores.registry import INSTALLED_METRICS, METRICS
 
@@ -97,8 +97,12 @@ class Curation:
 
     @property
     def metrics(self) -> list[str]:
-        """The names of the metrics that can be used, in their fixed order; simple scores are not among them."""
-        return [metric for metric in METRICS if metric in self.scorers]
+        """The names of the metrics that can be used, in their fixed order; simple scores are not among them, nor is a
+        metric that has no value before a setting names its model.
+        """
+        return [
+            metric for metric in METRICS if metric in self.scorers and not find_missing_setting(self.scorers[metric])
+        ]
 
     def leave_out_metric(self, metric: str, reason: str) -> None:
         """Mark a metric of an installed package as broken: drop its scorer, and report the reason to the user. reason:

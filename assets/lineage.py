@@ -17,6 +17,8 @@ _ASSETS = {
     "segments": "reference",
     "keypoints": "keypoint",
     "thresholds": "ecs_thresholds",
+    # Commands draw, and no asset.
+    "draw": "sample",
 }
 # Made for a whole dataset, not for a shard.
 _DATASET_ASSETS = frozenset({"ecs_thresholds"})

@@ -8,7 +8,7 @@ from typing import Any
 
 from assets.holdings import Holdings
 from assets.home import DEMO_DATASET
-from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
+from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES, NO_JUDGE
 from assets.reports.text import format_count
 from assets.scores.base import Refusing, Scorer
 from assets.scores.pending import count_refusals, format_refusals
@@ -19,6 +19,7 @@ from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO, Input
 _BETTER_MODELS = {
     DEMO_ENCODER: "another encoder: the built-in encoder only works on the demo. Set REELSIEVE_IMAGE_TEXT_ENCODER "
     "and _CHECKPOINT",
+    NO_JUDGE: "a vision model as judge. Set REELSIEVE_JUDGE_MODEL",
     HUMAN_NOTES: "a model that sees videos, in place of captions by people. Set REELSIEVE_QEVA_VIDEO_MODEL",
 }
 _NOTHING_TO_SCORE = "candidate captions"

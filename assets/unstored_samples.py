@@ -11,7 +11,7 @@ from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video
 from db.evidence.frames import StoredVideo
-from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, THRESHOLDS, VIDEO, VideoState
+from db.schema.inputs import DRAW_NAME, KEYPOINTS, REFERENCES, SEGMENTS, TEXT, THRESHOLDS, VIDEO, VideoState
 
 
 def build_unstored_inputs(
@@ -24,7 +24,7 @@ def build_unstored_inputs(
     row. references, keypoints: the fields of the rows about its video, by order of their keys. state: that of the
     video.
 
-    The input `text` is None, and thresholds are the default ones.
+    The input `text` is None, thresholds are the default ones, and the sample counts as drawn.
 
     >>> reference = {"caption_id": "r", "text": "A dog runs.", "segments": [{"start_s": 0, "end_s": 2}]}
     >>> inputs = build_unstored_inputs({"text": "A dog."}, [reference], [], VideoState("text_only"))
@@ -54,6 +54,8 @@ def build_unstored_inputs(
         KEYPOINTS.name: KEYPOINTS.decode(points),
         VIDEO.name: state,
         THRESHOLDS.name: {},
+        # It is asked about because somebody named it.
+        DRAW_NAME: True,
     }
 
 

@@ -103,6 +103,17 @@ def save(path: Path, result: Mapping[str, Any], **of_machine: Any) -> Path:
     return path
 
 
+def read_results(log: Path) -> list[dict[str, Any]]:
+    """The results that a log has so far; none where it does not exist."""
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+
+
+def add_result(log: Path, result: Mapping[str, Any]) -> None:
+    """Add a result to a log, by which a benchmark that was stopped goes on."""
+    with log.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(result) + "\n")
+
+
 def vatex_source() -> Path:
     """The file of VATEX-EVAL in the folder of the test data. Raises SystemExit where it is not there."""
     source = DATA / "vatex_eval" / "vatex_eval.jsonl"

@@ -11,27 +11,36 @@ from assets.datasets import choose_shards, require_dataset
 from assets.holdings import Holdings, load_dataset_holdings
 from assets.plan import Plan, build_plan, list_scorer_inputs
 from assets.scores.base import Scorer
+from assets.scores.draws import forecast_draw
 from assets.scores.pending import count_shard_refusals, forecast_shard, format_refusals
+from assets.scores.registry import METRICS
 from assets.sources.base import Forecast
+from db.selection.draws import Draw
 from orchestration.installation import Installation
 
 
 def forecast_scoring(
-    installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
+    installation: Installation,
+    dataset: str,
+    metrics: Sequence[str],
+    shards: Collection[int] | None = None,
+    draw: Draw | None = None,
 ) -> list[dict[str, Any]]:
     """Return the rows that `score --dry-run` prints. The keys are metric, pending (samples), role and model, and at
     most `calls at most`, `tokens in`, `tokens out` and `money`, which is None without prices. A metric has a row for
-    every role and model that costs; without any it has one row of None and 0. shards: their numbers; None for all. Asks
-    no model, but stores new scorers. Raises UnknownDataset and UnknownShard.
+    every role and model that costs; without any it has one row of None and 0. shards: their numbers; None for all.
+    draw: forecast what it wants in place of what is pending in the shards; None for no draw. Asks no model, but stores
+    new scorers. Raises UnknownDataset and UnknownShard, and with a draw as `store_draw` does.
     """
     stored_dataset = require_dataset(installation.engine, dataset)
     chosen = choose_shards(stored_dataset, shards).values()
     rows = []
     for metric in metrics:
-        forecasts = [
-            forecast_shard(installation.engine, installation.curation.scorers[metric], stored_dataset, shard)
-            for shard in chosen
-        ]
+        scorer = installation.curation.scorers[metric]
+        if draw:
+            forecasts = [forecast_draw(installation.engine, stored_dataset, scorer, draw)]
+        else:
+            forecasts = [forecast_shard(installation.engine, scorer, stored_dataset, shard) for shard in chosen]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
         for _, parts in forecasts:
             for part in parts:
@@ -74,14 +83,15 @@ def _sum_forecasts(role: str | None, model: str | None, parts: Sequence[Forecast
 
 def build_holdings_plan(installation: Installation, holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
     """Return the plan for holdings, the counts of what a dataset or manifest holds: what every metric can compute or
-    lacks. metrics: their names; None for all usable ones. Opens no database and loads no model.
+    lacks. metrics: their names; None for all usable ones and those that lack a setting. Opens no database and loads no
+    model.
     """
     return build_plan(holdings, _choose_scorers(installation, metrics))
 
 
 def load_dataset_plan(installation: Installation, dataset: str, metrics: Collection[str] | None = None) -> Plan:
     """Return the plan for a stored dataset, by counts from the database: what every metric can compute or lacks.
-    metrics: their names; None for all usable ones. Raises UnknownDataset.
+    metrics: their names; None as in `build_holdings_plan`. Raises UnknownDataset.
     """
     stored_dataset = require_dataset(installation.engine, dataset)
     with installation.engine.connect() as connection:
@@ -95,5 +105,6 @@ def load_dataset_plan(installation: Installation, dataset: str, metrics: Collect
 
 
 def _choose_scorers(installation: Installation, metrics: Collection[str] | None) -> dict[str, Scorer]:
-    chosen = installation.curation.metrics if metrics is None else metrics
-    return {metric: installation.curation.scorers[metric] for metric in chosen}
+    scorers = installation.curation.scorers
+    chosen = [metric for metric in METRICS if metric in scorers] if metrics is None else metrics
+    return {metric: scorers[metric] for metric in chosen}

@@ -17,6 +17,7 @@ from assets.ingest.report import IngestReport
 from assets.leases import hold_datasets
 from assets.partitions import DATASETS, SHARDS, list_tagged_partitions, register_partitions
 from assets.results import RunResults
+from assets.scores.draws import extend_stored_draws
 from assets.scores.pending import count_pending_by_shard, list_incomplete_shards, update_active_scorer_if_complete
 from assets.scores.registry import SCORERS, build_score_asset_name, list_accompanying_scores, list_scoring_assets
 from db.manifest.datasets import Dataset
@@ -80,6 +81,8 @@ def _score_shards(
     shards: Collection[int] | None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
     chosen = choose_shards(dataset, shards)
+    for metric in metrics:
+        extend_stored_draws(installation.engine, dataset, installation.curation.scorers[metric])
     register_partitions(installation.instance, dataset)
     close_dead_runs(installation.instance, installation.database_url)
     config = build_run_config(metrics, options)

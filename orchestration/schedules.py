@@ -8,6 +8,7 @@ import dagster as dg
 from assets.curation import Curation
 from assets.datasets import list_shard_keys
 from assets.partitions import SHARDS, build_range_tags
+from assets.scores.base import find_missing_setting
 from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
 from db.manifest.datasets import list_datasets
 from orchestration.dead_runs import close_dead_runs
@@ -41,11 +42,15 @@ def score_missing(
 
 
 def _count_pending_samples(curation: Curation) -> dict[str, int]:
-    """Count the samples that any scorer has still to score, by shard key; shards without any are left out."""
+    """Count the samples that any scorer has still to score, by shard key; shards without any are left out, and so are
+    scorers that lack a setting.
+    """
     with curation.engine.connect() as connection:
         datasets = list_datasets(connection)
     pending: Counter[tuple[str, int]] = Counter()
     for scorer in curation.scorers.values():
+        if find_missing_setting(scorer):
+            continue
         counts = count_pending_by_shard(curation.engine, scorer, datasets)
         update_active_scorer_if_complete(curation.engine, scorer, datasets, counts)
         pending.update(counts)

@@ -19,7 +19,7 @@ from reelsieve.frames import score
 from reelsieve.functions import FunctionMetric, metric
 from reelsieve.imports import import_scores
 from reelsieve.stored import Connection, connect, select
-from reelsieve.values import ecs, evqa, qeva, vcs, vcs_short
+from reelsieve.values import ecs, evqa, judge, qeva, vcs, vcs_short
 
 if TYPE_CHECKING:
     from reelsieve.dagster import Dataset
@@ -33,6 +33,7 @@ __all__ = [
     "ecs",
     "evqa",
     "import_scores",
+    "judge",
     "metric",
     "qeva",
     "score",

@@ -11,7 +11,7 @@ docs/architecture.md says how they meet; tests/outside/letters.py is a whole met
 
 from __future__ import annotations
 
-from assets.scores.base import Explanation, Outcome, Refusing, Scorer
+from assets.scores.base import Explanation, Mark, NeedsSetting, Outcome, Refusing, Scorer
 from assets.sources.base import Evidence, Examination, MissingEvidence, Order, Source
 from assets.sources.frames import SampledFrames
 from assets.sources.keywords import ExtractedKeywords
@@ -32,8 +32,10 @@ __all__ = [
     "Explanation",
     "ExtractedKeywords",
     "Input",
+    "Mark",
     "MissingEvidence",
     "ModelIdentity",
+    "NeedsSetting",
     "Order",
     "Outcome",
     "PendingSample",

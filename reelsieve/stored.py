@@ -24,8 +24,18 @@ _RATINGS = (
 )
 _SELECTIONS = (
     "SELECT selection_id, dataset_name AS dataset, n, n_eligible, cutoff, n_tied, n_tied_left, score_hash, "
-    "created_at, spec FROM selection ORDER BY selection_id"
+    "created_at, spec, promise FROM selection ORDER BY selection_id"
 )
+# Columns of `Connection.estimated_means`, with the fields of a MeanEstimate.
+_MEAN_COLUMNS = {
+    "mean": "value",
+    "low": "low",
+    "high": "high",
+    "n": "n",
+    "size": "size",
+    "plain": "plain",
+    "gain": "gain",
+}
 _ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
 
 
@@ -61,7 +71,8 @@ class Connection:
     @raise_reelsieve_errors
     def selections(self) -> Any:
         """Return a table with a row for every frozen selection, the oldest first: its number, dataset, sizes, threshold
-        (as `cutoff`), time, and recipe (as `spec`). Selections of dropped datasets are included.
+        (as `cutoff`), time, recipe (as `spec`), and what is promised about it (as `promise`). Selections of dropped
+        datasets are included.
         """
         return self.sql(_SELECTIONS)
 
@@ -74,6 +85,43 @@ class Connection:
         if not len(rows):
             raise ReelsieveError(f"there is no selection {selection_id}: selections() lists them")
         return rows
+
+    @raise_reelsieve_errors
+    def estimated_means(self, dataset: str, scorer: str) -> Any:
+        """Return a table with the mean ratings of all captions of a dataset, estimated from those that people rated and
+        corrected by a scorer such as "vcs": a row for every aspect, for all systems (NaN) and for each system. Columns:
+        aspect, system, mean, low and high (95 % interval), n of size captions that count as drawn and rated, plain (the
+        mean of these), gain (times as many ratings that the plain mean would need), and n_more (ratings that would
+        probably halve the interval). Raises ReelsieveError for an unknown dataset or scorer.
+
+        Rated captions count up to the first one without a rating, in the order in which `reelsieve rate` asks.
+        """
+        from assets.agreement.estimated_means import estimate_mean_ratings
+        from assets.agreement.scorer_names import require_named_scorer
+        from assets.datasets import require_dataset
+        from db.scores.scorers import list_scorers
+        from db.server.engine import open_engine
+
+        engine = open_engine(self._url)
+        try:
+            stored = require_dataset(engine, dataset)
+            with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+                connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+                named = require_named_scorer(list_scorers(connection), scorer)
+                means = estimate_mean_ratings(connection, stored, named)
+        finally:
+            engine.dispose()
+        columns = [("aspect", False), ("system", False), *((name, True) for name in _MEAN_COLUMNS), ("n_more", True)]
+        rows = [
+            (
+                mean.aspect,
+                mean.system,
+                *[getattr(mean.estimate, field) for field in _MEAN_COLUMNS.values()],
+                mean.n_more,
+            )
+            for mean in means
+        ]
+        return _build_table(columns, rows)
 
     @raise_reelsieve_errors
     def sql(self, query: str) -> Any:

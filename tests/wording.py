@@ -50,6 +50,7 @@ PARTICIPLE = re.compile(r"(?!(?:need|feed|read|embed|seed|add|speed|open|shorten
 KEPT = {"in_chunks", "of_samples", "wanted"}
 # Strings of these are prompts, patterns and lists of words: scores depend on them.
 WORD_LISTS = {
+    "metrics_core/judge/prompt.py",
     "metrics_core/keywords.py",
     "metrics_core/qeva/by_chat/requests.py",
     "metrics_core/qeva/offline/rules.py",

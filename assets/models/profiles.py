@@ -108,7 +108,7 @@ PROFILES: Mapping[str, Profile] = {
         "project, 2026-11-23; other metrics: not measured",
     ),
     GPU: Profile(
-        "open models that fit a GPU of 24 GB together; those of QEVA behind Ollama on this machine",
+        "open models that fit a GPU of 24 GB together; those of QEVA and the judge behind Ollama on this machine",
         (
             ProfileModel(
                 "text_encoder",
@@ -131,6 +131,9 @@ PROFILES: Mapping[str, Profile] = {
             ),
             ProfileModel(
                 "qeva_text_model", "qwen2.5:7b", "apache-2.0", 4.7, "QEVA: reads summaries", {"qeva_text_url": "ollama"}
+            ),
+            ProfileModel(
+                "judge_model", "qwen2.5vl:7b", "apache-2.0", 6.0, "judge: sees frames", {"judge_url": "ollama"}
             ),
         ),
         "not measured",

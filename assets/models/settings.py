@@ -16,6 +16,8 @@ from metrics_core.protocols import SentenceSplitter, TextEncoder
 # The image-text encoder that was trained on the demo's drawn clips.
 DEMO = "demo"
 DEMO_ENCODER = "demo encoder"
+# The name of the judge where no vision model is set as judge.
+NO_JUDGE = "no judge"
 # The name of references and keypoints that people wrote, when they are used instead of a video model.
 HUMAN_NOTES = "notes"
 # The variable that names the device whose steps wait for one another. Give every process its own name if there is one

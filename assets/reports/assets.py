@@ -9,11 +9,14 @@ from assets.datasets import require_dataset
 from assets.lineage import depend_on_all_partitions
 from assets.partitions import DATASETS
 from assets.progress import throttle_lines
+from assets.promise.watch import watch_promise
 from assets.reports.report import choose_report_folder, write_stored_report
 from assets.reports.tables import escape_markdown
 from assets.scores.asset_metadata import load_mean_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name
 from db.scores.sample_scores import list_dataset_metrics
+
+PROMISE_CHECK = "promise_holds"
 
 
 @dg.asset(
@@ -28,6 +31,15 @@ from db.scores.sample_scores import list_dataset_metrics
         *[depend_on_all_partitions(build_score_asset_name(name)) for name in SCORERS],
     ],
     kinds={"html"},
+    check_specs=[
+        dg.AssetCheckSpec(
+            PROMISE_CHECK,
+            asset="dataset_report",
+            partitions_def=DATASETS,
+            description="Captions that came after the newest selection with a promise, and that its rule would take, "
+            "are confirmed to keep it. The check warns where the upper bound of their errors is above the limit.",
+        )
+    ],
 )
 def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Page of a dataset: what is in it, which systems are best, which metrics agree with people, and samples to look
@@ -41,7 +53,15 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     )
     with curation.engine.connect() as connection:
         mean_metadata = load_mean_metadata(connection, dataset.dataset_id, list_dataset_metrics(connection, dataset))
+    watched = watch_promise(curation.engine, dataset)
+    check = dg.AssetCheckResult(
+        check_name=PROMISE_CHECK,
+        passed=watched is None or watched.is_kept,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="No selection has a promise." if watched is None else watched.explain(),
+    )
     return dg.MaterializeResult(
+        check_results=[check],
         metadata={
             **({"read this first": _format_list(files.notices)} if files.notices else {}),
             **mean_metadata,
@@ -50,7 +70,7 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
             "numbers": dg.MetadataValue.path(str(files.numbers)),
             # A link of `reelsieve ui`, which serves these pages next to Dagster's.
             "samples": dg.MetadataValue.md(f"[look at them](/look/{dataset.name}), or `reelsieve look {dataset.name}`"),
-        }
+        },
     )
 
 

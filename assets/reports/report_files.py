@@ -99,7 +99,7 @@ def format_report_json(report: Report) -> str:
 
 def _convert_sample(sample: ShownSample) -> dict[str, Any]:
     """Return a shown sample as plain data, without frames and explanations."""
-    return _drop_fields(asdict(sample), ("frames", "lines", "rows"))
+    return _drop_fields(asdict(sample), ("frames", "lines", "rows", "marks", "pieces"))
 
 
 def _drop_fields(value: Any, names: tuple[str, ...]) -> Any:

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from assets.reports.marked_text import TextPiece
+from assets.scores.base import Mark
+
 
 @dataclass(frozen=True, eq=False)
 class ShownScore:
     """A metric's result for one shown sample: value or status, rank, and the explanation as lines of text and table
     rows. rank: the share of samples of its kind that are worse, from 0 to 1, with equal ones counted half; None without
     a value. error: the reason why there is no value. reference: key of the reference that decided the score, where one
-    of several did.
+    of several did. marks: the pieces of the text that the metric calls wrong.
     """
 
     metric: str
@@ -23,6 +26,7 @@ class ShownScore:
     lines: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
     reference: str | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,7 @@ class ShownSample:
     """A sample that a report shows: its texts, frames, scores with explanations, facts and ratings, and why it is
     shown. frames: (seconds, JPEG bytes); no_frames: the reason where there are none. references: those that decided a
     score first, then some others, of n_references in all. facts: of its text and its video, by name. ratings: by
-    aspect, then by rater.
+    aspect, then by rater. pieces: the caption or the answer, divided at what a metric calls wrong; () without such.
     """
 
     key: str
@@ -58,6 +62,7 @@ class ShownSample:
     ratings: Mapping[str, Mapping[str, float]]
     frames: tuple[tuple[float, bytes], ...]
     no_frames: str | None
+    pieces: tuple[TextPiece, ...] = ()
 
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
+from assets.reports.marked_text import split_sample_text
 from assets.reports.records import MetricSummary
 from assets.reports.sample_choice import ChosenGroup
 from assets.reports.sample_records import SampleGroup, ShownReference, ShownSample, ShownScore
@@ -95,8 +96,11 @@ def _load_shown_score(
     if (n_more := len(stored_score.explanation.rows) - MOST_ROWS) > 0:
         lines.append(f"the first {MOST_ROWS} rows; reelsieve explain shows {n_more} more")
     rows = tuple(stored_score.explanation.rows[:MOST_ROWS])
+    explanation = stored_score.explanation
     return ShownScore(
-        metric, value, status, stored_score.error, rank, tuple(lines), rows, stored_score.explanation.reference
+        *(metric, value, status, stored_score.error, rank, tuple(lines), rows),
+        explanation.reference,
+        tuple(explanation.marks),
     )
 
 
@@ -138,4 +142,5 @@ def _build_shown_sample(
         ratings=ratings,
         frames=pictures[0],
         no_frames=pictures[1],
+        pieces=split_sample_text(row, [score.marks for score in scores]),
     )

@@ -20,6 +20,10 @@ from assets.sources.base import MissingEvidence
 from assets.steps import Step, StepAbandoned, run_step
 from db.scores.quality import StatusCount
 from db.scores.sample_scores import SIMPLE_SCORES
+from db.selection.draws import NOT_DRAWN
+
+# Nobody needs to be warned of samples with these.
+_EXPECTED_STATUSES = ("ok", "not_applicable", NOT_DRAWN)
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
@@ -54,7 +58,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
                     continue
                 curation.results.add_scores(metric, key, done)
                 metadata_by_shard[key], counts = build_shard_metadata(curation.engine, shards[key], done)
-                refusals += [count for count in counts if count.status not in ("ok", "not_applicable")]
+                refusals += [count for count in counts if count.status not in _EXPECTED_STATUSES]
         except StepAbandoned as error:
             failed |= dict.fromkeys(error.shards, error)
         # Nobody asked for the simple scores: they are made with those of the metrics.

@@ -30,15 +30,27 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A piece of a caption, or of the answer to a question, that a metric calls wrong, and the reason. start, end:
+    places of its first character and after its last one, from 0.
+    """
+
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The reasons for a sample's score: lines of text, and rows of a table as dicts that all have the same columns.
     reference: the key of the reference that decided, if the metric compares with several and only one counts; else
-    None.
+    None. marks: the wrong pieces of the text, in its order and without overlap, which pages mark.
     """
 
     lines: Sequence[str] = ()
     rows: Sequence[Mapping[str, Any]] = ()
     reference: str | None = None
+    marks: Sequence[Mark] = ()
 
 
 class Scorer(Protocol):
@@ -107,3 +119,20 @@ class Refusing(Protocol):
         if the sample may get a value. Asks no model.
         """
         ...
+
+
+@runtime_checkable
+class NeedsSetting(Protocol):
+    """A scorer that has no value for any sample before a setting names its model."""
+
+    @property
+    def missing_setting(self) -> str | None:
+        """The setting, as a variable such as REELSIEVE_JUDGE_MODEL; None where it is set."""
+        ...
+
+
+def find_missing_setting(scorer: Scorer) -> str | None:
+    """Return the setting without which a scorer has no value for any sample, as a variable; None for a scorer that
+    needs none, or has it.
+    """
+    return scorer.missing_setting if isinstance(scorer, NeedsSetting) else None

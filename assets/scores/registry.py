@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from assets.ecs.scorer import ECSScorer
 from assets.evqa.scorer import EVQAScorer
+from assets.judge.scorer import JudgeScorer
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.base import Scorer
 from assets.scores.installed_metrics import ENTRY_POINTS, import_installed_metrics
@@ -19,7 +20,7 @@ from assets.vcs.scorer import VCSScorer, VCSShortScorer
 from db.schema.inputs import Input
 from db.scores.sample_scores import SIMPLE_SCORES
 
-_BUILT_IN: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
+_BUILT_IN: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer, JudgeScorer)
 # Simple scores are made and stored as scores of metrics are, but are no metrics: they come last, and only with metrics.
 _SIMPLE: tuple[type[Scorer], ...] = (WordsInCommonScorer, CosineScorer)
 _INSTALLED, BROKEN_METRICS = import_installed_metrics(entry_points(group=ENTRY_POINTS), (*_BUILT_IN, *_SIMPLE))

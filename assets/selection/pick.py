@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
-from assets.reports.text import format_count
+from assets.reports.text import format_count, format_percent
 from assets.selection.places import count_places
 from assets.selection.vectors import load_unit_vectors
 from assets.sources.base import LineWriter
@@ -22,7 +23,7 @@ from db.selection.recipes import Recipe, SelectionError
 from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.diversity import choose_diverse_rows
-from metrics_core.selection.duplicates import drop_near_duplicates
+from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed
 from metrics_core.selection.size_threshold import SizeThreshold, count_ties, find_size_thresholds
 from metrics_core.selection.strata import choose_first_per_stratum
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
@@ -31,6 +32,18 @@ from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_r
 Positions = npt.NDArray[np.intp]
 Values = npt.NDArray[np.float64]
 Units = npt.NDArray[np.float32]
+
+
+class _RankedCandidates(NamedTuple):
+    """Candidates, the values that rank them, the positions of those without better near-duplicates, the vectors of
+    their texts where these are compared, and how many near-duplicates were dropped.
+    """
+
+    candidates: Candidates
+    values: Values
+    order: Positions
+    units: Units | None
+    n_duplicates: int
 
 
 def pick_samples(
@@ -45,11 +58,39 @@ def pick_samples(
     random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. A recipe cannot be
     met where the candidates are fewer than it asks for, or only keys would choose between equal values.
     """
+    (picked,) = pick_sizes(connection, candidates, [recipe], encoder, tell)
+    return picked
+
+
+def pick_sizes(
+    connection: Connection,
+    candidates: Candidates,
+    recipes: Sequence[Recipe],
+    encoder: TextEncoder | None,
+    tell: LineWriter,
+) -> list[PickedSamples]:
+    """Return what `pick_samples` would for recipes that differ only in their size, in the same order. Candidates are
+    ranked, and near-duplicates dropped, only once. recipes: at least one.
+    """
+    recipe = recipes[0]
     values = combine_values(candidates, recipe)
     order = np.argsort(-values)
     if recipe.needs_order:
         order = _rank_positions(connection, candidates, recipe, values, order)
     order, units, n_duplicates = _drop_duplicates(connection, candidates, recipe, encoder, order, tell)
+    ranked = _RankedCandidates(candidates, values, order, units, n_duplicates)
+    return [_take_size(connection, ranked, recipe, encoder, tell) for recipe in recipes]
+
+
+def _take_size(
+    connection: Connection,
+    ranked: _RankedCandidates,
+    recipe: Recipe,
+    encoder: TextEncoder | None,
+    tell: LineWriter,
+) -> PickedSamples:
+    """Return the samples that a recipe takes from its ranked candidates."""
+    candidates, values, order, units, n_duplicates = ranked
     places = count_places(recipe, candidates.strata, candidates.stratum_places[order])
     n_tied, n_tied_left = None, None
     if recipe.choose == "best":
@@ -120,10 +161,19 @@ def _drop_duplicates(
     if recipe.dedupe_videos is not None:
         tell(f"comparing {format_count(len(candidates.signatures), 'video')} with one another")
         order = order[_filter_videos(candidates, order, recipe.dedupe_videos)]
+    if recipe.dedupe is not None and encoder is not None:
+        # Equal texts have equal vectors: what becomes of the first one decides, and the others go.
+        _, first = np.unique(candidates.text_sha256[order], return_index=True)
+        order = order[np.sort(first)]
     units = load_unit_vectors(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
     if recipe.dedupe is not None and units is not None:
         tell(f"comparing {format_count(len(order), 'text')} with one another")
         keep = drop_near_duplicates(units, recipe.dedupe)
+        if (missed := estimate_missed(units, keep, recipe.dedupe)) is not None:
+            tell(
+                f"of the near-duplicates an estimated {format_percent(missed.share, 1)} was missed, up to "
+                f"{format_percent(missed.high, 1)}: so many texts are compared with their nearest ones only"
+            )
         order = order[keep]
         units = units[keep] if recipe.choose == "diverse" else None
     return order, units, n - len(order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,8 @@ from metrics_core.trial import is_test_video
 COPY_SIMILARITY = 0.6
 """A training video whose signature is at least so much like a test video's is left out as its copy."""
 LEAST_TEST_VIDEOS = 50
+REFERENCES, BEST_RATED = "references", "best rated"
+"""Kinds of clean texts of held-out videos."""
 
 
 class TooFewTestVideos(SelectionError):
@@ -90,6 +92,20 @@ def split_captions(
     )
     n_left_out = len(usable) - len(test) - len(train)
     return TrialParts(captions, np.flatnonzero(may_train[:n_present]), may_train, train, test, n_left_out, n_changed)
+
+
+def give_rated_texts(
+    videos: Sequence[TrialVideo], captions: TrialCaptions, means: Mapping[int, float]
+) -> list[TrialVideo]:
+    """Return the videos with the text of their best rated caption as their only reference; those without a rated
+    caption stay without one. means: the mean rating by sample; of equal ones the first caption in order is taken.
+    """
+    best: dict[int, tuple[float, str]] = {}
+    of_captions = zip(captions.sample_ids.tolist(), captions.video_ids.tolist(), captions.texts, strict=True)
+    for sample_id, video_id, text in of_captions:
+        if (mean := means.get(sample_id)) is not None and (video_id not in best or mean > best[video_id][0]):
+            best[video_id] = (mean, text)
+    return [video._replace(references=[best[video.video_id][1]] if video.video_id in best else []) for video in videos]
 
 
 def compute_digest(value: object) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 from assets.reports.text import format_count, format_percent, join_names
 from assets.trial.arms import COPY, NOISE_SHARE, NOISY
+from assets.trial.parts import BEST_RATED
 from db.selection.trials import ArmResult, Trial
 
 MEASURE_NAMES = {"mrr": "mean reciprocal rank"}
@@ -17,7 +18,8 @@ _CONTROLS = (NOISY, COPY)
 
 
 def explain_trial(trial: Trial) -> list[str]:
-    """Return the sentences of a trial: one for every arm and one on the curve, then the terms under which they hold.
+    """Return the sentences of a trial: the least difference that it can see, one for every arm and one on the curve,
+    then the terms under which they hold.
 
     Where the selection differs from itself in another order, nothing else is concluded. Where planted noise was not
     found, a sentence warns that an undecided arm proves little.
@@ -32,13 +34,17 @@ def explain_trial(trial: Trial) -> list[str]:
             f"Open: {first.arm} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
             "proves nothing."
         ]
-    lines = [_explain_arm(first.arm, arm) for arm in others if arm.share is None and arm.arm not in _CONTROLS]
+    # What the trial cannot see is stated before what it saw.
+    limits = (
+        [] if trial.detectable is None else [f"Differences below {trial.detectable:.3f} would probably not be seen."]
+    )
+    lines = [_explain_arm(first, arm) for arm in others if arm.share is None and arm.arm not in _CONTROLS]
     if noise.conclusion != "better":
         lines.append(
             f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.arm} were swapped"
             f"{_format_needed(noise)}: it may miss such differences between other arms, too."
         )
-    return [*lines, *explain_curve(trial), *_explain_terms(trial)]
+    return [line[0].upper() + line[1:] for line in (*limits, *lines, *explain_curve(trial), *_explain_terms(trial))]
 
 
 def explain_curve(trial: Trial) -> list[str]:
@@ -72,7 +78,10 @@ def advise_size(trials: Sequence[Trial]) -> str:
     return "reelsieve prove SELECTION --curve 0.25 --curve 0.5 tries which share trains best"
 
 
-def _explain_arm(name: str, arm: ArmResult) -> str:
+def _explain_arm(first: ArmResult, arm: ArmResult) -> str:
+    name = first.arm
+    if arm.rows_sha256 == first.rows_sha256:
+        return f"{arm.arm} has the same rows as {name}."
     other = f"{arm.arm} ({format_count(arm.n, 'row')})"
     if arm.difference is None or arm.low is None or arm.high is None:
         return f"{name} is not compared with {arm.arm}, which has no value: {arm.reason}."
@@ -92,8 +101,8 @@ def _explain_terms(trial: Trial) -> list[str]:
         f"{format_count(trial.n_test_videos, 'held-out video')}{chance}, {format_count(trial.n_seeds, 'seed')}, "
         "95 % intervals over seeds and videos."
     ]
-    if trial.detectable is not None:
-        texts.append(f"Differences below {trial.detectable:.3f} would probably not be seen.")
+    if trial.settings.get("clean_texts") == BEST_RATED:
+        texts.append("Without references, the best rated caption of a held-out video is its clean text.")
     if trial.video_side in _SIDES:
         side = _SIDES[trial.video_side]
         texts.append(f"The student is a small head on frozen vectors of captions and of {side}; your model may differ.")

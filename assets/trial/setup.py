@@ -15,7 +15,7 @@ from assets.sources.base import BATCH_SIZE, LineWriter
 from assets.sources.frames import SampledFrames
 from assets.trial.arms import Arm, build_arms, build_controls, build_fixed_arm
 from assets.trial.own_trainer import OwnTrainer
-from assets.trial.parts import TrialParts, compute_digest, split_captions
+from assets.trial.parts import BEST_RATED, REFERENCES, TrialParts, compute_digest, give_rated_texts, split_captions
 from assets.trial.student_trainer import StudentTrainer
 from assets.trial.trainer import Trainer
 from db.evidence.frames import load_frames
@@ -63,10 +63,13 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class TrialSetup:
-    """Both parts of a dataset, the arms of a trial, the selection first, and what trains the students."""
+    """Both parts of a dataset, the arms of a trial, the selection first, the kind of clean texts, and what trains the
+    students.
+    """
 
     parts: TrialParts
     arms: Sequence[Arm]
+    clean_texts: str
     trainer: Trainer
 
 
@@ -94,6 +97,9 @@ def prepare_trial(
     frames = None if model_id is None else _load_frame_vectors(engine, model_id, videos)
     if frames is not None and not all(video.video_id in frames for video in videos):
         frames = None
+    clean_texts = REFERENCES
+    if ratings is not None and not any(video.references for video in videos):
+        clean_texts, videos = BEST_RATED, give_rated_texts(videos, captions, ratings[1])
     parts = split_captions(dataset.name, captions, videos, frozen, 2 if frames is None and not is_own else 1)
     chosen = parts.find_positions([row.sample for row in frozen])
     others = {
@@ -108,9 +114,9 @@ def prepare_trial(
     ]
     if is_own:
         folder = request.results or home / "trials" / compute_digest([request.command, dataset.name]).hex()[:12]
-        return TrialSetup(parts, arms, OwnTrainer(parts, request.command, folder, request.limit_s))
+        return TrialSetup(parts, arms, clean_texts, OwnTrainer(parts, request.command, folder, request.limit_s))
     known = None if frames is None or model_id is None else (model_id, frames)
-    return TrialSetup(parts, arms, StudentTrainer(parts, known))
+    return TrialSetup(parts, arms, clean_texts, StudentTrainer(parts, known))
 
 
 def _require_captions(connection: Connection, selection_id: int, dataset: Dataset) -> list[FrozenCaption]:

@@ -15,7 +15,7 @@ from assets.scores.base import Scorer
 from assets.sources.base import LineWriter
 from assets.trial.arms import RANDOM, Arm, TrialRun
 from assets.trial.parts import TrialParts, compute_digest
-from assets.trial.setup import TrialRequest, prepare_trial
+from assets.trial.setup import TrialRequest, TrialSetup, prepare_trial
 from assets.trial.trainer import Trainer
 from db.manifest.datasets import Dataset, find_dataset
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
@@ -81,7 +81,7 @@ def run_trial(
             done[run.sha256] = _train(engine, dataset, trainer, run)
             tell(f"{len(done):,} of {format_count(len(by_name), 'student')}: {_describe(run, done[run.sha256])}")
         trained = [_collect(arm, [run for run in runs if run.arm == arm.name], done) for arm in arms]
-        trial = _build_trial(request, dataset, parts, trainer, trained)
+        trial = _build_trial(request, dataset, setup, trained)
         if trial.arms[0].value is None:
             return trial
         with engine.begin() as connection:
@@ -135,10 +135,9 @@ def _collect(arm: Arm, runs: Sequence[TrialRun], done: Mapping[bytes, TrainedRun
     return _TrainedArm(arm, compute_digest([run.rows_sha256.hex() for run in runs]), [done[run.sha256] for run in runs])
 
 
-def _build_trial(
-    request: TrialRequest, dataset: Dataset, parts: TrialParts, trainer: Trainer, trained: Sequence[_TrainedArm]
-) -> Trial:
+def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, trained: Sequence[_TrainedArm]) -> Trial:
     """The trial with all arms compared: those of the curve with the best share, the others with the selection."""
+    parts, trainer = setup.parts, setup.trainer
     complete = [arm for arm in trained if arm.failure is None]
     by_total = min((arm.values.shape[1] for arm in complete), default=1) == 1
     values = {arm.arm.name: arm.values.mean(axis=1, keepdims=True) if by_total else arm.values for arm in complete}
@@ -147,7 +146,9 @@ def _build_trial(
     first = trained[0].arm.name
     results = {arm.arm.name: _build_result(arm) for arm in trained}
     for reference, names in ((first, [name for name in results if name not in curve]), (best, curve)):
-        compared = {name: values[name] for name in names if name in values and name != reference}
+        # An arm of the same rows needs no comparison, which would only weigh on the others.
+        rows = results[reference].rows_sha256 if reference else None
+        compared = {name: values[name] for name in names if name in values and results[name].rows_sha256 != rows}
         if reference in values and compared:
             for name, difference in compare_arms(values[reference], compared).items():
                 shown = asdict(difference)
@@ -170,7 +171,7 @@ def _build_trial(
         video_side=trainer.video_side,
         chance=trainer.chance,
         detectable=None if random is None else compute_detectable_difference(random),
-        settings=trainer.settings,
+        settings={**trainer.settings, "clean_texts": setup.clean_texts},
         arms=tuple(results.values()),
     )
 

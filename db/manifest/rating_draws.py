@@ -16,6 +16,8 @@ from db.server.arrays import read_arrays
 
 DRAW_FIELD = "to_settle"
 """The field of a rating's `extra` that holds its draw mark; view random_rating reads it."""
+PROMISE_QUESTION = "promise "
+"""The draw mark of a caption that was asked for a promise has this, with the promise's number, as its question."""
 
 
 class DrawMark(NamedTuple):
@@ -107,13 +109,15 @@ def _parse_mark(field: Any) -> DrawMark | None:
 
 def list_rating_questions(connection: Connection, dataset: Dataset) -> list[tuple[str, int, str]]:
     """List (question, seed, aspect) of all draws of captions that stored ratings of a dataset belong to, without
-    repeats, ordered by aspect. Ratings of captions that were not drawn to settle a question do not count.
+    repeats, ordered by aspect. Ratings of captions that were not drawn to settle a question do not count, and neither
+    do those for a promise.
     """
     question, seed = rating.c.extra[DRAW_FIELD]["question"].astext, rating.c.extra["seed"].astext
     query = (
         sa.select(question, seed, rating.c.aspect)
         .join(sample, sample.c.sample_id == rating.c.sample_id)
         .where(sample.c.dataset_id == dataset.dataset_id, question.is_not(None), seed.regexp_match("^[0-9]{1,18}$"))
+        .where(~question.startswith(PROMISE_QUESTION))
         .distinct()
         .order_by(rating.c.aspect, question, seed)
     )

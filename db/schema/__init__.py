@@ -27,10 +27,11 @@ from db.schema.ingested import (
     video,
     view_definition,
 )
+from db.schema.judge import drawn_sample, judge_answer, sample_draw
 from db.schema.models import chat_call, chat_reply, model
 from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
 from db.schema.scores import past_score, score, scorer, shard_count
-from db.schema.selections import selection, selection_item
+from db.schema.selections import promise, selection, selection_item
 from db.schema.stress import stress_effect, stress_result
 from db.schema.trials import selection_trial, trial_arm, trial_run
 
@@ -40,12 +41,14 @@ __all__ = [
     "chat_call",
     "chat_reply",
     "dataset",
+    "drawn_sample",
     "ecs_verdict",
     "entailment",
     "frame_embedding",
     "frame_set",
     "ingest_reject",
     "ingested_table",
+    "judge_answer",
     "keypoint",
     "keypoint_label",
     "keypoint_threshold",
@@ -53,12 +56,14 @@ __all__ = [
     "model",
     "past_score",
     "preference",
+    "promise",
     "qeva_answer",
     "qeva_question",
     "qeva_question_set",
     "rating",
     "reference",
     "sample",
+    "sample_draw",
     "score",
     "score_threshold",
     "scorer",

@@ -155,6 +155,26 @@ THRESHOLDS: Input[dict[str, float]] = Input(
 )
 
 
+DRAW_NAME = "draw"
+"""The name of the input that draws decide."""
+NOT_DRAWN_DIGEST = "sha256('not drawn')"
+"""The SQL of this input's digest for a sample that no draw has reached."""
+
+
+def build_draw_input(metric: str) -> Input[bool]:
+    """Return the input of a metric that is asked only about drawn samples: True for a sample that a draw of the metric
+    reached, and for every sample of a dataset without a draw of the metric. metric: a name of ours, not user input.
+
+    A change of table `sample_draw` marks no score: the first draw of a dataset also keeps all samples with a score.
+    """
+    is_asked = (
+        f"(EXISTS (SELECT FROM drawn_sample a WHERE a.sample_id = s.sample_id AND a.metric = '{metric}') OR "
+        f"NOT EXISTS (SELECT FROM sample_draw b WHERE b.dataset_id = s.dataset_id AND b.metric = '{metric}'))"
+    )
+    digest = f"CASE WHEN {is_asked} THEN sha256('asked') ELSE {NOT_DRAWN_DIGEST} END"
+    return Input(DRAW_NAME, "draw", digest, f"to_jsonb({is_asked})", bool, ("drawn_sample",))
+
+
 def sort_inputs(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
     """Return the inputs sorted by name, the order in which digests combine them. Raises ValueError if there are none,
     or if two have the same name.

@@ -1,10 +1,10 @@
-"""Tables of frozen selections and of the copies of their rows."""
+"""Tables of frozen selections, of the copies of their rows, and of the attempts to promise something about one."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest_column, id_column, json_column, text_column, time_column
+from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
 
 selection = sa.Table(
     "selection",
@@ -28,6 +28,8 @@ selection = sa.Table(
     sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
     time_column("created_at"),
+    # What is promised about the selection, as its passport shows it; NULL where nothing is.
+    json_column("promise"),
     # Not unique together with the spec: a long filter fits no index. db/selection/eligible.py takes a lock instead.
     sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
 )
@@ -53,4 +55,19 @@ selection_item = sa.Table(
     # In the order of the selection's metrics: the defined score or NULL, and whether there was a row of scores.
     sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
     sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),
+)
+
+# An attempt to promise something about a selection: attempts on the same answers share the chance of an error.
+promise = sa.Table(
+    "promise",
+    METADATA,
+    id_column("promise_id"),
+    parent_column("dataset.dataset_id"),
+    text_column("answered_by"),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    json_column("terms", nullable=False),
+    digest_column("order_sha256"),
+    sa.Column("n_candidates", sa.BigInteger, nullable=False),
+    time_column("created_at"),
+    sa.UniqueConstraint("dataset_id", "answered_by", "attempt"),
 )

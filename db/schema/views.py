@@ -41,6 +41,8 @@ BASE_VIEWS = (
     "dataset_thresholds",
     "shard_thresholds",
 )
+# Functions that views and queries call, and that depend on no metric.
+FUNCTIONS = ("draw_number",)
 VIEWS = (
     *BASE_VIEWS,
     "current_score",
@@ -179,7 +181,8 @@ def _build_definitions(metrics: MetricInputs) -> dict[str, str]:
         "columns": "".join(map(_build_columns, metrics)),
         "joins": "".join(map(_build_join, metrics)),
     }
-    return build_mark_functions(metrics) | {name: read_sql(name).format(**parts) for name in VIEWS}
+    functions = {name: read_sql(name) for name in FUNCTIONS} | build_mark_functions(metrics)
+    return functions | {name: read_sql(name).format(**parts) for name in VIEWS}
 
 
 def _build_columns(metric: str) -> str:

@@ -68,16 +68,22 @@ def build_summary(eligible: EligibleSamples, picked: PickedSamples) -> Selection
     )
 
 
-def freeze_selection(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Selection:
+def freeze_selection(
+    connection: Connection,
+    eligible: EligibleSamples,
+    picked: PickedSamples,
+    promise: Mapping[str, Any] | None = None,
+) -> Selection:
     """Store the picked samples as a selection, with copies of their texts and scores, and return it. If the same rule
-    took the same samples with the same values before, nothing is stored, and that selection is returned. Must run in
-    the transaction that picked them; it does not commit.
+    took the same samples with the same values before, with the same promise, nothing is stored, and that selection is
+    returned. promise: what is promised about the samples, for the passport; None where nothing is. Must run in the
+    transaction that picked them; it does not commit.
     """
     summary, rule = build_summary(eligible, picked), _build_rule(eligible, picked.encoder)
     create_chosen_table(connection, eligible, picked)
     score_hash = _compute_hash(connection)
-    existing = _find_equal_selection(connection, eligible.dataset, score_hash, rule)
-    selection_id = existing or _store_selection(connection, eligible, summary, rule, score_hash)
+    existing = _find_equal_selection(connection, eligible.dataset, score_hash, rule, promise)
+    selection_id = existing or _store_selection(connection, eligible, summary, rule, score_hash, promise)
     drop_chosen_table(connection)
     numbers = {name: getattr(summary, name) for name in SelectionSummary.__dataclass_fields__}
     return Selection(**numbers, selection_id=selection_id, score_hash=score_hash, is_new=existing is None)
@@ -117,14 +123,21 @@ def _compute_hash(connection: Connection) -> str:
 
 
 def _find_equal_selection(
-    connection: Connection, dataset: Dataset, score_hash: str, rule: dict[str, Any]
+    connection: Connection,
+    dataset: Dataset,
+    score_hash: str,
+    rule: dict[str, Any],
+    promise: Mapping[str, Any] | None,
 ) -> int | None:
-    """Return the stored selection of the same rows by the same rule; the hash covers the kinds of the rows."""
+    """Return the stored selection of the same rows by the same rule, with the same promise; the hash covers the kinds
+    of the rows.
+    """
     without_kind = sa.type_coerce({name: value for name, value in rule.items() if name != "kind"}, JSONB)
     same = sa.and_(
         selection.c.dataset_id == dataset.dataset_id,
         selection.c.score_hash == score_hash,
         selection.c.spec.op("-", return_type=JSONB())(sa.literal("kind", sa.Text)) == without_kind,
+        selection.c.promise.is_(None) if promise is None else selection.c.promise == dict(promise),
     )
     return connection.execute(sa.select(selection.c.selection_id).where(same).limit(1)).scalar_one_or_none()
 
@@ -135,6 +148,7 @@ def _store_selection(
     summary: SelectionSummary,
     rule: Mapping[str, Any],
     score_hash: str,
+    promise: Mapping[str, Any] | None,
 ) -> int:
     """Store the chosen rows as a new selection, and return its id."""
     scorers = eligible.scorers
@@ -150,6 +164,7 @@ def _store_selection(
         "n_tied_left": summary.n_tied_left,
         "unjudged": summary.unjudged,
         "spec": rule,
+        "promise": None if promise is None else dict(promise),
         "metrics": list(eligible.metrics),
         "models": [scorers[metric].models if metric in scorers else None for metric in eligible.metrics],
     }

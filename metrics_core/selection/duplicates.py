@@ -1,6 +1,8 @@
-"""Finds near-duplicates among ranked samples, exactly."""
+"""Finds near-duplicates among ranked samples: exactly, or by cells where there are too many for that."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +11,8 @@ Rows = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
 
+EXACT_UP_TO = 250_000
+"""Of more rows than this, near-duplicates are looked for in the nearest cells only, which misses a few."""
 TOLERANCE = 1e-6
 """A cosine below the limit by no more than this counts, since vectors of float32 have no more digits."""
 # The rows and the other rows whose products are in memory at once.
@@ -27,11 +31,12 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
     `least_cosine` counts, too. Raises ValueError unless 0 < least_cosine <= 1.
 
     So of two near-duplicates the better one stays, and a row goes only because of a row that stays. The cosine is the
-    product of the rows in float64; the tolerance makes equal texts near-duplicates at 1. Time grows with n times the
-    number kept; memory beyond the rows is a fifth of theirs or less where d is 384.
+    product of the rows in float64; the tolerance makes equal texts near-duplicates at 1.
 
-    Most pairs are separated by an upper bound of their cosine (see `_compute_heads`); the cosine of the others is
-    computed.
+    Up to EXACT_UP_TO (250,000) rows none is missed: most pairs are separated by an upper bound of their cosine (see
+    `_compute_heads`), and the cosine of the others is computed. Time grows with n times the number kept; memory beyond
+    the rows is a fifth of theirs or less where d is 384. Of more rows, a row is compared with those of its 8 nearest
+    cells, and memory for another copy of the rows that are kept is needed; `estimate_missed` tells how many are missed.
 
     >>> drop_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
     [True, False, True]
@@ -39,18 +44,99 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
     if not 0 < least_cosine <= 1:
         raise ValueError(f"least_cosine is {least_cosine:g}: give a cosine above 0 and at most 1")
     limit, heads = least_cosine - TOLERANCE, _compute_heads(units)
-    kept = np.empty(0, dtype=np.intp)
+    kept = _KeptRows(units, heads, limit) if len(units) <= EXACT_UP_TO else _KeptInCells(units, limit)
     for start in range(0, len(units), _BLOCK):
-        left = np.arange(start, min(start + _BLOCK, len(units)))
-        for first in range(0, len(kept), _OTHERS):
-            rows, _ = _find_alike_pairs(units, heads, left, kept[first : first + _OTHERS], limit)
-            left = np.delete(left, rows)
-        kept = np.concatenate(
-            [kept, left[_choose_greedily(len(left), *_find_alike_pairs(units, heads, left, left, limit))]]
-        )
+        left = kept.drop_alike(np.arange(start, min(start + _BLOCK, len(units))))
+        kept.add(left[_choose_greedily(len(left), *_find_alike_pairs(units, heads, left, left, limit))])
     keep = np.zeros(len(units), dtype=np.bool_)
-    keep[kept] = True
+    keep[kept.rows] = True
     return keep
+
+
+@dataclass(frozen=True, slots=True)
+class MissedDuplicates:
+    """An estimate of the near-duplicates that a search by cells kept: `n_missed` of `n_sampled` kept rows that were
+    drawn are near-duplicates of an earlier kept row, so about the share `share` of all near-duplicates was missed, and
+    at most `high` (95 % limit).
+    """
+
+    n_sampled: int
+    n_missed: int
+    share: float
+    high: float
+
+
+def estimate_missed(
+    units: Rows, keep: Mask, least_cosine: float, n_sampled: int = 5000, seed: int = 0
+) -> MissedDuplicates | None:
+    """Estimate how many near-duplicates `drop_near_duplicates` missed, by comparing some kept rows with all earlier
+    ones; None where its search is exact. units, least_cosine: as it got them; keep: (n,), the mask that it returned.
+    """
+    from scipy.special import betaincinv
+
+    if len(units) <= EXACT_UP_TO:
+        return None
+    (kept,) = np.nonzero(keep)
+    drawn = np.sort(np.random.default_rng(seed).choice(kept, min(n_sampled, len(kept)), replace=False))
+    limit, heads, missed = least_cosine - TOLERANCE, _compute_heads(units), np.zeros(len(drawn), dtype=np.bool_)
+    for first in range(0, len(kept), _OTHERS):
+        others = kept[first : first + _OTHERS]
+        row, other = _find_alike_pairs(units, heads, drawn, others, limit)
+        missed[row[others[other] < drawn[row]]] = True
+    n_missed, n_drawn = int(missed.sum()), len(drawn)
+
+    def compute_share(of_kept: float) -> float:
+        among_kept = of_kept * len(kept)
+        return among_kept / (among_kept + len(units) - len(kept)) if among_kept else 0.0
+
+    high = float(betaincinv(n_missed + 1, n_drawn - n_missed, 0.95)) if n_missed < n_drawn else 1.0
+    return MissedDuplicates(n_drawn, n_missed, compute_share(n_missed / n_drawn), compute_share(high))
+
+
+class _KeptRows:
+    """The rows that are kept so far (`rows`), every one of which is compared."""
+
+    def __init__(self, units: Rows, heads: Rows, limit: float) -> None:
+        self.rows: Positions = np.empty(0, dtype=np.intp)
+        self._units, self._heads, self._limit = units, heads, limit
+
+    def drop_alike(self, left: Positions) -> Positions:
+        """Return the rows of `left` that are like no kept one."""
+        for first in range(0, len(self.rows), _OTHERS):
+            others = self.rows[first : first + _OTHERS]
+            left = np.delete(left, _find_alike_pairs(self._units, self._heads, left, others, self._limit)[0])
+        return left
+
+    def add(self, rows: Positions) -> None:
+        """Keep further rows."""
+        self.rows = np.concatenate([self.rows, rows])
+
+
+class _KeptInCells:
+    """The rows that are kept so far (`rows`), of which the nearest cells are compared."""
+
+    def __init__(self, units: Rows, limit: float) -> None:
+        from metrics_core.selection.cells import CellIndex
+
+        self.rows: Positions = np.empty(0, dtype=np.intp)
+        self._units, self._limit, self._index = units, limit, CellIndex(units)
+        self._cells = np.empty((0, 0), dtype=np.int64)
+        self._first = 0
+
+    def drop_alike(self, left: Positions) -> Positions:
+        """Return the rows of `left`, which follow one another, that are not like the nearest kept one."""
+        rows = self._units[left]
+        self._cells, self._first = self._index.find_cells(rows), int(left[0])
+        nearest = self._index.find_nearest(rows, self._cells)
+        (found,) = np.nonzero(nearest >= 0)
+        others = self._units[self.rows[nearest[found]]]
+        cosines = np.einsum("ij,ij->i", rows[found], others, dtype=np.float64)
+        return np.delete(left, found[cosines >= self._limit])
+
+    def add(self, rows: Positions) -> None:
+        """Keep further rows, some of those that `drop_alike` got last."""
+        self.rows = np.concatenate([self.rows, rows])
+        self._index.add(self._units[rows], self._cells[rows - self._first])
 
 
 def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:

@@ -12,6 +12,8 @@ from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
     from assets.agreement.comparison import Comparison, MovedSample
+    from assets.agreement.estimated_means import EstimatedMean
+    from db.manifest.datasets import Dataset
     from metrics_core.agreement import Estimate, PeopleComparison
     from orchestration.installation import Installation
 
@@ -39,8 +41,10 @@ def compare(
         compare_scorers(installation.engine, stored_dataset, a, b, limit),
         explain_questions(installation.engine, stored_dataset),
     )
+    means = _load_means(installation, stored_dataset, comparison)
     if as_json:
-        print_json({"dataset": dataset, **comparison.as_dict(), "drawn": drawn_sentences})
+        estimated = [mean.as_dict() for mean in means]
+        print_json({"dataset": dataset, **comparison.as_dict(), "drawn": drawn_sentences, "estimated_means": estimated})
         return
     _print_scorers(comparison)
     _print_scores(comparison)
@@ -48,6 +52,46 @@ def compare(
     _print_people(comparison)
     for sentence in drawn_sentences:
         console.print(f"drawn for a question: {sentence}", markup=False)
+    _print_means(means)
+
+
+def _load_means(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[EstimatedMean]:
+    """Load the mean ratings of all captions, corrected by one scorer and by the other, where only a part is rated."""
+    from assets.agreement.estimated_means import estimate_mean_ratings
+
+    with installation.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        sides = (comparison.first.scorer, comparison.second.scorer)
+        means = [mean for side in sides for mean in estimate_mean_ratings(connection, dataset, side)]
+    return [mean for mean in means if mean.estimate.n < mean.estimate.size]
+
+
+def _print_means(means: list[EstimatedMean]) -> None:
+    """Print the estimated mean ratings of all captions and of each system; nothing where there are none."""
+    from metrics_core.agreement import Estimate
+
+    if not means:
+        return
+    console.print("\n[bold]mean ratings of all captions[/bold], from the n drawn and rated ones")
+    rows = []
+    for mean in means:
+        estimate = mean.estimate
+        interval = Estimate(estimate.value, estimate.low, estimate.high)
+        rows.append(
+            {
+                "aspect": mean.aspect,
+                "system": mean.system or "all",
+                "corrected by": mean.helper,
+                "mean": format_short_estimate(interval),
+                "n": f"{estimate.n} of {estimate.size}",
+                "gain": "–" if estimate.gain is None else f"{estimate.gain:.2f}",
+                "more": "–" if mean.n_more is None else mean.n_more,
+            }
+        )
+    print_rows(rows, empty="")
+    console.print(
+        "gain: times as many ratings that a plain mean would need; more: ratings that would halve the interval",
+        style="dim",
+    )
 
 
 def _print_scorers(comparison: Comparison) -> None:

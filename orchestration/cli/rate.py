@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from orchestration.cli.output import console
+from orchestration.cli.output import console, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.port import Port
 from orchestration.cli.refusals import UsageError
@@ -40,6 +40,10 @@ def rate(
             help="Draw captions that soonest settle which is better: METRIC:METRIC, METRIC:CUT:CUT, SYSTEM:SYSTEM."
         ),
     ] = None,
+    for_promise: Annotated[
+        int | None,
+        typer.Option(min=1, help="Ask what this promise still needs, by its number as reelsieve select prints it."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
 ) -> None:
@@ -48,6 +52,12 @@ def rate(
     """
     from orchestration.look.rating import SCALES
 
+    if for_promise is not None:
+        if aspect is not None or pairs or keypoints or to_settle is not None:
+            raise UsageError(
+                "--for-promise has its own aspect and order: leave out --aspect, --pairs, --keypoints and --to-settle"
+            )
+        aspect = _print_promise(installation, dataset, for_promise)
     if (aspect is None) != keypoints:
         raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts")
     if keypoints and (scale is not None or pairs):
@@ -68,6 +78,7 @@ def rate(
         "pairs": "1" if pairs else None,
         "seed": str(seed),
         "to-settle": to_settle,
+        "for-promise": None if for_promise is None else str(for_promise),
     }
     query = urlencode({name: value for name, value in parameters.items() if value is not None})
     serve_pages(
@@ -88,3 +99,23 @@ def _print_question(installation: Installation, name: str, aspect: str, text: st
             compute_question_state(connection, dataset, aspect, drawn).explain(), soft_wrap=True, markup=False
         )
     return draws
+
+
+def _print_promise(installation: Installation, name: str, promise_id: int) -> str:
+    """Print how many answers a promise needs, and return the aspect that people rate for it. Raises SelectionError, and
+    UsageError for a promise that a judge answers.
+    """
+    from assets.datasets import require_dataset
+    from assets.promise.select import load_promise_state
+    from assets.promise.sentences import explain_countdown
+    from assets.selection.vectors import find_text_encoder
+
+    dataset = require_dataset(installation.engine, name)
+    with show_progress() as tell:
+        state = load_promise_state(
+            installation.engine, dataset, promise_id, lambda: find_text_encoder(installation.curation.scorers), tell
+        )
+    if state.terms.aspect is None:
+        raise UsageError(f"promise {promise_id} counts scores of the judge, not ratings: run reelsieve score for it")
+    console.print(explain_countdown(state), soft_wrap=True, markup=False)
+    return state.terms.aspect

@@ -1,15 +1,20 @@
-"""Turns the options of the command select into a recipe."""
+"""Turns the options of the command select into a recipe, and into the terms of a promise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from orchestration.cli.refusals import UsageError
+
 if TYPE_CHECKING:
+    from assets.promise.terms import PromiseTerms
     from db.selection.recipes import Recipe
 
+PROMISE_OPTIONS = ("promise", "confidence", "by_people", "by_judge", "error_below", "raters", "shares")
+"""Parameters of the command `select` that are the terms of a promise."""
 # Options of the command that are no part of a recipe.
-_OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
+_OTHERS = ("dataset", "recipe", "preview", "export", "as_json", *PROMISE_OPTIONS)
 
 
 def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
@@ -39,6 +44,42 @@ def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
     if "bands" in fields:
         fields["bands"] = [_parse_number("bands", part) for part in fields["bands"].split(",")]
     return parse_recipe(fields)
+
+
+def parse_promise_options(options: Mapping[str, Any], rule: Recipe) -> PromiseTerms | None:
+    """Return the terms of the promise that the options give, with the recipe's seed; None without --promise. options:
+    as in `parse_recipe_options`. Raises UsageError for options that are missing, or that only a promise has, and
+    SelectionError for values that no promise can have.
+    """
+    from assets.promise.terms import PromiseTerms, check_terms, parse_promise_limit
+    from metrics_core.promise import DEFAULT_SHARES
+
+    given = {name: options[name] for name in PROMISE_OPTIONS if options[name] not in (None, False)}
+    if "promise" not in given:
+        if given:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise UsageError(f"{names}: only for a promise, give --promise 'errors <= 0.05' too, or leave it out")
+        return None
+    if ("by_people" in given) == ("by_judge" in given):
+        raise UsageError("--promise needs answers: give either --by-people ASPECT or --by-judge")
+    if "error_below" not in given:
+        raise UsageError(
+            "--promise does not know what an error is: give --error-below, such as 3 for ratings from 1 to 5"
+        )
+    if options["preview"]:
+        raise UsageError("--preview shows no promise: leave it out, select freezes nothing that is not confirmed")
+    shares = [_parse_number("shares", part) for part in given["shares"].split(",")] if "shares" in given else None
+    terms = PromiseTerms(
+        limit=parse_promise_limit(given["promise"]),
+        error_below=given["error_below"],
+        aspect=given.get("by_people"),
+        confidence=given.get("confidence", 0.95),
+        n_raters=given.get("raters", 1),
+        shares=DEFAULT_SHARES if shares is None else tuple(shares),
+        seed=rule.seed,
+    )
+    check_terms(terms, rule)
+    return terms
 
 
 def _parse_pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
@@ -72,4 +113,4 @@ def _parse_number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise SelectionError(f"--{option}: {text!r} is not a number: give limits such as 10,30,60") from error
+        raise SelectionError(f"--{option}: {text!r} is not a number: give numbers such as 10,30,60") from error

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orchestration.cli.metric_names import choose_metrics
-from orchestration.cli.output import AsJson, DatasetName, print_json, print_plan, print_rows
+from orchestration.cli.output import AsJson, DatasetName, print_error, print_json, print_plan, print_rows
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
+    from db.selection.draws import Draw
     from orchestration.installation import Installation
 
 
@@ -33,6 +35,18 @@ def score(
     early_exit: Annotated[
         bool, typer.Option("--early-exit", help="Ask a model only until a decision is certain: same scores, less work.")
     ] = False,
+    draw: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Ask the metric only about so many samples, drawn at random; a larger number adds some."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Seed of the random order of --draw (default: 0).")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="""A condition on the samples of --draw, such as "words > 5" (as in select).""")
+    ] = None,
     shard: Annotated[
         list[int] | None, typer.Option(help="The number of a shard; may be given several times (default: all).")
     ] = None,
@@ -57,19 +71,22 @@ def score(
     from orchestration.launch import run_scoring
     from orchestration.terminal import print_warning
 
+    wanted = _build_draw(draw, seed, where, metric, shard)
     metrics = choose_metrics(installation, metric)
     if early_exit and not any("early_exit" in kind.options for kind in list_source_classes(metrics).values()):
         raise UsageError(f"--early-exit has no effect: the models of {', '.join(metrics)} cannot stop early")
     for _, sentence in explain_unscorable_metrics(installation, dataset, metrics, shard):
         print_warning(sentence)
     if dry_run:
-        rows = forecast_scoring(installation, dataset, metrics, shard)
+        rows = forecast_scoring(installation, dataset, metrics, shard, wanted)
         if as_json:
             print_json(rows)
         else:
-            print_plan(load_dataset_plan(installation, dataset, metrics))
+            print_plan(load_dataset_plan(installation, dataset, metrics if metric else None))
             print_rows(rows, empty="")
         return
+    if wanted:
+        _take_draw(installation, dataset, metrics, wanted)
     options = {"early_exit": True} if early_exit else {}
     run = run_scoring if engine is ScoringEngine.PROCESS else run_scoring_on_ray
     shards = [{"shard": key, **written} for key, written in run(installation, dataset, metrics, options, shard)]
@@ -77,6 +94,55 @@ def score(
         print_json({"dataset": dataset, "shards": shards})
     else:
         print_rows(shards, empty=f"nothing to score: every sample of {_describe_scope(dataset, shard)} is scored")
+
+
+def _build_draw(
+    n: int | None, seed: int | None, where: str | None, metric: list[str] | None, shard: list[int] | None
+) -> Draw | None:
+    """Return the draw that the options ask for; None without --draw. Raises UsageError for options that do not fit."""
+    from db.selection.draws import Draw
+
+    if n is None:
+        if seed is not None or where is not None:
+            name = "--where" if seed is None else "--seed"
+            raise UsageError(f"{name} belongs to --draw: give the number of samples to draw, too")
+        return None
+    if not metric:
+        raise UsageError("--draw asks one metric about a part of the dataset: name it, such as --metric judge")
+    if shard:
+        raise UsageError("--draw draws from the whole dataset: leave out --shard")
+    return Draw(n, seed or 0, where)
+
+
+def _take_draw(installation: Installation, dataset: str, metrics: list[str], draw: Draw) -> None:
+    """Print what the samples of a draw will cost, and store the draw."""
+    from assets.datasets import require_dataset
+    from assets.scores.draws import store_draw
+    from orchestration.forecasts import forecast_scoring
+
+    for row in forecast_scoring(installation, dataset, metrics, draw=draw):
+        print_error(_format_forecast(row))
+    stored_dataset = require_dataset(installation.engine, dataset)
+    for metric in metrics:
+        store_draw(installation.engine, stored_dataset, installation.curation.scorers[metric], draw)
+
+
+def _format_forecast(row: Mapping[str, Any]) -> str:
+    """Return a forecast of one metric and model as a sentence.
+
+    >>> _format_forecast({"metric": "judge", "pending": 2, "model": "m", "calls at most": 2, "tokens in": 3000,
+    ...     "tokens out": 240, "money": 0.5})
+    'judge: 2 samples of the draw without a score; 2 requests at most to m, 3,000 tokens in, 240 out, price 0.5'
+    """
+    from assets.reports.text import format_count
+
+    samples = f"{row['metric']}: {format_count(row['pending'], 'sample')} of the draw without a score"
+    if not row["calls at most"]:
+        return f"{samples}; no request"
+    price = "no price set" if row["money"] is None else f"price {row['money']:.4g}"
+    requests = format_count(row["calls at most"], "request")
+    tokens = f"{row['tokens in']:,} tokens in, {row['tokens out']:,} out"
+    return f"{samples}; {requests} at most to {row['model']}, {tokens}, {price}"
 
 
 def _describe_scope(dataset: str, shards: list[int] | None) -> str:

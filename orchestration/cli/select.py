@@ -12,10 +12,13 @@ import typer
 
 from orchestration.cli.output import AsJson, DatasetName, show_progress
 from orchestration.cli.pass_installation import pass_installation
-from orchestration.cli.recipe_options import parse_recipe_options
-from orchestration.cli.selection_text import print_preview, print_selection
+from orchestration.cli.recipe_options import parse_promise_options, parse_recipe_options
+from orchestration.cli.selection_text import print_preview, print_promise, print_selection
 
 if TYPE_CHECKING:
+    from assets.promise.terms import PromiseTerms
+    from db.manifest.datasets import Dataset
+    from db.selection.recipes import Recipe
     from orchestration.installation import Installation
 
 
@@ -63,11 +66,28 @@ def select(
     export: Annotated[
         Path | None, typer.Option(help="Also write the selection to this .parquet, .jsonl or .csv file.")
     ] = None,
+    promise: Annotated[
+        str | None, typer.Option(help="""Freeze the most that answers confirm to be good: "errors <= 0.05".""")
+    ] = None,
+    confidence: Annotated[float | None, typer.Option(help="Confidence of the promise (default: 0.95).")] = None,
+    by_people: Annotated[str | None, typer.Option(help="The promise counts people's ratings of this aspect.")] = None,
+    by_judge: Annotated[
+        bool, typer.Option("--by-judge", help="The promise counts scores of the metric judge.")
+    ] = False,
+    error_below: Annotated[
+        float | None, typer.Option(help="A rating (1 to 5) or a judge's score (0 to 1) below this is an error.")
+    ] = None,
+    raters: Annotated[
+        int | None, typer.Option(min=1, help="The mean of this many first ratings decides (default: 1).")
+    ] = None,
+    shares: Annotated[
+        str | None, typer.Option(help="Shares of the order to try, strictest first, such as 0.125,0.25,0.5,1.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows.
 
-    One of --keep, --count, --quota and --at-least must give the size.
+    One of --keep, --count, --quota and --at-least must give the size, or --promise lets answers decide it.
     """
     from assets.datasets import require_dataset
     from assets.selection.export import export_selection
@@ -75,6 +95,7 @@ def select(
     from assets.selection.select import make_selection, preview_selection
 
     rule = parse_recipe_options(context.params)
+    terms = parse_promise_options(context.params, rule)
     if export:
         require_export_target(export)
     dataset_row = require_dataset(installation.engine, dataset)
@@ -84,6 +105,9 @@ def select(
 
         with show_progress() as tell:
             create_missing_thresholds(installation, dataset_row, rule, tell)
+    if terms is not None:
+        _select_with_promise(installation, dataset_row, rule, terms, export, as_json=as_json)
+        return
     if preview:
         with show_progress() as tell, _raise_usage_error_without_size():
             seen = preview_selection(installation.engine, dataset_row, rule, partial(_make_encoder, installation), tell)
@@ -93,6 +117,36 @@ def select(
         chosen = make_selection(installation.engine, dataset_row, rule, partial(_make_encoder, installation), tell)
         path = export_selection(installation.engine, chosen.selection_id, export, tell=tell).path if export else None
     print_selection(installation, chosen, rule, dataset, path, as_json=as_json)
+
+
+def _select_with_promise(
+    installation: Installation,
+    dataset: Dataset,
+    rule: Recipe,
+    terms: PromiseTerms,
+    export: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Freeze and print what a promise lets through; print the sets where nothing is confirmed, and raise
+    PromiseUnconfirmed.
+    """
+    from assets.promise.select import PromiseUnconfirmed, make_promised_selection
+    from assets.selection.export import export_selection
+
+    try:
+        with show_progress() as tell:
+            made = make_promised_selection(
+                installation.engine, dataset, rule, terms, partial(_make_encoder, installation), tell
+            )
+    except PromiseUnconfirmed as refusal:
+        print_promise(refusal.state, None, as_json=as_json)
+        raise
+    selection_id = made.selection.selection_id
+    path = export_selection(installation.engine, selection_id, export, tell=tell).path if export else None
+    if not as_json:
+        print_selection(installation, made.selection, rule, dataset.name, path, as_json=False)
+    print_promise(made.state, made, as_json=as_json)
 
 
 @contextmanager

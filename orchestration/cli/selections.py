@@ -140,6 +140,7 @@ def format_recipe_file(selection: Mapping[str, Any]) -> str:
     lines = [
         f"selection {number}: {size} samples, score hash {selection['score_hash'][:16]}…",
         *explain_choice({**selection, "cuts": spec.get("cuts", {})}, spec),
+        *_explain_promise(selection),
         *_explain_encoder(spec),
     ]
     comments = "".join(f"# {escape_controls(' '.join(line.split()))}\n" for line in lines)
@@ -148,6 +149,14 @@ def format_recipe_file(selection: Mapping[str, Any]) -> str:
         for allow_unicode in (True, False)
     )
     return comments + (recipe if escape_controls(recipe) == recipe else escaped)
+
+
+def _explain_promise(selection: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line with what is promised about a selection, if something is."""
+    from assets.promise.sentences import explain_promise
+
+    if promise := selection.get("promise"):
+        yield explain_promise(promise, selection["n"])
 
 
 def _explain_encoder(spec: dict[str, Any]) -> Iterator[str]:

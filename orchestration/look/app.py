@@ -26,9 +26,12 @@ from starlette.types import ASGIApp
 
 from assets.agreement.questions import DrawCache
 from assets.datasets import require_dataset
+from assets.promise.cache import PromiseCache
+from assets.reports.marked_text import split_sample_text
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
 from assets.selection.select import make_selection, preview_selection
+from assets.selection.vectors import find_text_encoder
 from assets.selection.wording import explain_ties
 from assets.sources.base import MissingEvidence
 from db.evidence.facts import load_facts
@@ -126,9 +129,9 @@ class LookPages:
         routes = [Route(path, catch_page_errors(answer)) for path, answer in pages.items()]
         routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
-        routes += RatePages(self.engine, draws).list_routes(dataset_path) + LabelPages(self.engine).list_routes(
-            dataset_path
-        )
+        promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
+        routes += RatePages(self.engine, draws, promises).list_routes(dataset_path)
+        routes += LabelPages(self.engine).list_routes(dataset_path)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
         return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
@@ -258,6 +261,7 @@ class LookPages:
             view=view,
             row=row,
             scores=scores,
+            pieces=split_sample_text(row, [score["explanation"].marks for score in scores]),
             made_here=self.scorers.keys(),
             simple=SIMPLE_SCORES,
             most_rows=MOST_ROWS,

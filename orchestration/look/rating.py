@@ -21,6 +21,9 @@ from assets.agreement.questions import DrawCache, QuestionDraw
 from assets.datasets import require_dataset
 from assets.ingest.hygiene import find_fault
 from assets.ingest.rows import RatingRow
+from assets.promise.cache import PromiseCache
+from assets.promise.sentences import explain_countdown
+from assets.promise.state import PromiseState
 from db.manifest.datasets import Dataset
 from db.manifest.rating import (
     CaptionIds,
@@ -32,7 +35,7 @@ from db.manifest.rating import (
     list_next_captions,
     store_answer,
 )
-from db.manifest.rating_draws import DRAW_FIELD
+from db.manifest.rating_draws import DRAW_FIELD, PROMISE_QUESTION, DrawMark
 from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
@@ -64,13 +67,14 @@ class BadAnswer(ValueError):
 class RatingSession:
     """The state of a rating page, as its address holds it. scale: a name of SCALES; None if pairs are compared.
     skipped: ids of the captions or pairs that the rater skipped. to_settle: the question that captions are drawn for;
-    "" for a random order.
+    "" for a random order. promise: the number of the promise that captions are asked for, or None.
     """
 
     rater: Rater
     scale: str | None
     skipped: tuple[CaptionIds, ...] = ()
     to_settle: str = ""
+    promise: int | None = None
 
     @property
     def answers(self) -> Mapping[str, float]:
@@ -87,6 +91,7 @@ class RatingSession:
         parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
         parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
         parameters += [("to-settle", self.to_settle)] if self.to_settle else []
+        parameters += [] if self.promise is None else [("for-promise", str(self.promise))]
         skipped = list(self.skipped if with_skipped else ())
         skipped += [tuple(sorted(item.sample_id for item in skip))] if skip else []
         return f"?{urlencode([*parameters, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
@@ -103,11 +108,13 @@ class RatingSession:
 @dataclass(frozen=True, slots=True)
 class RatePages:
     """The pages where people rate captions or compare two, as methods from a request to a response. They read and write
-    the database of one installation. draws: a cache of draws of captions that settle a question.
+    the database of one installation. draws, promises: caches of draws of captions that settle a question, and of the
+    sets of promises.
     """
 
     engine: Engine
     draws: DrawCache
+    promises: PromiseCache
 
     def list_routes(self, dataset_path: str) -> list[Route]:
         """Return the routes of the rating pages: the caption, the answer, taking it back, and progress. dataset_path:
@@ -123,16 +130,17 @@ class RatePages:
     def render_item(self, request: Request) -> Response:
         """Return the page with the next caption, or the next two for pairs, to rate. It has none if none is left.
         Without a rater's name or an aspect in the address, return the page that asks for them. Raises BadAnswer for an
-        address that is not valid, and BadQuestion.
+        address that is not valid, BadQuestion, and SelectionError for a promise that cannot be asked for.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         if not parameters.get("rater") or not parameters.get("aspect"):
             return render_look_page("rater.html", dataset=dataset.name, parameters=parameters, scales=SCALES)
         with self.engine.connect() as connection:
             session = _parse_session(connection, dataset, parameters)
-        draw = self._load_draw(session)
+        draw, promised = self._load_draw(session), self._load_promise(session)
+        drawn = draw.ordered_ids if draw else promised.list_next_ids() if promised else None
         with self.engine.connect() as connection:
-            items = list_next_captions(connection, session.rater, session.skipped, draw.ordered_ids if draw else None)
+            items = list_next_captions(connection, session.rater, session.skipped, drawn)
             n, total = count_answers(connection, session.rater)
             shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
             shown["settled"] = (
@@ -140,6 +148,7 @@ class RatePages:
                 if draw
                 else None
             )
+        shown["countdown"] = explain_countdown(promised) if promised else None
         return render_look_page(
             "rate.html", dataset=dataset.name, session=session, items=items, n=n, total=total, **shown
         )
@@ -176,6 +185,8 @@ class RatePages:
                 extra["scale"] = session.scale
             if draw and (mark := draw.build_mark(captions[0][0])):
                 extra[DRAW_FIELD] = mark._asdict()
+            if session.promise is not None:
+                extra[DRAW_FIELD] = _build_promise_mark(session.promise)._asdict()
             is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
         why = "your answer was not stored: the caption was answered in another window, changed or dropped meanwhile"
         return build_change_response(is_stored, "stored", why)
@@ -184,6 +195,20 @@ class RatePages:
         """Return the draw of captions for the question of a session; None for a random order. Raises BadQuestion."""
         rater = session.rater
         return self.draws.load(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
+
+    def _load_promise(self, session: RatingSession) -> PromiseState | None:
+        """Return the state of the promise that a session asks for; None for none. Raises SelectionError, and BadAnswer
+        for an aspect that is not the promise's.
+        """
+        if session.promise is None:
+            return None
+        state = self.promises.load(session.rater.dataset, session.promise)
+        if state.terms.aspect != session.rater.aspect:
+            counted = "scores of the judge" if state.terms.aspect is None else f"ratings of {state.terms.aspect}"
+            raise BadAnswer(
+                f"promise {session.promise} counts {counted}, not of {session.rater.aspect}: rate that aspect"
+            )
+        return state
 
     def undo_answer(self, request: Request) -> Response:
         """Delete the rater's last answer about the aspect that the address names: a preference for pairs, else a
@@ -212,6 +237,11 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
         raise BadAnswer("the skipped caption or pair in the address is not valid: open the page again")
     if pairs and parameters.get("to-settle"):
         raise BadAnswer("captions that settle a question are drawn one at a time: leave pairs out of the address")
+    promise = parse_whole_number(parameters["for-promise"]) if "for-promise" in parameters else None
+    if promise is not None and (pairs or parameters.get("to-settle")):
+        raise BadAnswer(
+            "captions for a promise have an order of their own: leave pairs and to-settle out of the address"
+        )
     if pairs:
         return RatingSession(rater, None, skipped)
     known = find_scale(connection, dataset, rater.aspect)
@@ -220,7 +250,12 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     if known is not None and known != scale:
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
-    return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""))
+    return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""), promise)
+
+
+def _build_promise_mark(promise_id: int) -> DrawMark:
+    """Return the mark of a rating for a promise: its captions are no random sample of the dataset."""
+    return DrawMark(f"{PROMISE_QUESTION}{promise_id}", share=1.0, key=0.0, least=None)
 
 
 def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:

@@ -242,7 +242,7 @@ def test_what_is_not_there_has_no_score(bench: Bench) -> None:
         "status": None,
         "error": None,
         "models": [],
-        "explanation": {"lines": (), "rows": (), "reference": None},
+        "explanation": {"lines": (), "rows": (), "reference": None, "marks": ()},
     }
     bench.run(scorer)
     refused = explained(bench, scorer, "alone")

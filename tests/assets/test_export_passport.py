@@ -64,6 +64,7 @@ def test_it_names_selection_recipe_scorers_and_counts(engine: Engine, clips: Cli
         "dataset": "clips",
         "n": len(TEXTS),
         "cutoff": stored["cutoff"],
+        "promise": None,
         "score_hash": stored["score_hash"],
         "n_eligible": len(TEXTS),
         "n_duplicates": 0,

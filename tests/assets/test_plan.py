@@ -203,7 +203,7 @@ EVERYTHING = {"captions": [*SHOWN, timed("v", 4)], "keypoints": points("v", 4, 4
         ("v", {"captions": SHOWN, "keypoints": points("v", 4, 4)}, "mine", set()),
         (FILE, {**EVERYTHING, "captions": [timed("v", 4)]}, "mine", set()),
         (FILE, EVERYTHING, "mine", {"vcs", "vcs_short", "ecs", "qeva"}),
-        (FILE, EVERYTHING, DEMO_DATASET, set(METRICS)),
+        (FILE, EVERYTHING, DEMO_DATASET, {*METRICS} - {"judge"}),
         (FILE, {"captions": [candidate("c", "v", "...")]}, DEMO_DATASET, set()),
     ],
 )

@@ -148,7 +148,7 @@ def test_the_report_shows_the_newest_trial(engine: Engine, clips: Dataset, selec
     store(engine, make_trial(selection_id))
     made = report_on(engine, clips, tmp_path / "after")
     assert "Does a selection train better?" in made.text
-    assert f"selection {selection_id} trains better than random (200 rows) by 0.100 (0.050 to 0.150)." in made.text
+    assert f"Selection {selection_id} trains better than random (200 rows) by 0.100 (0.050 to 0.150)." in made.text
     assert "too few rows" in made.text
     assert made.numbers["trials"][0]["arms"][1]["conclusion"] == "better"
     zero = [attributes["style"] for tag, attributes in made.tags if tag == "i" and attributes.get("class") == "zero"]

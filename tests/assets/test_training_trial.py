@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assets.trial.arms import COPY, NOISY, build_arms, build_controls
-from assets.trial.parts import TooFewTestVideos, TrialParts, split_captions
+from assets.trial.parts import TooFewTestVideos, TrialParts, give_rated_texts, split_captions
 from assets.trial.sentences import explain_curve, explain_trial
 from assets.trial.vectors import build_trial_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
@@ -94,6 +94,20 @@ def test_held_out_videos_and_their_copies_train_nothing() -> None:
         split(captions, [])
 
 
+def test_without_references_the_best_rated_caption_is_the_clean_text() -> None:
+    captions, videos = make_captions(), [video._replace(references=[]) for video in make_videos()]
+    # The second caption of a video is rated higher; the first video has equal ratings, the second none.
+    means = {1000 + i: float(i % 2) for i in range(4, 2 * N)} | {1000: 3.0, 1001: 3.0}
+    given = give_rated_texts(videos, captions, means)
+    assert [list(video.references) for video in given[:3]] == [[captions.texts[0]], [], [captions.texts[5]]]
+    parts = split_captions("clips", captions, given, [], 1)
+    assert "v1" not in {video.key for video in (*parts.train_videos, *parts.test_videos)}
+    by_rating = replace(make_trial(all=(0.2, 0.1, 0.3, "better", 0)), settings={"clean_texts": "best rated"})
+    assert "Without references, the best rated caption of a held-out video is its clean text." in explain_trial(
+        by_rating
+    )
+
+
 def test_vectors_of_videos_are_those_of_frames_or_of_other_references() -> None:
     captions, videos = make_captions(), make_videos()
     parts = split(captions, videos)
@@ -134,7 +148,7 @@ def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Tr
         NOISY: conclusions.get("noise", (0.2, 0.1, 0.3, "better", 0)),
         COPY: conclusions.get("copy", (0.0, -0.01, 0.01, "no difference", 0)),
     }
-    arms = [ArmResult("selection 3", 200, b"", value=0.5)]
+    arms = [ArmResult("selection 3", 200, b"chosen", value=0.5)]
     for name, (value, low, high, conclusion, more) in given.items():
         if name != "noise":
             arm = ArmResult(
@@ -170,23 +184,30 @@ def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
         words=(0.06, 0.01, 0.11, "open", 0),
     )
     assert explain_trial(trial) == [
-        "selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
-        "selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
-        "selection 3 and length (200 rows): no difference above 0.025.",
-        "selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
-        "selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
+        "Differences below 0.040 would probably not be seen.",
+        "Selection 3 trains better than random (200 rows) by 0.090 (0.050 to 0.140).",
+        "Selection 3 trains worse than all (200 rows) by 0.065 (0.022 to 0.108).",
+        "Selection 3 and length (200 rows): no difference above 0.025.",
+        "Selection 3 or cosine (200 rows): open, 0.030 (-0.050 to 0.110); about 1 more test video would decide it.",
+        "Selection 3 or words (200 rows): open, 0.060 (0.010 to 0.110); with so many arms it may be chance.",
         "Measured: mean reciprocal rank of 100 held-out videos (chance 0.050), 5 seeds, 95 % intervals over seeds and "
         "videos.",
-        "Differences below 0.040 would probably not be seen.",
         "The student is a small head on frozen vectors of captions and of the references of a video, not its frames; "
         "your model may differ.",
         "1 caption of the selection changed or went since: the frozen text trains.",
     ]
 
 
+def test_an_arm_of_the_same_rows_is_no_comparison() -> None:
+    trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0))
+    same = replace(trial.arms[0], arm="cosine")
+    lines = explain_trial(replace(trial, arms=(*trial.arms[:2], same, *trial.arms[2:])))
+    assert lines[2] == "Cosine has the same rows as selection 3."
+
+
 def test_controls_that_fail_are_named() -> None:
     missed = make_trial(all=(0.2, 0.1, 0.3, "better", 0), noise=(0.01, -0.1, 0.12, "open", 300))
-    assert explain_trial(missed)[1].startswith("This trial does not find that 40 % of the captions of selection 3")
+    assert explain_trial(missed)[2].startswith("This trial does not find that 40 % of the captions of selection 3")
     differs = make_trial(all=(0.2, 0.1, 0.3, "better", 0), copy=(0.1, 0.05, 0.15, "better", 0))
     assert explain_trial(differs) == [
         "Open: selection 3 and the same rows in another order differ by 0.100 (0.050 to 0.150), so that this trial "
@@ -220,4 +241,4 @@ def test_the_curve_says_which_share_trained_best() -> None:
     assert explain_curve(both) == [
         "Of the shares tried, 0.5 trained best, at 0.400: better than 0.0625 and 0.125, open against 1."
     ]
-    assert "Of the shares tried, 0.5 trained best" in explain_trial(both)[1]
+    assert "Of the shares tried, 0.5 trained best" in explain_trial(both)[2]

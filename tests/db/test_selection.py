@@ -237,7 +237,9 @@ def test_a_selection_outlives_its_dataset(engine: Engine, clips: Dataset) -> Non
     assert freeze(engine, again, 1).is_new, "a dataset of the same name is another one"
 
 
-@pytest.mark.parametrize("statement", ["DELETE FROM selection", "TRUNCATE selection", "TRUNCATE dataset CASCADE"])
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM selection", "TRUNCATE selection CASCADE", "TRUNCATE dataset CASCADE"]
+)
 def test_a_selection_takes_its_rows_along(engine: Engine, clips: Dataset, statement: str) -> None:
     add_scored(engine, clips, {"a": 0.1, "b": 0.9})
     freeze(engine, clips, 1)

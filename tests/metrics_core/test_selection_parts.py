@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.selection import diversity, duplicates
+from metrics_core.selection import cells, diversity, duplicates
 from metrics_core.selection.diversity import choose_diverse_rows
-from metrics_core.selection.duplicates import drop_near_duplicates, find_originals
+from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed, find_originals
 from metrics_core.selection.strata import choose_first_per_stratum, divide_places
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
 
@@ -164,6 +164,41 @@ def test_equal_rows_are_near_duplicates_at_a_cosine_of_one() -> None:
     assert drop_near_duplicates(rows, 1.0).tolist() == [True, False] * 20
     with pytest.raises(ValueError, match="above 0 and at most 1"):
         drop_near_duplicates(rows, 1.01)
+
+
+def test_cells_find_nearly_all_near_duplicates_and_their_misses_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows around many directions, with near-duplicates of known cosines; more of them than are compared exactly."""
+    random = np.random.default_rng(4)
+    rows = random.normal(size=(6000, 32)).astype(np.float32) + 2 * random.normal(size=(60, 32))[np.arange(6000) % 60]
+    rows = np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+    noise = random.normal(size=(600, 32)).astype(np.float32) * 0.02
+    rows[5400:] = rows[:600] + noise
+    rows[3000:3010] = rows[0]
+    rows = np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+    exact = drop_near_duplicates(rows, 0.97)
+    assert estimate_missed(rows, exact, 0.97) is None
+    monkeypatch.setattr(duplicates, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(cells, "_ROWS_PER_CELL", 20)
+    found = drop_near_duplicates(rows, 0.97)
+    assert found.tolist() == drop_near_duplicates(rows, 0.97).tolist()
+    assert (~exact).sum() > 500
+    assert not found[3000:3010].any()
+    # A row goes only because of a row that stays.
+    (dropped,), (kept,) = np.nonzero(~found), np.nonzero(found)
+    for row in dropped.tolist():
+        before = kept[kept < row]
+        assert (rows[before] @ rows[row]).max() >= 0.97 - 1e-5
+    assert (~found).sum() >= 0.98 * (~exact).sum()
+    monkeypatch.setattr(cells, "PROBED", 1)
+    worse = drop_near_duplicates(rows, 0.97)
+    estimate = estimate_missed(rows, worse, 0.97, n_sampled=6000)
+    assert estimate is not None
+    alike = rows[worse] @ rows[worse].T >= 0.97 - 1e-6
+    n_missed = int(np.tril(alike, -1).any(axis=1).sum())
+    assert (estimate.n_sampled, estimate.n_missed) == (int(worse.sum()), n_missed)
+    assert n_missed > 0
+    assert estimate.share == pytest.approx(n_missed / (n_missed + (~worse).sum()))
+    assert estimate.share < estimate.high < 1
 
 
 @given(SMALL_ROWS, st.floats(0, 1))

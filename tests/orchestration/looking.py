@@ -21,7 +21,7 @@ import sqlalchemy as sa
 import uvicorn
 from sqlalchemy.engine import Engine
 
-from assets.scores.base import Explanation
+from assets.scores.base import Explanation, Mark
 from db import schema
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
@@ -45,6 +45,7 @@ EXPLAINED = Explanation(
         {"caption": "1 a dog", "meets in the reference": "2 a cat", "similarity": 0.5, "order": ""},
         {"caption": "2 a cat", "meets in the reference": "1 a dog", "similarity": 0.75, "order": "goes back"},
     ],
+    marks=[Mark(2, 5, HOSTILE), Mark(6, 10, "")],
 )
 KEYWORDS = Explanation(["8 frames"], [{"keyword": HOSTILE, "cosine": 0.25, "best frame at s": 1.5}])
 TOO_WIDE = """[...document.querySelectorAll("body *")].filter(each => each.getBoundingClientRect().right >

@@ -155,7 +155,9 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
 
 
 def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dict[str, Any]) -> None:
-    assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", **dict.fromkeys(METRICS, 5)}]}
+    # No judge is named, so that nobody asks one.
+    made = {metric: 5 for metric in METRICS if metric != "judge"}
+    assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", **made}]}
     again = run("score", "--dataset", "cli")
     assert again.returncode == 0
     assert "nothing to score" in again.stdout
@@ -286,7 +288,9 @@ def test_select_asks_how_much_to_take(run: Run, scored: dict[str, Any]) -> None:
         assert done.stdout == ""
         assert done.stderr.startswith("error: nothing is selected, because the recipe has no size: of the 2 samples")
         assert "a share of 0.5 keeps 1" in done.stderr
-        assert done.stderr.endswith("; give keep (--keep), count (--count) or at_least (--at-least)\n")
+        assert (
+            "; give keep (--keep), count (--count) or at_least (--at-least); reelsieve prove SELECTION" in done.stderr
+        )
     assert read_json(run("selections", "--json")) == before
 
 
@@ -476,7 +480,7 @@ def test_simple_scores_come_along_and_are_named_like_metrics(run: Run, scored: d
     assert "nothing to score" in run("score", "--dataset", "cli", "--metric", "cosine").stdout
     assert not any(name.startswith("cosine") for row in read_json(run("status", "--json")) for name in row)
     refused = run("score", "--dataset", "cli", "--metric", "cosin")
-    assert "choose one of vcs, evqa, vcs_short, ecs, qeva, or a simple score" in " ".join(refused.stderr.split())
+    assert "choose one of vcs, evqa, vcs_short, ecs, qeva, judge, or a simple score" in " ".join(refused.stderr.split())
 
 
 def test_facts_make_the_simple_score_without_a_model(run: Run, tmp_path: Path) -> None:

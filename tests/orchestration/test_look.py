@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from tests.browser import barriers
 from tests.orchestration.looking import (
+    HOSTILE,
     MISSING,
     N_VIDEOS,
     PLAYING,
@@ -157,6 +158,9 @@ def test_a_sample_shows_its_scores_and_why(page: Page, shown: Shown) -> None:
     page.get_by_label("Parts of the caption joined").get_by_text("2 meets 1, similarity 0.75, goes back").wait_for(
         state="attached"
     )
+    assert page.locator("mark").all_inner_texts() == ["dog", HOSTILE[:4]]
+    assert page.locator("mark").first.get_attribute("title") == HOSTILE
+    assert page.locator(".seen .text").inner_text() == f"A dog {HOSTILE}"
     asset = page.get_by_role("link", name="made by the asset vcs_score").get_attribute("href")
     shard = shown.dataset.compute_shard("v0/<i>..")
     assert asset == f"/assets/vcs_score?view=partitions&partition=clips%3A{shard:04d}"

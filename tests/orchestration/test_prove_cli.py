@@ -73,7 +73,8 @@ def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
         assert arms[name]["low"] > 0
     assert arms["copy"]["conclusion"] not in ("better", "worse")
     assert arms["planted noise"]["difference"] > 0
-    assert found["sentences"][0].startswith("selection 1 trains better than random (")
+    assert found["sentences"][0].startswith("Differences below ")
+    assert found["sentences"][1].startswith("Selection 1 trains better than random (")
     assert any("your model may differ" in sentence for sentence in found["sentences"])
     best = max(shares, key=lambda name: arms[name]["value"])
     assert {arms[name]["compared_with"] for name in shares if name != best} == {best}
@@ -109,7 +110,7 @@ def test_the_asset_tries_a_selection_with_what_is_stored() -> None:
         "selection_trial"
     )
     assert found.metadata["selection"].value == 1
-    assert "selection 1 trains better than random" in str(found.metadata["conclusions"].value)
+    assert "Selection 1 trains better than random" in str(found.metadata["conclusions"].value)
 
 
 TRAINER = """
@@ -151,6 +152,21 @@ def test_an_own_trainer_is_killed_resumed_and_handed_in_with_the_same_verdict(tm
     empty = run_command("prove", "1", "--results", str(tmp_path / "empty"))
     assert (empty.returncode, "result.json is missing" in empty.stdout) == (1, True)
     assert len(list((tmp_path / "empty").rglob("trial.json"))) == 5 * len(whole["arms"])
+
+
+@pytest.mark.usefixtures("proved")
+def test_two_machines_share_the_runs_of_a_trial(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    (tmp_path / "train.py").write_text(f"{TRAINER}\nopen({str(calls)!r}, 'a').write(f'{{trial}}\\n')\n")
+    command = ("prove", "1", "--trainer", f"{sys.executable} {tmp_path / 'train.py'}")
+    program = [sys.executable, "-c", "from orchestration.cli import main; main()", *command]
+    with subprocess.Popen([*program, "--results", str(tmp_path / "there"), "--json"], stdout=subprocess.PIPE) as other:
+        here = run_successfully(*command, "--results", str(tmp_path / "here"), "--json").stdout
+        there, _ = other.communicate()
+    assert json.loads(here)["arms"] == json.loads(there)["arms"]
+    done = calls.read_text().splitlines()
+    arms = len(json.loads(here)["arms"])
+    assert len(done) == len(set(done)) == 5 * arms
 
 
 @pytest.mark.usefixtures("proved")

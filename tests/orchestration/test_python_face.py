@@ -11,8 +11,10 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 import reelsieve as rs
+from orchestration.installation import get_installation
 from tests.command_line import run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import Installation
@@ -54,6 +56,28 @@ def test_what_is_stored_comes_as_tables(scored: Installation) -> None:
         {"one": 1, "text": "a", "nothing": None}
     ]
     assert list(here.sql("SELECT 1 AS one WHERE false").columns) == ["one"]
+
+
+def test_mean_ratings_of_all_captions_are_estimated(scored: Installation) -> None:
+    here = rs.connect()
+    with pytest.raises(rs.ReelsieveError, match="there is no dataset 'mime', did you mean 'mine'"):
+        here.estimated_means("mime", "vcs")
+    with pytest.raises(rs.ReelsieveError, match="nothing"):
+        here.estimated_means("mine", "nothing")
+    assert list(here.estimated_means("mine", "vcs").columns)[:5] == ["aspect", "system", "mean", "low", "high"]
+    with get_installation().engine.begin() as connection:
+        ratings = (
+            "INSERT INTO rating (sample_id, rater, aspect, value, row_sha256, text_sha256) "
+            "SELECT sample_id, 'bob', 'fun', 1 + sample_id % 5, '', text_sha256 FROM sample "
+            "ORDER BY draw_number(kind, key, 0) LIMIT 30"
+        )
+        connection.execute(sa.text(ratings))
+    means = here.estimated_means("mine", "vcs")
+    whole = means[means["system"].isna()].set_index("aspect").loc["fun"]
+    assert 10 <= whole["n"] < whole["size"] == here.scores("mine")["vcs"].notna().sum()
+    assert whole["low"] < whole["mean"] < whole["high"]
+    with get_installation().engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM rating WHERE rater = 'bob'"))
 
 
 def test_without_pandas_they_are_tables_of_arrow(scored: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

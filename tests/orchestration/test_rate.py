@@ -9,7 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from assets.agreement.questions import draw_for_question, parse_question
+from assets.promise.select import PromiseUnconfirmed, make_promised_selection
+from assets.promise.state import PromiseState
+from assets.promise.terms import PromiseTerms
+from db.manifest.rating_draws import list_rating_questions
 from db.schema import keypoint_label, preference, rating, sample
+from db.selection.recipes import Recipe
+from metrics_core.protocols import TextEncoder
 from tests.browser import barriers
 from tests.db.builders import change_text
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
@@ -353,3 +359,59 @@ def test_what_is_about_no_caption_or_pair_is_refused(shown: Shown, said: str) ->
 def test_what_is_no_label_is_refused(shown: Shown, said: str) -> None:
     answer = shown.ask(f"/look/clips/rate/facts?{said}{'' if 'rater' in said else '&rater=z'}", "POST", {})
     assert (answer.status, labels(shown, "z")) == (400, [])
+
+
+def test_a_promise_gives_the_captions_and_the_page_counts_down(page: Page, shown: Shown, rater: str) -> None:
+    # An aspect of its own, so that every answer is new.
+    terms = PromiseTerms(limit=0.4, error_below=3, aspect=f"truth for {rater}", shares=(0.5, 1.0))
+    recipe = Recipe(by={"vcs": 1.0}, ties="random")
+
+    def state() -> PromiseState:
+        with pytest.raises(PromiseUnconfirmed) as refused:
+            make_promised_selection(shown.engine, shown.dataset, recipe, terms, no_encoder, print)
+        return refused.value.state
+
+    asked = state()
+    order, promise_id = asked.list_next_ids(), asked.attempt.promise_id
+    needed = asked.count_needed(0).least
+    page.goto(f"/look/clips/rate?aspect={quote_plus(terms.aspect or '')}&for-promise={promise_id}&rater={quote(rater)}")
+    page.get_by_text(f"{needed} more answers for promise {promise_id}, as things are").wait_for()
+    seen = []
+    for n in range(4):
+        seen.append(now(page))
+        for secret in (*SYSTEMS[:2], "vcs", "evqa"):
+            assert secret not in page.content()
+        press(page, "5")
+        page.get_by_text(f"{needed - n - 1} more answer").wait_for()
+    assert seen == order[:4]
+    assert state().states[0].n_asked == 4
+    with shown.engine.connect() as connection:
+        # They are no random sample of the dataset, so no statistic takes them for one.
+        counted = sa.text("SELECT count(*) FROM random_rating WHERE rater = :rater")
+        assert connection.scalar(counted, {"rater": rater}) == 0
+        questions = list_rating_questions(connection, shown.dataset)
+    assert not any(question.startswith("promise") for question, _seed, _aspect in questions)
+    while order := [sample_id for sample_id in order if sample_id not in seen]:
+        if page.get_by_text("needs no more answers").count() or not page.locator(".rate").count():
+            break
+        seen.append(now(page))
+        press(page, "5")
+    chosen = make_promised_selection(shown.engine, shown.dataset, recipe, terms, no_encoder, print)
+    assert chosen.selection.n >= asked.states[0].size
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("aspect=b&for-promise=99", "clips has no promise 99"),
+        ("aspect=b&for-promise=99&pairs=1", "captions for a promise have an order of their own"),
+        ("aspect=b&for-promise=x", "is not a whole number"),
+    ],
+)
+def test_a_promise_that_is_not_there_is_named(shown: Shown, query: str, sentence: str) -> None:
+    answer = shown.ask(f"/look/clips/rate?rater=a&{query}")
+    assert (answer.status, sentence in (text := answer.read().decode())) == (400, True), text
+
+
+def no_encoder() -> TextEncoder:
+    raise AssertionError("this recipe compares no texts")

@@ -331,7 +331,7 @@ def test_what_a_strangers_file_may_set_is_listed_here(project: Path) -> None:
     assert texts == {
         *("text_encoder", "image_text_encoder", "image_text_checkpoint", "ecs_verifier", "sentence_splitter"),
         *("qeva_video_model", "qeva_text_model", "qeva_filter_video_model", "qeva_filter_text_model"),
-        *("ecs_judge_model", "evqa_keywords_model"),
+        *("ecs_judge_model", "evqa_keywords_model", "judge_model"),
     }
     assert not {name for name in harmless if name.endswith(("_url", "_key_variable", "_cache", "_roots", "_networks"))}
     assert {"frames_cap", "vcs_lct", "chat_mode", "qeva_forced"} <= harmless

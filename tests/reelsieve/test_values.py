@@ -14,8 +14,10 @@ from sqlalchemy.engine import Engine
 import reelsieve as rs
 from assets.scores.registry import SCORERS
 from demo import encoder
+from tests.assets.judging import answering
 from tests.assets.manifests import candidate, keypoint, reference, spans, write_clip
 from tests.assets.verifying import Bench
+from tests.metrics_core.chat_server import loopback
 
 STORY = [
     "A man in a grey coat opens a red door.",
@@ -91,6 +93,18 @@ def test_the_outcome_is_what_a_dataset_stores(bench: Bench, metric: str) -> None
         assert (found.status, found.reason) == (row.status, row.error)
         assert near(found.value, row.value)
         assert near(dict(found.components), row.components)
+
+
+def test_a_judge_gives_what_a_dataset_stores_and_none_is_a_status(bench: Bench) -> None:
+    scorer, video = SCORERS["judge"], bench.folder / "set" / "v.avi"
+    with loopback(answering()) as server:
+        settings = {"judge_model": "tiny", "judge_url": server.url, "judge_frames": 2}
+        rows = bench.run(scorer.from_settings(scorer.settings(**settings)))
+        for key, row in rows.items():
+            found = rs.judge(video, CAPTIONS[key], **settings)
+            assert (found.status, found.value, dict(found.components)) == (row.status, row.value, row.components)
+    assert any(row.value is not None for row in rows.values())
+    assert rs.judge(video, TOLD).status == "no_model"
 
 
 def test_the_demo_encoder_judges_no_other_clip(tmp_path: Path) -> None:

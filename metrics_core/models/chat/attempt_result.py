@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from metrics_core.models.chat.expected_number import compute_expected_number
 from metrics_core.models.chat.json_answers import MalformedAnswer, iterate_texts, parse_json_answer
-from metrics_core.models.chat.protocol import ChatRequest
-from metrics_core.models.chat.wire import Completion, is_about_json_mode, parse_completion
+from metrics_core.models.chat.protocol import ChatRequest, build_expected_name
+from metrics_core.models.chat.wire import Completion, is_about_json_mode, is_about_logprobs, parse_completion
 from metrics_core.models.server.answers import REMEDIES, explain_error, is_same_model, parse_complaint
 from metrics_core.models.server.ledger import AttemptOutcome
 from metrics_core.models.server.post import HttpAnswer, hide_key, shorten_text
@@ -87,9 +88,20 @@ def _classify_completion(completion: Completion, request: ChatRequest) -> Attemp
         reason = f"the answer broke off at {request.max_tokens} tokens: allow more tokens, or ask for less"
         return AttemptResult("truncated", reason, tokens=tokens)
     try:
-        return AttemptResult("ok", data=parse_json_answer(completion.text, request.schema), tokens=tokens)
+        data = parse_json_answer(completion.text, request.schema)
     except MalformedAnswer as error:
         return AttemptResult("malformed", str(error), tokens=tokens)
+    return AttemptResult("ok", data={**data, **_compute_expectation(completion, request, data)}, tokens=tokens)
+
+
+def _compute_expectation(completion: Completion, request: ChatRequest, data: Mapping[str, Any]) -> dict[str, float]:
+    """Return the expectation that the request asks for by its name; {} if it asks for none or the tokens show none."""
+    name = request.expected
+    if name is None:
+        return {}
+    highest = request.schema["properties"][name]["maximum"]
+    expected = compute_expected_number(completion.choices, name, data[name], highest)
+    return {} if expected is None else {build_expected_name(name): expected}
 
 
 def _classify_error(answer: HttpAnswer) -> AttemptResult:
@@ -97,8 +109,13 @@ def _classify_error(answer: HttpAnswer) -> AttemptResult:
     reason = explain_error(answer)
     if code == "content_filter":
         return AttemptResult("refused", reason)
-    # llama.cpp's Python server answers 500 to a form of answer that it does not know.
-    is_not_understood = answer.status in _NOT_UNDERSTOOD or (answer.status == 500 and is_about_json_mode(complaint))
+    # llama.cpp's Python server answers 500 to a form of answer that it does not know, and to a wish for probabilities
+    # that it was not started for. Hosted models that think have none, and answer as to somebody without the right.
+    is_not_understood = (
+        answer.status in _NOT_UNDERSTOOD
+        or (answer.status == 500 and is_about_json_mode(complaint))
+        or (answer.status in {403, 500} and is_about_logprobs(complaint))
+    )
     if is_retried_status(answer.status) and not is_not_understood:
         return AttemptResult("unreachable", reason)
     remedy = _REMEDIES.get(answer.status, "")

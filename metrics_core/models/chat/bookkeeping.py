@@ -52,6 +52,8 @@ def compute_request_keys(identity: ModelIdentity, request: ChatRequest, n_attemp
         "prompt_version": request.prompt_version,
         "seed": request.seed,
     }
+    if request.expected:
+        content["expected"] = request.expected
     texts = [dump_canonical_json(content | {"attempt": attempt}) for attempt in range(n_attempts)]
     return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
 

@@ -223,6 +223,6 @@ class RequestAsker:
         else:
             self.silence.reset()
         if result.outcome in {"malformed", "truncated"}:
-            return ChatReply("malformed", reason=reason, usage=self.usage)
+            return ChatReply("malformed", reason=reason, usage=self.usage, is_cut=result.outcome == "truncated")
         is_refused = result.outcome == "refused" or result.is_request_fault
         return ChatReply("refused" if is_refused else "error", reason=reason, usage=self.usage)

@@ -36,6 +36,10 @@ class ChatRequest:
     schema. purpose: names the step, such as "factuality questions", for progress, cost and errors. system: the system
     message. parts: the user's message, context first and question last, so that a server can keep the prefix.
     max_tokens: of the answer. seed: of the first attempt; attempt k uses seed + k.
+
+    expected: the name of an integer member of the answer, with a minimum of 0 and a maximum in the schema. Where the
+    server gives the probabilities of tokens, the reply's data also has the member `build_expected_name(expected)`: the
+    expectation of that integer over them. None asks for no probabilities.
     """
 
     purpose: str
@@ -46,13 +50,24 @@ class ChatRequest:
     max_tokens: int
     temperature: float = 0.0
     seed: int = 0
+    expected: str | None = None
+
+
+def build_expected_name(member: str) -> str:
+    """Return the name under which a reply's data has the expectation of an integer member.
+
+    >>> build_expected_name("score")
+    'score_expected'
+    """
+    return f"{member}_expected"
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The reply to one chat request. For status "ok" `data` is an object that fits the request's schema; for every
-    other status `reason` is a sentence. usage: what all attempts took. is_cached: taken from the cache or from an equal
-    request of the same call, so that `usage` is empty.
+    """The reply to one chat request. For status "ok" `data` is an object that fits the request's schema, perhaps with
+    the expectation that the request asks for; for every other status `reason` is a sentence. usage: what all attempts
+    took. is_cached: taken from the cache or from an equal request of the same call, so that `usage` is empty.
+    is_cut: of a malformed reply, whether the answer broke off at the most tokens of the request.
 
     malformed: no valid JSON after all content retries. refused: the model declined, or the server rejected this
     request, such as one too long for the model; asking again does not help. error: transport, deadline or
@@ -64,6 +79,7 @@ class ChatReply:
     reason: str | None = None
     usage: Usage = field(default_factory=Usage)
     is_cached: bool = False
+    is_cut: bool = False
 
 
 class ChatModel(Protocol):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from metrics_core.models.chat.expected_number import TokenChoice, parse_token_choices
 from metrics_core.models.chat.json_answers import format_schema_instruction
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePart, TextPart
 from metrics_core.models.server.answers import is_credible_count
@@ -17,6 +18,8 @@ JsonMode: TypeAlias = Literal["json_schema", "json_object_schema", "json_object"
 """How a server is asked for JSON. json_object_schema: type json_object with a schema next to it, as in llama.cpp."""
 
 JSON_MODES: tuple[JsonMode, ...] = ("json_schema", "json_object_schema", "json_object", "prompt")
+# The most that OpenAI's servers and vLLM give for a token.
+MAX_LOGPROBS = 20
 _ABOUT_JSON_MODE = re.compile(
     r"response_format|json_schema|json_object|structured.output|guided|grammar|invalid schema", re.IGNORECASE
 )
@@ -26,12 +29,13 @@ _ABOUT_JSON_MODE = re.compile(
 class Dialect:
     """A variant of the chat request format, for a server that does not understand every field. json_mode: how JSON is
     asked for. limit_field: the name of the field with the most tokens of an answer. sends_seed: whether a request has
-    the field `seed`.
+    the field `seed`. sends_logprobs: whether a request that wants probabilities of tokens has the fields for them.
     """
 
     json_mode: JsonMode = "json_schema"
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     sends_seed: bool = True
+    sends_logprobs: bool = True
 
     def find_next_dialect(self, complaint: str) -> Dialect | None:
         """Return the request format to try after a server refused a request in this one; None where no other would
@@ -48,6 +52,8 @@ class Dialect:
             return replace(self, json_mode=JSON_MODES[JSON_MODES.index(self.json_mode) + 1])
         if self.sends_seed and re.search(r"\bseed\b", complaint):
             return replace(self, sends_seed=False)
+        if self.sends_logprobs and is_about_logprobs(complaint):
+            return replace(self, sends_logprobs=False)
         return None
 
 
@@ -79,6 +85,11 @@ def is_about_json_mode(complaint: str) -> bool:
     return bool(_ABOUT_JSON_MODE.search(complaint))
 
 
+def is_about_logprobs(complaint: str) -> bool:
+    """Whether a server's complaint is about the probabilities of tokens that it was asked for."""
+    return "logprobs" in complaint.lower()
+
+
 def build_request_body(request: ChatRequest, model: str, dialect: Dialect, seed: int) -> dict[str, Any]:
     """Build the JSON body of a chat request, with the fields that the dialect allows. model: the name that the server
     knows. seed: of this attempt; sent in place of the request's own.
@@ -98,6 +109,8 @@ def build_request_body(request: ChatRequest, model: str, dialect: Dialect, seed:
     }
     if dialect.sends_seed:
         body["seed"] = seed
+    if request.expected and dialect.sends_logprobs:
+        body |= {"logprobs": True, "top_logprobs": MAX_LOGPROBS}
     if form := _build_response_format(request, dialect.json_mode):
         body["response_format"] = form
     return body
@@ -131,7 +144,8 @@ def _build_response_format(request: ChatRequest, rung: JsonMode) -> dict[str, An
 class Completion:
     """The parsed answer of a chat server. finish_reason: the server's word for why the answer ended, such as "stop" or
     "length". refusal: the model's words if it declined. tokens: (in, out), None where missing or not credible. model:
-    the name of the model that answered, None where it is missing.
+    the name of the model that answered, None where it is missing. choices: the tokens of the answer with the
+    probabilities of others for their places; () where the server gives none.
     """
 
     text: str = ""
@@ -139,6 +153,7 @@ class Completion:
     refusal: str | None = None
     tokens: tuple[int, int] | None = None
     model: str | None = None
+    choices: tuple[TokenChoice, ...] = ()
 
 
 def parse_completion(body: Any) -> Completion | None:
@@ -153,6 +168,7 @@ def parse_completion(body: Any) -> Completion | None:
             refusal=str(refusal) if refusal else None,
             tokens=_parse_tokens(body.get("usage")),
             model=body.get("model") if isinstance(body.get("model"), str) else None,
+            choices=parse_token_choices(choice.get("logprobs")),
         )
     except (KeyError, IndexError, TypeError, AttributeError):
         return None

@@ -1,0 +1,143 @@
+"""Selects with a promise: freezes the largest set of a recipe's order that answers confirm, or says what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.engine import Connection, Engine
+
+from assets.promise.sentences import explain_refusal
+from assets.promise.state import (
+    PromiseState,
+    compute_promise_state,
+    find_answer_source,
+    load_promise_answers,
+    load_promise_sets,
+)
+from assets.promise.terms import PromiseTerms, check_terms, parse_record
+from assets.selection.select import MakeEncoder, embed_for_recipe
+from assets.sources.base import LineWriter
+from db.manifest.datasets import Dataset
+from db.selection.eligible import find_eligible_samples
+from db.selection.freeze import Selection, freeze_selection
+from db.selection.promises import Attempt, list_raters, require_attempt, store_attempt
+from db.selection.recipes import Recipe, SelectionError
+from metrics_core.protocols import TextEncoder
+
+
+class PromiseUnconfirmed(SelectionError):
+    """Raised where no set is confirmed to keep a promise. The message says what the strictest one still needs; `state`
+    has all sets.
+    """
+
+    def __init__(self, state: PromiseState) -> None:
+        super().__init__(explain_refusal(state))
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedSelection:
+    """A frozen selection that keeps a promise, with the state of all sets of its order. promise: what is promised, as
+    column `promise` of table `selection` has it.
+    """
+
+    selection: Selection
+    state: PromiseState
+    promise: Mapping[str, Any]
+
+
+def make_promised_selection(
+    engine: Engine, dataset: Dataset, recipe: Recipe, terms: PromiseTerms, make_encoder: MakeEncoder, tell: LineWriter
+) -> PromisedSelection:
+    """Freeze the largest set of a recipe's order that the answers confirm to keep a promise, and return it. The attempt
+    is stored, also where nothing is confirmed: the same terms and the same order continue it, others begin a new one.
+    make_encoder, tell: as in `make_selection`. Raises PromiseUnconfirmed where no set is confirmed, and what
+    `make_selection` and `check_terms` raise.
+    """
+    check_terms(terms, recipe)
+    encoder = embed_for_recipe(engine, dataset, recipe.model_copy(update={"keep": 1.0}), make_encoder, tell)
+    with engine.begin() as connection:
+        state = _load_state(connection, dataset, recipe, terms, encoder, tell, promise_id=None)
+        if state.n_confirmed:
+            return _freeze(connection, dataset, recipe, state)
+    raise PromiseUnconfirmed(state)
+
+
+def load_promise_state(
+    engine: Engine, dataset: Dataset, promise_id: int, make_encoder: MakeEncoder, tell: LineWriter
+) -> PromiseState:
+    """Load the state of a stored promise with the answers of now; nothing is frozen. Raises SelectionError for a number
+    that the dataset has no promise under, and where the order of the candidates is another one by now.
+    """
+    with engine.connect() as connection:
+        terms, recipe = parse_record(require_attempt(connection, dataset, promise_id)["terms"])
+    encoder = embed_for_recipe(engine, dataset, recipe.model_copy(update={"keep": 1.0}), make_encoder, tell)
+    with engine.begin() as connection:
+        return _load_state(connection, dataset, recipe, terms, encoder, tell, promise_id=promise_id)
+
+
+def _load_state(
+    connection: Connection,
+    dataset: Dataset,
+    recipe: Recipe,
+    terms: PromiseTerms,
+    encoder: TextEncoder | None,
+    tell: LineWriter,
+    *,
+    promise_id: int | None,
+) -> PromiseState:
+    """Load the state of a stored attempt, or without a number that of an attempt which is stored if it is new."""
+    eligible = find_eligible_samples(connection, dataset, recipe, lock=promise_id is None)
+    source = find_answer_source(eligible, terms)
+    sets = load_promise_sets(connection, eligible, terms, encoder, tell)
+    if promise_id is None:
+        record = terms.build_record(recipe)
+        attempt = store_attempt(connection, dataset, source, record, sets.order_sha256, len(sets.sample_ids))
+    else:
+        row = require_attempt(connection, dataset, promise_id)
+        if bytes(row["order_sha256"]) != sets.order_sha256 or row["answered_by"] != source:
+            raise SelectionError(
+                f"promise {promise_id} is about an order of captions that has changed since, by scores, texts or new "
+                "captions: run the same reelsieve select --promise again, which begins a new attempt"
+            )
+        attempt = Attempt(promise_id, row["attempt"])
+    answers = load_promise_answers(connection, eligible, terms, sets.sample_ids)
+    return compute_promise_state(terms, sets, attempt, answers)
+
+
+def _freeze(connection: Connection, dataset: Dataset, recipe: Recipe, state: PromiseState) -> PromisedSelection:
+    """Freeze the largest confirmed set."""
+    place = state.n_confirmed - 1
+    sized = recipe.model_copy(update={"keep": state.sets.shares[place]})
+    eligible = replace(state.sets.eligible, recipe=sized)
+    promise = _build_promise(connection, dataset, state)
+    selection = freeze_selection(connection, eligible, state.sets.picked[place], promise)
+    return PromisedSelection(selection, state, promise)
+
+
+def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState) -> dict[str, Any]:
+    """Return what is promised about the largest confirmed set, as the passport shows it."""
+    terms, place = state.terms, state.n_confirmed - 1
+    confirmed = state.states[place]
+    by_people = terms.aspect is not None
+    return {
+        "errors_at_most": terms.limit,
+        "confidence": terms.confidence,
+        "error": terms.explain_error(),
+        "answered_by": find_answer_source(state.sets.eligible, terms),
+        "raters": list_raters(connection, dataset, terms.aspect) if terms.aspect is not None else None,
+        "n_raters": terms.n_raters if by_people else None,
+        "n_asked": confirmed.n_asked,
+        "n_wrong": confirmed.n_wrong,
+        "upper_bound": confirmed.bound,
+        "n_allowed": confirmed.n_allowed,
+        "share": state.sets.shares[place],
+        "shares": list(state.sets.shares),
+        "seed": terms.seed,
+        "order_sha256": state.sets.order_sha256.hex(),
+        "promise_id": state.attempt.promise_id,
+        "attempt": state.attempt.attempt,
+        "level": state.level,
+    }

@@ -1,0 +1,212 @@
+"""The state of a promise: nested sets of a recipe's order, the answers about them, and how far they are confirmed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy.engine import Connection
+
+from assets.promise.terms import JUDGE, PromiseTerms
+from assets.selection.pick import pick_sizes
+from assets.sources.base import LineWriter
+from db.scores.sample_scores import ActiveScorer
+from db.selection.candidates import load_candidates
+from db.selection.chosen_table import PickedSamples
+from db.selection.eligible import EligibleSamples
+from db.selection.promises import (
+    Attempt,
+    DrawNumbers,
+    SampleAnswers,
+    load_draw_numbers,
+    load_people_answers,
+    load_score_answers,
+)
+from db.selection.recipes import SelectionError
+from metrics_core.promise import (
+    RIGHT,
+    UNANSWERED,
+    WRONG,
+    NeededAnswers,
+    SetState,
+    collect_set_answers,
+    compute_attempt_level,
+    count_needed_answers,
+    walk_sets,
+)
+from metrics_core.protocols import TextEncoder
+
+Positions = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class PromiseSets:
+    """The nested sets of a recipe's order, strictest first, as arrays (n,) over the members of the largest set in the
+    order of the draw, the first asked first. sample_ids: their ids. set_places: the strictest set that holds a member,
+    as its index. picked, shares: the sets and their shares of the order. order_sha256: a digest of members, texts and
+    sets.
+    """
+
+    eligible: EligibleSamples
+    shares: Sequence[float]
+    picked: Sequence[PickedSamples]
+    sample_ids: npt.NDArray[np.int64]
+    set_places: Positions
+    order_sha256: bytes
+
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of members of the sets."""
+        return [len(picked.sample_ids) for picked in self.picked]
+
+
+@dataclass(frozen=True)
+class PromiseState:
+    """How far the sets of a promise are confirmed. states: of all sets, the strictest first, each by its own answers at
+    the `level` of this attempt. n_confirmed: the sets before the first one that is not confirmed. answers: RIGHT, WRONG
+    or UNANSWERED by member, in the order of `sets.sample_ids`.
+    """
+
+    terms: PromiseTerms
+    sets: PromiseSets
+    attempt: Attempt
+    answers: npt.NDArray[np.int8]
+    states: Sequence[SetState]
+
+    @property
+    def level(self) -> float:
+        """The chance with which this attempt may break its promise."""
+        return compute_attempt_level(self.terms.level, self.attempt.attempt)
+
+    @property
+    def n_confirmed(self) -> int:
+        """How many sets are confirmed, from the strictest on; the largest of them keeps the promise."""
+        return next((place for place, state in enumerate(self.states) if not state.is_confirmed), len(self.states))
+
+    def list_next_ids(self) -> list[int]:
+        """List the samples to ask next: those without an answer in the first set that is not confirmed, in the order of
+        the draw. Empty if all sets are confirmed, and where no answer can help that set.
+        """
+        place = self.n_confirmed
+        if place == len(self.states) or self.count_needed(place).least is None:
+            return []
+        is_next = (self.sets.set_places <= place) & (self.answers == UNANSWERED)
+        ids: list[int] = self.sets.sample_ids[is_next].tolist()
+        return ids
+
+    def count_needed(self, place: int) -> NeededAnswers:
+        """Count how many samples must still be asked until the set at this place would be confirmed; answers that are
+        there but come after a gap do not have to be asked again.
+        """
+        needed = count_needed_answers(self.states[place], self.terms.limit, self.level)
+        answers = self.answers[self.sets.set_places <= place]
+
+        def count_unanswered(n: int | None) -> int | None:
+            return None if n is None else int((answers[:n] == UNANSWERED).sum())
+
+        return NeededAnswers(count_unanswered(needed.least), count_unanswered(needed.likely))
+
+
+def load_promise_sets(
+    connection: Connection,
+    eligible: EligibleSamples,
+    terms: PromiseTerms,
+    encoder: TextEncoder | None,
+    tell: LineWriter,
+) -> PromiseSets:
+    """Load the nested sets of a recipe: what it would take for every share of the terms. Sets that are no larger than
+    the one before are left out. encoder, tell: as in `pick_samples`. Raises what `pick_samples` raises, and
+    SelectionError for question-answer pairs where people are to answer, since people rate captions.
+    """
+    if terms.aspect is not None and eligible.kind != "caption":
+        raise SelectionError("people rate captions only: give kind caption (--kind), or promise by the judge")
+    candidates = load_candidates(connection, eligible)
+    recipes = [eligible.recipe.model_copy(update={"keep": share}) for share in terms.shares]
+    shares: list[float] = []
+    picked: list[PickedSamples] = []
+    for share, taken in zip(terms.shares, pick_sizes(connection, candidates, recipes, encoder, tell), strict=True):
+        if not picked or len(taken.sample_ids) > len(picked[-1].sample_ids):
+            shares.append(share)
+            picked.append(taken)
+    draws = load_draw_numbers(connection, eligible.dataset, terms.seed)
+    rows = _find_rows(draws.sample_ids, picked[-1].sample_ids)
+    rows = rows[np.argsort(draws.numbers[rows], kind="stable")]
+    place_by_row = np.full(len(draws.sample_ids), len(picked), dtype=np.intp)
+    for place in reversed(range(len(picked))):
+        place_by_row[_find_rows(draws.sample_ids, picked[place].sample_ids)] = place
+    set_places = place_by_row[rows]
+    digest = _compute_order_digest(draws, rows, set_places)
+    return PromiseSets(eligible, shares, picked, draws.sample_ids[rows], set_places, digest)
+
+
+def load_promise_answers(
+    connection: Connection, eligible: EligibleSamples, terms: PromiseTerms, sample_ids: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int8]:
+    """Load the answers about samples as an array (n,) of RIGHT (0), WRONG (1) and UNANSWERED (-1). A sample that cannot
+    be judged is WRONG. Raises SelectionError where the judge is to answer and has no scores.
+    """
+    known = _load_answers(connection, eligible, terms)
+    answers = np.full(sample_ids.shape, UNANSWERED, dtype=np.int8)
+    if known.sample_ids.size:
+        rows = np.minimum(np.searchsorted(known.sample_ids, sample_ids), known.sample_ids.size - 1)
+        is_known = known.sample_ids[rows] == sample_ids
+        # NaN is not at least anything: what cannot be judged is an error.
+        is_right = known.values[rows] >= terms.error_below
+        answers[is_known] = np.where(is_right, RIGHT, WRONG)[is_known]
+    return answers
+
+
+def compute_promise_state(
+    terms: PromiseTerms, sets: PromiseSets, attempt: Attempt, answers: npt.NDArray[np.int8]
+) -> PromiseState:
+    """Compute how far the sets of a promise are confirmed by answers, as from `load_promise_answers` for the samples of
+    the sets.
+    """
+    level = compute_attempt_level(terms.level, attempt.attempt)
+    by_set = collect_set_answers(np.arange(answers.size), answers, sets.set_places, len(sets.picked))
+    states = [
+        walk_sets([size], [of_set], terms.limit, level)[0] for size, of_set in zip(sets.sizes, by_set, strict=True)
+    ]
+    return PromiseState(terms, sets, attempt, answers, states)
+
+
+def find_answer_source(eligible: EligibleSamples, terms: PromiseTerms) -> str:
+    """Return the name of those who answer, under which attempts are counted: people with their aspect, or the judge
+    with its fingerprint. Raises SelectionError where the judge is to answer and none has scores.
+    """
+    if terms.aspect is not None:
+        return f"people: {terms.aspect}"
+    return f"{JUDGE} {_require_judge(eligible).fingerprint}"
+
+
+def _load_answers(connection: Connection, eligible: EligibleSamples, terms: PromiseTerms) -> SampleAnswers:
+    if terms.aspect is not None:
+        return load_people_answers(connection, eligible.dataset, terms.aspect, terms.n_raters)
+    return load_score_answers(connection, eligible.dataset, _require_judge(eligible).scorer_id)
+
+
+def _require_judge(eligible: EligibleSamples) -> ActiveScorer:
+    """Return the scorer that judges. Raises SelectionError if there is none."""
+    scorer = eligible.scorers.get(JUDGE)
+    if scorer is None:
+        raise SelectionError(
+            f"{eligible.dataset.name} has no scores of {JUDGE}: run reelsieve score --metric {JUDGE} first"
+        )
+    return scorer
+
+
+def _find_rows(sorted_ids: npt.NDArray[np.int64], sample_ids: npt.NDArray[np.int64]) -> Positions:
+    return np.searchsorted(sorted_ids, sample_ids)
+
+
+def _compute_order_digest(draws: DrawNumbers, rows: Positions, set_places: Positions) -> bytes:
+    """Return the SHA-256 over members, their texts and their sets, in order of ids."""
+    by_id = np.argsort(draws.sample_ids[rows])
+    parts = (draws.sample_ids[rows][by_id], draws.text_sha256[rows][by_id], set_places[by_id].astype(np.int64))
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.tobytes())
+    return digest.digest()

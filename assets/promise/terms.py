@@ -1,0 +1,102 @@
+"""The terms of a promise about a selection: how many errors at most, what an error is, and who answers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from db.selection.recipes import Recipe, SelectionError, parse_recipe
+from metrics_core.promise import DEFAULT_SHARES
+
+JUDGE = "judge"
+"""The metric that answers in place of people."""
+_PROMISE = re.compile(r"\s*errors\s*<=\s*([0-9]*\.?[0-9]+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseTerms:
+    """A promise: at most the share `limit` of a selection's samples are errors, with this `confidence`, both in
+    (0, 1). A sample is an error if its answer is below `error_below`: the mean of the first `n_raters` ratings of it
+    for `aspect`, or the judge's score where aspect is None. shares: of the recipe's order, rising, which are tried from
+    the first on. seed: of the permanent random numbers by which samples are asked.
+    """
+
+    limit: float
+    error_below: float
+    aspect: str | None = None
+    confidence: float = 0.95
+    n_raters: int = 1
+    shares: tuple[float, ...] = DEFAULT_SHARES
+    seed: int = 0
+
+    @property
+    def level(self) -> float:
+        """The chance with which all attempts on the same answers may together break their promises."""
+        return round(1 - self.confidence, 12)
+
+    def explain_error(self) -> str:
+        """Return a phrase that says what an error is."""
+        if self.aspect is None:
+            return f"a score of {JUDGE} below {self.error_below:g}"
+        several = f"a mean of the first {self.n_raters} ratings" if self.n_raters > 1 else "a rating"
+        return f"{several} of {self.aspect} below {self.error_below:g}"
+
+    def build_record(self, recipe: Recipe) -> dict[str, Any]:
+        """Return the terms with a recipe as plain data, as table `promise` keeps them; see `parse_record`."""
+        return {**asdict(self), "shares": list(self.shares), "recipe": recipe.spec()}
+
+
+def parse_promise_limit(text: str) -> float:
+    """Return the share of errors of a promise such as "errors <= 0.05". Raises SelectionError for any other text, and
+    for a share that is not between 0 and 1.
+
+    >>> parse_promise_limit("errors <= 0.05")
+    0.05
+    """
+    match = _PROMISE.fullmatch(text)
+    limit = float(match[1]) if match else math.nan
+    if not 0 < limit < 1:
+        raise SelectionError(
+            f"--promise {text[:40]!r}: give the greatest share of errors, above 0 and below 1, such as 'errors <= 0.05'"
+        )
+    return limit
+
+
+def parse_record(record: Mapping[str, Any]) -> tuple[PromiseTerms, Recipe]:
+    """Return the terms and the recipe of plain data that `PromiseTerms.build_record` made."""
+    fields = {name: value for name, value in record.items() if name != "recipe"}
+    return PromiseTerms(**{**fields, "shares": tuple(fields["shares"])}), parse_recipe(record["recipe"])
+
+
+def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
+    """Raise SelectionError for numbers that no promise can have, and for a recipe with a size of its own or one that
+    knows the answers.
+    """
+    if not 0 < terms.confidence < 1:
+        raise SelectionError(f"--confidence is {terms.confidence:g}: give a chance above 0 and below 1, such as 0.95")
+    if not math.isfinite(terms.error_below):
+        raise SelectionError("--error-below is no number: give the least answer that is no error, such as 3")
+    _check_shares(terms.shares)
+    if recipe.keep is not None or recipe.count is not None or recipe.quotas:
+        raise SelectionError("a promise sets the size of a selection: leave keep, count and quotas out")
+    if terms.aspect is None:
+        if JUDGE in recipe.column_names:
+            raise SelectionError(f"the recipe names {JUDGE}, whose scores the promise counts: choose by other columns")
+        return
+    is_good = any(least == f"good {terms.aspect}" for least in recipe.at_least.values())
+    if is_good or f"rating_{terms.aspect}".lower() in {name.lower() for name in recipe.column_names}:
+        raise SelectionError(
+            f"the recipe uses ratings of {terms.aspect}, which the promise counts: choose by other columns, or promise "
+            "by another aspect"
+        )
+
+
+def _check_shares(shares: Sequence[float]) -> None:
+    if not shares or list(shares) != sorted(set(shares)) or not 0 < shares[0] <= shares[-1] <= 1:
+        given = ",".join(f"{share:g}" for share in shares)
+        raise SelectionError(
+            f"--shares {given}: give shares above 0 and at most 1 that rise, strictest first, such as 0.125,0.25,0.5,1"
+        )

@@ -1,0 +1,74 @@
+"""Draws of samples that a dear metric is asked about: taken, kept up to date, and what they would cost."""
+
+from __future__ import annotations
+
+from sqlalchemy.engine import Engine
+
+from assets.scores.base import Scorer, find_missing_setting
+from assets.scores.pending import store_scorer
+from assets.sources.base import Forecast, Order, walk_sources
+from db.manifest.datasets import Dataset
+from db.schema.inputs import DRAW_NAME
+from db.selection.draws import Draw, count_unscored_samples, extend_draws, list_wanted_samples, take_draw
+from db.server.conflicts import retry_conflicts
+
+
+class CannotBeDrawn(ValueError):
+    """Raised when a draw is wished for a metric that is asked about all samples, or that lacks its model."""
+
+    plain = True
+
+
+def is_drawable(scorer: Scorer) -> bool:
+    """Whether the scorer's metric can be asked about a part of a dataset: whether draws are among its inputs."""
+    return any(needed.name == DRAW_NAME for needed in scorer.inputs)
+
+
+def check_drawable(scorer: Scorer) -> None:
+    """Raise CannotBeDrawn for a scorer whose metric is asked about all samples, or that lacks its model."""
+    if not is_drawable(scorer):
+        raise CannotBeDrawn(
+            f"{scorer.metric} scores every sample, so a draw has no effect on it: name a metric that is asked on a "
+            "part, such as --metric judge"
+        )
+    if setting := find_missing_setting(scorer):
+        raise CannotBeDrawn(f"{scorer.metric} has no model that a draw could be asked of: set {setting}")
+
+
+@retry_conflicts
+def store_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> int:
+    """Store a draw for the scorer's metric and the samples that it reaches; return how many of them no draw had reached
+    before. Their scores are pending now. A smaller draw than before changes nothing. Raises CannotBeDrawn, and
+    FilterError and SelectionError for a condition that cannot be used.
+    """
+    check_drawable(scorer)
+    scorer_id = store_scorer(engine, scorer)
+    with engine.begin() as connection:
+        return take_draw(connection, dataset, scorer.metric, scorer_id, draw)
+
+
+@retry_conflicts
+def extend_stored_draws(engine: Engine, dataset: Dataset, scorer: Scorer) -> int:
+    """Let samples that came after the draws for the scorer's metric take their places in them; return how many did. A
+    dataset without draws, or without newer samples, stays as it is. Raises FilterError and SelectionError for a stored
+    condition that can no longer be used.
+    """
+    if not is_drawable(scorer):
+        return 0
+    scorer_id = store_scorer(engine, scorer)
+    with engine.begin() as connection:
+        return extend_draws(connection, dataset, scorer.metric, scorer_id)
+
+
+def forecast_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> tuple[int, list[Forecast]]:
+    """Return (number of samples that a draw wants and that have no score yet, forecasts of the requests for them). Asks
+    no model, and stores nothing but the scorer. Raises as `store_draw` does.
+    """
+    check_drawable(scorer)
+    scorer_id = store_scorer(engine, scorer)
+    with engine.connect() as connection:
+        wanted = list_wanted_samples(connection, dataset, draw)
+        n_pending = count_unscored_samples(connection, scorer_id, wanted)
+    order = Order(engine, dataset, 0, scorer_id, run_id="")
+    parts = [part for source in walk_sources(scorer.sources) for part in source.forecast(order, wanted)]
+    return n_pending, parts
