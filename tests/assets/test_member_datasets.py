@@ -18,23 +18,30 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from assets.facts.measure import measure_videos
+from assets.ingest.rows import VideoRow
 from assets.ingest.run import ingest_folder
 from assets.media.files import hold_ingested_file
 from assets.new_manifest.make import create_manifest
+from assets.qeva.video_material import FramesMaterial
 from assets.reports.thumbnails import read_thumbnails
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
 from assets.selection.formats.shard_keys import find_sample_key
+from assets.sources.frames import SampledFrames
+from assets.unstored_samples import inspect_unstored_video
 from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.removal import drop_dataset
 from db.reports.samples import find_video
 from db.selection.recipes import SelectionError, parse_recipe
 from metrics_core.frames import compute_content_sha256
+from metrics_core.frames.features import FrameEncoder
+from metrics_core.qeva.records import VideoAsFrames
 from tests.assets.init_sources import shard
 from tests.assets.manifests import candidate, write_clip, write_manifest
 from tests.conftest import PROJECT
 from tests.db.builders import set_scores
 from tests.db.freezing import freeze_recipe
+from tests.metrics_core.test_frames_encoding import MeanColour
 
 N = 6
 
@@ -105,6 +112,25 @@ def test_ingest_and_facts_are_those_of_files(
     in_files = measured(engine, ingested(engine, files, "files"))
     assert in_tars == in_files
     assert all(row["status"] == "ok" for row in in_tars)
+
+
+def test_frames_and_their_vectors_are_those_of_files(shards: Path, clips: Mapping[str, bytes], tmp_path: Path) -> None:
+    source = SampledFrames(FrameEncoder(MeanColour(), every=2, cap=4), lambda sample: True, ())
+    frames = FramesMaterial(4, 224, 80)
+    for number, (name, data) in enumerate(clips.items()):
+        (tmp_path / name).write_bytes(data)
+        seen = []
+        for folder, path in ((shards, f"tar://deep/s{number // 3}.tar#{name}"), (tmp_path, name)):
+            inspected = inspect_unstored_video(folder, VideoRow(video_id="v", path=path), 7)
+            assert isinstance(inspected, tuple)
+            videos = inspected[1]
+            sample: Any = SimpleNamespace(video_id=7)
+            features = source.ask([sample], lambda _, videos=videos: videos, {})[7]
+            shown_frames = frames.load(lambda _, videos=videos: videos, [sample], [7])[7]
+            seen.append((features.features.tolist(), features.times_s, features.status, shown_frames))
+        assert seen[0] == seen[1]
+        assert seen[0][2] == "ok"
+        assert isinstance(seen[0][3], VideoAsFrames)
 
 
 def test_a_manifest_elsewhere_names_the_root_of_the_tar_files(
