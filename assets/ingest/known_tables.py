@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from assets.file_state import FileState
-from assets.media.address import is_address
+from assets.media.address import find_local_path
 from db.manifest.store import IngestedTable, IngestStore
 
 _RULES = Path(__file__).parent
@@ -64,12 +65,14 @@ class KnownTables:
         with self._store.open_transaction():
             for video in self._store.load_video_files():
                 # A store, or a root that may lead elsewhere now, is always asked.
-                if is_address(video.uri):
+                if (path := find_local_path(video.uri)) is None:
                     return False
                 try:
-                    now = FileState.build_from_stat(os.stat(video.uri))
+                    now = FileState.build_from_stat(os.stat(path))
                 except OSError:
                     return False
+                if video.member_offset is not None:
+                    now = replace(now, size_bytes=video.size_bytes)  # the size of a tar file is not stored
                 if video.status == "undecodable" or not now.matches(FileState.build_from_video_row(video)):
                     return False
         return True

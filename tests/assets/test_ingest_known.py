@@ -17,6 +17,7 @@ from sqlalchemy.engine import Engine
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder, try_ingest
+from tests.assets.init_sources import shard
 from tests.assets.manifests import (
     TABLE_NAMES,
     Row,
@@ -74,6 +75,24 @@ def test_an_unchanged_folder_is_not_read_row_by_row(engine: Engine, folder: Path
         assert (+again.accepted, again.unchanged, again.rejected) == ({}, UNCHANGED, 1)
         assert dump(engine) == before
     assert +first.accepted == UNCHANGED
+
+
+def test_tar_files_that_did_not_change_are_not_opened(engine: Engine, tmp_path: Path) -> None:
+    clip = write_clip(tmp_path / "clip.avi").read_bytes()
+    tar = shard(tmp_path / "set" / "s.tar", [("0.avi", clip), ("1.avi", clip)])
+    folder = write_manifest(tmp_path / "set", [{"video_id": n, "path": f"tar://s.tar#{n}.avi"} for n in "01"])
+    ingest(engine, folder)
+    before = dump(engine)
+    tar.chmod(0o200)  # changes the state, which is then stored
+    tar.chmod(0o600)
+    assert ingest(engine, folder)[1] == files("videos")
+    assert ingest(engine, folder)[1] == []
+    assert [row["content_sha256"] for row in dump(engine)["video"]] == [
+        row["content_sha256"] for row in before["video"]
+    ]
+    shard(tar, [("0.avi", clip)])
+    report, read = ingest(engine, folder)
+    assert (read, report.rejected) == (files("videos"), 1)
 
 
 @contextmanager
