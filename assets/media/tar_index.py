@@ -77,16 +77,20 @@ def read_tar_index(file: SeekableFile, size_bytes: int) -> TarIndex:
     refused: dict[str, str] = {}
     damage: str | None = None
     names: set[str] = set()
+    n = 0
     bounded = _BoundedFile(file)
     try:
         with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r:") as tar:
             while (member := tar.next()) is not None:
                 # Python keeps every member, which is of no use here.
                 tar.members = []  # type: ignore[attr-defined]  # the stub does not know it
+                n += 1
+                if n > MAX_MEMBERS:
+                    raise tarfile.ReadError(f"it has more than {MAX_MEMBERS:,} members")
+                if tar.offset <= member.offset_data - tarfile.BLOCKSIZE:
+                    raise tarfile.ReadError(f"the header at byte {member.offset:,} states a size below 0")
                 if member.isdir():
                     continue
-                if len(names) == MAX_MEMBERS:
-                    raise tarfile.ReadError(f"it has more than {MAX_MEMBERS:,} members")
                 reason = _TWICE if member.name in names else _explain_refusal(member, size_bytes)
                 names.add(member.name)
                 if reason is None:

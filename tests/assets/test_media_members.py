@@ -152,6 +152,30 @@ def test_damage_costs_what_comes_after_it(bad: bytes, damage: str) -> None:
     assert damage in index.damage
 
 
+@pytest.mark.parametrize("size", [-512, -1024, -1536, -(1 << 40)])
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_a_size_below_0_does_not_lead_back(size: int, form: int) -> None:
+    good, bad = tarfile.TarInfo("good"), tarfile.TarInfo("bad")
+    bad.size = size
+    if form == tarfile.PAX_FORMAT:
+        bad.size, bad.pax_headers = 0, {"size": str(size)}
+    index = index_of(good.tobuf() + bad.tobuf(form) + good.tobuf() + bytes(1024))
+    assert index.members == {"good": Member(512, 0)}
+    assert index.damage is not None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20_000), st.binary(min_size=1, max_size=600)), max_size=6), st.integers(0, 30_000)
+)
+def test_whatever_the_bytes_are_members_lie_inside(packed: Path, damage: list[tuple[int, bytes]], length: int) -> None:
+    content = bytearray(packed.read_bytes()[:length])
+    for place, other in damage:
+        content[place : place + len(other)] = other
+    index = index_of(bytes(content))
+    assert all(0 <= at <= at + size <= len(content) for at, size in index.members.values())
+    assert not index.members.keys() & index.refused.keys()
+
+
 def test_a_header_that_states_a_huge_size_is_not_read() -> None:
     class Watched(io.BytesIO):
         most = 0
