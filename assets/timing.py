@@ -16,6 +16,7 @@ from assets.reports.text import format_count, join_names
 from assets.scores.base import Refusing, Scorer
 from assets.scores.run import score_without_database
 from assets.sources.base import NeedsDatabase, walk_sources
+from assets.sources.frames import hold_video_file
 from assets.unstored_samples import inspect_unstored_video
 from db.evidence.frames import StoredVideo
 from db.scores.pending import PendingSample
@@ -128,8 +129,8 @@ def _measure_videos(folder: Path, holdings: Holdings, clock: Clock) -> MeasuredR
     def look(chunk: Sequence[tuple[VideoRow, int]]) -> None:
         for row, _ in chunk:
             for video in _inspect_files(folder, row, 0):
-                with suppress(FrameReadError):
-                    worker.measure_video(Path(video.uri))
+                with suppress(FrameReadError), hold_video_file(video) as path:
+                    worker.measure_video(path)
 
     with DecodingWorker() as worker:
         return measure_rate(look, rows, clock, lambda sized_row: sized_row[1])

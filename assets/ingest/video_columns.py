@@ -98,7 +98,7 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
     if is_address(address.tar):
         uri, place = str(address), resolve_address(parse_address(address.tar), settings)
     else:
-        place = _resolve_tar(folder, address.tar, settings)
+        place = resolve_tar(folder, address.tar, settings)
         uri = str(MemberAddress(str(place), address.name))
     now = fetch_tar_state(place, settings)
     if stored is not None and stored.uri == uri and _is_same_tar(place, now, FileState.build_from_video_row(stored)):
@@ -113,9 +113,9 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
         return {**columns, **_probe_file(copy.path)}
 
 
-def _resolve_tar(folder: Path, tar: str, settings: MediaSettings) -> Path:
-    """Return the path of a tar file of this machine: in the manifest's folder, or by an absolute path there or below a
-    media root. Raises PathRejected.
+def resolve_tar(folder: Path, tar: str, settings: MediaSettings) -> Path:
+    """Return the path of a tar file of this machine, given as a manifest does: relative to its folder, or absolute,
+    there or below a media root. Raises PathRejected.
     """
     roots = [folder, *(Path(place) for place in settings.media_roots.values() if not is_address(place))]
     for root in map(Path.resolve, roots):
