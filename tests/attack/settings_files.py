@@ -28,6 +28,7 @@ SECRET = "s3cret-of-somebody"
 # Written by hand: what may come from somebody else's file. Every other setting needs trust.
 ANYBODYS = re.compile(
     r"frames_(every|cap)|(chat|text_encoder|ecs_verifier|image_text)_precision|chat_(mode|concurrency|deadline_s)"
+    r"|judge_(frames|frame_size|frame_quality)"
     r"|qeva_(questions|chronology|closed_book_votes|forced|on_error|matcher|frames|frame_size|frame_quality)"
     r"|ecs_(sentences|mode|threshold)|vcs_\w+|evqa_(long_text|keywords_from|dedup)|ray_(gpu_)?(actors|cpus|gpus)|ray_gpus"
     r"|media_(patience_s|cache_gb)|good_ratings"
