@@ -122,6 +122,7 @@ OPTIONAL = [
     ("video", "path"),
     ("video", "note"),
     ("video", "duration_s"),
+    *(("video", name) for name in ("licence", "source_url", "collected_at", "opt_out")),
     ("caption", "segments"),
     ("keypoint", "segment_index"),
     ("qa", "system"),
