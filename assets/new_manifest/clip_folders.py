@@ -110,7 +110,7 @@ def _list_measured(meta: Mapping[str, Any]) -> dict[str, Any]:
 def _find_clip(
     videos: VideoRegistry, findings: Findings, files: Collection[str], location: str, file: str
 ) -> VideoEntry | None:
-    """Find the file of a clip: in folder clips, wherever the tool wrote it to, or else at its address."""
+    """Find the file of a clip: in folder clips, whatever place the tool wrote it to, or else at its address."""
     here = f"clips/{PurePosixPath(location).name}"
     if here in files:
         videos.folder.mark_read(here)

@@ -75,7 +75,7 @@ def _read_lines(videos: VideoRegistry, table: str) -> Iterator[tuple[int, dict[s
 def _read_rows(
     videos: VideoRegistry, findings: Findings, tool: str, table: str, stats: str | None
 ) -> Iterator[CaptionedVideo]:
-    """Yield the video and caption of every row of a table that has one of each."""
+    """Yield the video and caption of every row of a table that has both."""
     numbers: Iterable[tuple[int, dict[str, Any] | Reject]] = repeat((0, {}))
     if stats is not None:
         numbers = _read_lines(videos, stats)
@@ -96,7 +96,7 @@ def _read_rows(
 def _build_video(
     videos: VideoRegistry, findings: Findings, row: Mapping[str, Any], named: Mapping[str, str], where: str
 ) -> CaptionedVideo | None:
-    """Build the video of a row with its caption; None where the row has not one of each. named: the own fields that
+    """Build the video of a row with its caption; None where the row lacks one of them. named: the own fields that
     name the tool.
     """
     paths, text = row.get("videos"), row.get("text")
@@ -120,7 +120,7 @@ def _build_video(
 
 def _divide_fields(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fields of a row about its video, and those about its text. A number about videos is a list with a
-    value for each.
+    value for every video.
     """
     measured: dict[str, Any] = {}
     for part in (row.get(_META), row.get(_STATS)):

@@ -18,6 +18,7 @@ from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow, VideoRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.validate import validate_row
+from assets.new_manifest.make import create_manifest
 from assets.scores.registry import METRIC_INPUTS
 from db.reports.summary import count_origins
 from db.schema.migrate import create_tables, migrate
@@ -255,3 +256,22 @@ def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> Non
         "c": (None, "https://clips.example/c", "2026-05-31", None, None),
     }
     older.dispose()
+
+
+def test_init_gives_a_video_the_origin_that_its_row_has(tmp_path: Path) -> None:
+    own = {"mood": "calm", "source_url": "https://clips.example/a"}
+    rows = [
+        {"video": "a.mp4", "caption": "A dog.", "licence": "MIT", **own},
+        {"video": "b.mp4", "caption": "A cat.", "licence": 4, "opt_out": True},
+    ]
+    (tmp_path / "clips.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    create_manifest(tmp_path)
+    videos, captions = (
+        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("videos", "captions")
+    )
+    assert videos == [
+        {"video_id": "a", "licence": "MIT", "source_url": "https://clips.example/a"},
+        {"video_id": "b", "opt_out": True},
+    ]
+    assert [(row.get("mood"), row.get("licence")) for row in captions] == [("calm", None), (None, 4)]

@@ -72,3 +72,19 @@ def test_origins_select_are_reported_and_are_held(
     assert run_command("ingest", str(folder), "-d", "clips").stderr.startswith(
         "error: origin.json: 'license' is no field"
     )
+
+
+def test_init_from_a_tool_says_what_it_read_and_refuses_other_names(tmp_path: Path) -> None:
+    (tmp_path / "metas" / "v0").mkdir(parents=True)
+    window = {"start_frame": 0, "end_frame": 9, "qwen_caption": "A dog runs."}
+    meta = {"clip_location": "s3://bucket/clips/a.mp4", "aesthetic_score": 4.5, "windows": [window], "errors": []}
+    (tmp_path / "metas" / "v0" / "a.json").write_text(json.dumps(meta))
+    made = run_successfully("init", str(tmp_path), "--from", "cosmos", "--dry-run")
+    assert made.stdout.startswith("found: a folder of Cosmos-Curate\n")
+    assert "1 caption of system 'qwen'" in made.stdout
+    assert "field 'errors' of the tool, since it is a list" in " ".join(made.stdout.split())
+    unknown = run_command("init", str(tmp_path), "--from", "mine")
+    assert unknown.returncode == 2
+    assert "curator" in unknown.stderr
+    other = run_command("init", str(tmp_path), "--from", "data-juicer")
+    assert (other.returncode, other.stderr.count("\n")) == (1, 1)
